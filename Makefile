@@ -14,7 +14,7 @@
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
-#                      MINUTES= SEED= ONLY="jo w-delete lose"
+#                      MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            the checks that every change must pass
 #

@@ -82,7 +82,7 @@ enum Command {
         /// Chooses the damage; made up unless it is given.
         #[arg(long)]
         seed: Option<u64>,
-        /// Only this damage, or these: a key (jo), a manner (mutate, lose, stray, mistype, delete), or both (jo-lose).
+        /// Only this damage, or these: a key (jobs), a manner (mutate, lose, stray, mistype, delete), or both (jobs-lose).
         #[arg(long)]
         only: Vec<Choice>,
         /// Nothing is damaged, but jobs are stopped unseen: the judges must find it.

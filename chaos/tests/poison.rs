@@ -46,7 +46,7 @@ fn sound() -> Evidence {
 }
 
 fn wound(manner: Manner, touched: Touched) -> Wound {
-    let kind = Kind { key: "jo", shape: Shape::Hash, manner };
+    let kind = Kind { key: "jobs", shape: Shape::Hash, manner };
     Wound { what: "a record".into(), kind, at: Duration::ZERO, touched }
 }
 
@@ -120,7 +120,7 @@ fn a_key_that_is_deleted_excuses_no_second_handler() {
     world.pool =
         history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (true, "b", 2, "n2"), (false, "b", 1, "n1")])
             .entries();
-    world.wounds = vec![wound(Manner::Delete, deletion_of("jo"))];
+    world.wounds = vec![wound(Manner::Delete, deletion_of("jobs"))];
     assert_eq!(wrongs(&world), [Wrong::Doubled]);
     world.pool =
         history(&[(true, "a", 1, "n1"), (true, "b", 1, "n1"), (false, "b", 1, "n1"), (true, "b", 1, "n2")])
@@ -132,9 +132,12 @@ fn a_key_that_is_deleted_excuses_no_second_handler() {
 
 #[test]
 fn a_deleted_index_excuses_nothing() {
-    for (key, expected) in
-        [("jo", Vec::new()), ("jp", Vec::new()), ("bw", vec![Wrong::Lost]), ("q", vec![Wrong::Lost])]
-    {
+    for (key, expected) in [
+        ("jobs", Vec::new()),
+        ("payloads", Vec::new()),
+        ("owners", vec![Wrong::Lost]),
+        ("queue", vec![Wrong::Lost]),
+    ] {
         let mut world = sound();
         world.pool.truncate(1);
         world.wounds = vec![wound(Manner::Delete, deletion_of(key))];
@@ -178,9 +181,9 @@ fn kinds_are_chosen_by_key_by_manner_and_by_both() {
         chosen(&choices).iter().map(ToString::to_string).collect()
     };
     assert_eq!(names(&[]).len(), all().len());
-    assert_eq!(names(&["jo-lose", "ch"]), ["jo-lose", "ch-stray"]);
-    assert_eq!(names(&["ps"]), ["ps-lose", "ps-stray", "ps-mistype", "ps-delete"]);
-    assert!("jo-eat".parse::<Choice>().is_err());
+    assert_eq!(names(&["jobs-lose", "changes"]), ["jobs-lose", "changes-stray"]);
+    assert_eq!(names(&["starts"]), ["starts-lose", "starts-stray", "starts-mistype", "starts-delete"]);
+    assert!("jobs-eat".parse::<Choice>().is_err());
 }
 
 #[test]

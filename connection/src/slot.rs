@@ -88,7 +88,7 @@ mod tests {
         (b"foo{}{bar}", 8_363),
         (b"foo{{bar}}zap", 4_015),
         (b"foo{bar}{zap}", 5_061),
-        (b"tenure:{p}:ch", 16_023),
+        (b"tenure:{p}:changes", 16_023),
         (b"}{", 12_793),
         (b"{a", 10_276),
         (b"\xc3\xa9", 10_180),

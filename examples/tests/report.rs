@@ -54,7 +54,7 @@ fn each_fault_is_named() {
         ("tenants had two acting connections 1 times", |r| r.closing.duplicates = 1),
         ("1 messages with a stale token had an effect", |r| r.closing.stale_accepted = 1),
         ("1 accepted tenants were lost", |r| r.closing.lost = 1),
-        ("the pool left 1 keys behind, such as jo", |r| r.closing.keys_left.push("jo".into())),
+        ("the pool left 1 keys behind, such as jobs", |r| r.closing.keys_left.push("jobs".into())),
         ("add: waited for nothing", |r| r.failures.push("add: waited for nothing".into())),
     ];
     for (fault, break_it) in cases {

@@ -32,7 +32,7 @@ struct Pool {
     _server: RedisServer,
 }
 
-/// An entry of `od`, whatever the order of its fields.
+/// An entry of `outcomes`, whatever the order of its fields.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
@@ -97,7 +97,7 @@ impl Pool {
 
     /// A record, with its two times taken out.
     fn record(&mut self, name: &str) -> String {
-        let record: String = self.ask("HGET", "jo", &[name]);
+        let record: String = self.ask("HGET", "jobs", &[name]);
         let mut fields: Vec<_> = record.split('|').collect();
         for at in [6, 8] {
             assert_eq!(fields[at].len(), 13, "milliseconds: {record}");
@@ -106,9 +106,9 @@ impl Pool {
         fields.join("|")
     }
 
-    /// An entry of `od`, with its time taken out.
+    /// An entry of `outcomes`, with its time taken out.
     fn own(&mut self, id: &str) -> Own {
-        let packed: Vec<u8> = self.ask("HGET", "od", &[id]);
+        let packed: Vec<u8> = self.ask("HGET", "outcomes", &[id]);
         let mut own: Own = rmp_serde::from_slice(&packed).unwrap();
         let at = own.at.replace(0).expect("every entry has its time");
         assert_eq!(at.to_string().len(), 13, "milliseconds: {own:?}");
@@ -179,28 +179,27 @@ fn settings() -> Settings {
 async fn members_and_settings() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0;
-    let members: BTreeMap<String, String> = pool.ask("HGETALL", "w", &[]);
+    let members: BTreeMap<String, String> = pool.ask("HGETALL", "workers", &[]);
     let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1"), ("size".into(), "1")];
     assert_eq!(members, expected.map(|(field, value)| (field, value.to_owned())).into());
-    let settings: BTreeMap<String, String> = pool.ask("HGETALL", "cf", &[]);
+    let settings: BTreeMap<String, String> = pool.ask("HGETALL", "settings", &[]);
     let expected = [
-        ("assign_ms", "5000"),
+        ("assign_timeout", "5000"),
+        ("hash_keys", "8387231331756867585/7671157869767060994"),
         ("join_settle", "5000"),
-        ("k1", "8387231331756867585"),
-        ("k2", "7671157869767060994"),
-        ("late_ms", "30000"),
         ("max_attempts", "20"),
+        ("max_dispatch_deadline", "30000"),
         ("max_queued", "10000"),
-        ("nt_bytes", "1048576"),
-        ("nt_cap", "64"),
-        ("od_ms", "600000"),
+        ("notify_bytes", "1048576"),
+        ("notify_cap", "64"),
+        ("outcome_retention", "600000"),
         ("payload_max", "524288"),
-        ("proto", "2"),
-        ("route_ms", "2000"),
-        ("stable_ms", "600000"),
-        ("stop_ms", "2000"),
+        ("protocol", "1"),
+        ("route_timeout", "2000"),
+        ("stable_run", "600000"),
+        ("stop_retry", "2000"),
         ("strikes", "3"),
-        ("ttl", "10000"),
+        ("worker_ttl", "10000"),
     ];
     let seen: Vec<_> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(seen, expected);
@@ -209,11 +208,11 @@ async fn members_and_settings() {
 #[tokio::test]
 async fn the_life_of_a_job() {
     let mut pool = Pool::open().await;
-    let (worker, streams) = (pool.worker.0, format!("ws:{}", pool.worker.0));
+    let (worker, streams) = (pool.worker.0, format!("worker:{}", pool.worker.0));
     assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
     assert_eq!(pool.record("k"), "1|Q||0|0|0|T|n1.!order|T||0|");
-    assert_eq!(pool.ask::<Vec<u8>>("HGET", "jp", &["k"]), ENVELOPE);
-    assert_eq!(pool.stream("ps"), [["s", "k"]]);
+    assert_eq!(pool.ask::<Vec<u8>>("HGET", "payloads", &["k"]), ENVELOPE);
+    assert_eq!(pool.stream("starts"), [["s", "k"]]);
     let own = Own {
         v: Some(1),
         key: b"k".into(),
@@ -223,27 +222,27 @@ async fn the_life_of_a_job() {
         at: Some(0),
     };
     assert_eq!(pool.own("order"), own);
-    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "q", &["0", "-1"]), ["k"]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "queue", &["0", "-1"]), ["k"]);
 
     pool.route("k").await;
     let token = pool.token("k").await;
     assert_eq!(pool.record("k"), format!("1|A|{worker}|{token}|0|0|T|n1.!order|T||0|"));
     assert_eq!(pool.stream(&streams), [["t", &token.to_string(), "s", "k"]]);
-    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "bw", &["0", "-1"]), [format!("{worker}:k")]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "owners", &["0", "-1"]), [format!("{worker}:k")]);
 
     pool.begin("k").await;
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|1|T|n1.!order|T||0|"));
     let note = NotifyItem { key: key("k"), guess: Some(pool.worker), body: Bytes::from_static(b"hello") };
     assert_eq!(pool.store.notify(pool.inc, &[note]).await.unwrap(), [NotifyReply::Kept]);
-    let notes: BTreeMap<String, String> = pool.ask("HGETALL", "jn", &[]);
+    let notes: BTreeMap<String, String> = pool.ask("HGETALL", "notifications", &[]);
     assert_eq!(notes, [("0:k".into(), "hello".into()), ("h:k".into(), "0|1|5".into())].into());
     assert_eq!(pool.stream(&streams)[1], ["n", "k", "t", &token.to_string()]);
 
     pool.started("k", token).await;
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0|"));
     assert_eq!(pool.own("order"), Own { outcome: Some("ok".into()), ..own });
-    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "tb", &["0", "-1"]), ["!order"]);
-    assert_eq!(pool.stream("ns:n1"), [["open", "1"], ["n1.!order", "ok"]]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "ended", &["0", "-1"]), ["!order"]);
+    assert_eq!(pool.stream("node:n1"), [["open", "1"], ["n1.!order", "ok"]]);
 
     let stop =
         StopItem { key: key("k"), id: "n1.!order".parse().unwrap(), guess: Some(pool.worker), forbid: false };
@@ -252,7 +251,7 @@ async fn the_life_of_a_job() {
     assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0|"));
     assert_eq!(pool.stream(&streams)[2], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
-    assert_eq!(pool.stream("ns:n1")[2], ["n1.!order", "stopped"]);
+    assert_eq!(pool.stream("node:n1")[2], ["n1.!order", "stopped"]);
 }
 
 #[tokio::test]
@@ -264,12 +263,12 @@ async fn refusals_and_nodes_leave_these_data() {
     let token = pool.begin("k").await;
     assert_eq!(pool.release("k", token, ReleaseMode::Refuse).await, ReleaseReply::Queued);
     assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||1|"));
-    assert_eq!(pool.stream("ps"), [["s1", "k"]]);
+    assert_eq!(pool.stream("starts"), [["s1", "k"]]);
     let stop = StopItem { key: key("k"), id: "n1.01ABC".parse().unwrap(), guess: None, forbid: false };
     assert_eq!(pool.store.stop(pool.inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
-    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "tb", &["0", "-1"]), ["n1.01ABC"]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "ended", &["0", "-1"]), ["n1.01ABC"]);
     pool.store.expire(pool.inc, pool.worker, None).await.unwrap();
-    let dead: String = pool.ask("HGET", "dw", &[&worker.to_string()]);
+    let dead: String = pool.ask("HGET", "expired", &[&worker.to_string()]);
     assert_eq!((dead.len(), &dead[13..]), (15, "|0"), "when, and the slot");
 }
 
@@ -279,8 +278,8 @@ async fn a_job_of_the_first_version_is_run() {
     let mut pool = Pool::open().await;
     pool.dispatch("k", "n1.!order").await;
     let created = pool.store.server_time().await.unwrap();
-    pool.set("jo", "k", format!("1|Q||0|0|0|{created}|n0.!order|{created}||0|").as_bytes());
-    pool.set("od", "order", b"\x83\xa3key\xa1k\xa3gen\xa9n0.!order\xa4hash\xa6digest");
+    pool.set("jobs", "k", format!("1|Q||0|0|0|{created}|n0.!order|{created}||0|").as_bytes());
+    pool.set("outcomes", "order", b"\x83\xa3key\xa1k\xa3gen\xa9n0.!order\xa4hash\xa6digest");
     assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
     assert_eq!(pool.dispatch("j", "n1.!order").await, DispatchReply::Conflict);
     pool.route("k").await;
@@ -307,14 +306,14 @@ async fn a_schedule_and_its_jobs() {
         panic!("it was not made")
     };
     let (id, inc) = (entry.id, pool.inc);
-    let made: String = pool.ask("HGET", "sc", &["s:hourly"]);
+    let made: String = pool.ask("HGET", "schedules", &["s:hourly"]);
     assert_eq!(made, format!("1|{id}|1|3600000|{}|0|{inc}|0|0||", entry.next));
     let item = TermItem { schedule: schedule.clone(), id, life: 7, leave: false, seen: None };
     let terms = pool.store.term(inc, &node("n1"), &[item]).await.unwrap();
     let TermReply::Held(held) = &terms.replies[0] else { panic!("{terms:?}") };
     let term = held.term;
     assert!(pool.store.tick(inc, &schedule, (id, term), 1).await.unwrap().due);
-    let ticked: String = pool.ask("HGET", "sc", &["s:hourly"]);
+    let ticked: String = pool.ask("HGET", "schedules", &["s:hourly"]);
     let next = ticked.split('|').nth(4).unwrap();
     assert_eq!(ticked, format!("1|{id}|1|3600000|{next}|1|{inc}|{term}|1|n1|7"));
     let turn = Turn { plan: schedule.name.clone(), id, term };
@@ -327,9 +326,9 @@ async fn a_schedule_and_its_jobs() {
         worker: None,
     };
     assert_eq!(pool.store.dispatch_planned(inc, &turn, &[item]).await.unwrap(), [DispatchReply::Accepted]);
-    let planned: Vec<String> = pool.ask("ZRANGE", "pi", &["0", "-1"]);
+    let planned: Vec<String> = pool.ask("ZRANGE", "planned", &["0", "-1"]);
     assert_eq!(planned, ["hourly|k"]);
-    let record: String = pool.ask("HGET", "jo", &["k"]);
+    let record: String = pool.ask("HGET", "jobs", &["k"]);
     assert_eq!(record.split('|').nth(11), Some("hourly"));
 }
 
@@ -339,10 +338,10 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
     let schedule = ScheduleKey { kind: ScheduleKind::Ticker, name: ScheduleName::new("beat").unwrap() };
     let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
     for (text, newer) in [("2|whatever", Some(2)), ("rubbish", None), ("1|x", None)] {
-        pool.set("sc", "t:beat", text.as_bytes());
+        pool.set("schedules", "t:beat", text.as_bytes());
         let state = pool.store.sched(pool.inc, &schedule, &make).await.unwrap();
         assert_eq!(state, ScheduleState::Bad { newer }, "{text}");
-        let kept: String = pool.ask("HGET", "sc", &["t:beat"]);
+        let kept: String = pool.ask("HGET", "schedules", &["t:beat"]);
         assert_eq!(kept, text);
     }
 }
@@ -351,27 +350,27 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
 async fn additions_of_a_later_version_are_kept() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0.to_string();
-    pool.set("w", &worker, b"U|0|10000|nonce|n1|zone-1|later");
-    pool.set("cf", "later", b"7");
+    pool.set("workers", &worker, b"U|0|10000|nonce|n1|zone-1|later");
+    pool.set("settings", "later", b"7");
     pool.dispatch("k", "n1.!order").await;
-    let record: String = pool.ask("HGET", "jo", &["k"]);
-    pool.set("jo", "k", format!("{record}|later").as_bytes());
-    pool.set("jp", "k", b"\x83\xa1v\x01\xa5later\x07\xa4body\xc4\x02hi");
-    pool.set("od", "order", b"\x84\xa5later\x07\xa3key\xa1k\xa3gen\xa9n1.!order\xa4hash\xa6digest");
+    let record: String = pool.ask("HGET", "jobs", &["k"]);
+    pool.set("jobs", "k", format!("{record}|later").as_bytes());
+    pool.set("payloads", "k", b"\x83\xa1v\x01\xa5later\x07\xa4body\xc4\x02hi");
+    pool.set("outcomes", "order", b"\x84\xa5later\x07\xa3key\xa1k\xa3gen\xa9n1.!order\xa4hash\xa6digest");
     pool.route("k").await;
     let token = pool.token("k").await;
     pool.store.begin(pool.inc, pool.worker, &[], &[(key("k"), token)]).await.unwrap();
     pool.started("k", token).await;
-    let packed: Vec<u8> = pool.ask("HGET", "od", &["order"]);
+    let packed: Vec<u8> = pool.ask("HGET", "outcomes", &["order"]);
     assert!(packed.windows(7).any(|part| part == b"\xa5later\x07"), "{}", packed.escape_ascii());
     assert!(packed.windows(11).any(|part| part == b"\xa7outcome\xa2ok"), "{}", packed.escape_ascii());
     assert_eq!(pool.release("k", token, ReleaseMode::HandOff).await, ReleaseReply::Queued);
     assert!(pool.record("k").ends_with("|later"));
-    let envelope: Vec<u8> = pool.ask("HGET", "jp", &["k"]);
+    let envelope: Vec<u8> = pool.ask("HGET", "payloads", &["k"]);
     assert!(envelope.windows(7).any(|part| part == b"\xa5later\x07"));
     pool.store.drain(pool.inc, pool.worker).await.unwrap();
-    let entry: String = pool.ask("HGET", "w", &[&worker]);
+    let entry: String = pool.ask("HGET", "workers", &[&worker]);
     assert_eq!(entry, "G|0|10000|nonce|n1|zone-1|later");
-    let later: String = pool.ask("HGET", "cf", &["later"]);
+    let later: String = pool.ask("HGET", "settings", &["later"]);
     assert_eq!(later, "7");
 }

@@ -165,7 +165,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     assert!(store.reap(inc, worker, 8).await.unwrap().done);
     store.forget_node(&node("n1")).await.unwrap();
     assert_eq!(store.cleanup(inc, Duration::from_secs(60)).await.unwrap(), 0);
-    assert_eq!(keys(&client).await, ["tenure:{p}:m"]);
+    assert_eq!(keys(&client).await, ["tenure:{p}:pool"]);
     assert_eq!(store.pool_state().await.unwrap(), PoolState::Closed { incarnation: inc });
     members.wait_for(|members| members.incarnation.is_none()).await.unwrap();
     store.close().await;
@@ -254,7 +254,7 @@ async fn a_lost_group_is_told_and_restored() {
     let (store, inc) = pool(&client, "p").await;
     dispatch(&store, inc, "a").await;
     assert_eq!(store.pool_events(&node("n1"), 8, LONG).await.unwrap().unwrap().len(), 1);
-    client.commands().command(cmd("XGROUP").arg(&["DESTROY", "tenure:{p}:ps", "r"])).await.unwrap();
+    client.commands().command(cmd("XGROUP").arg(&["DESTROY", "tenure:{p}:starts", "routers"])).await.unwrap();
     assert_eq!(store.pool_events(&node("n1"), 8, LONG).await.unwrap(), None);
     assert_eq!(store.claim_events(&node("n1"), Duration::ZERO, 8).await.unwrap(), None);
     store.prune_consumers(inc, Duration::ZERO).await.unwrap();
@@ -265,7 +265,7 @@ async fn a_lost_group_is_told_and_restored() {
     assert_eq!(claimed.len(), 1);
 
     store.prune_consumers(inc, Duration::ZERO).await.unwrap();
-    let consumers = cmd("XINFO").arg(&["CONSUMERS", "tenure:{p}:ps", "r"]).clone();
+    let consumers = cmd("XINFO").arg(&["CONSUMERS", "tenure:{p}:starts", "routers"]).clone();
     let Value::Array(left) = client.commands().command(&consumers).await.unwrap() else { panic!("no list") };
     assert_eq!(left.len(), 1, "who holds an entry stays");
 }
@@ -306,7 +306,7 @@ async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
     let ring = store.renew(inc, Token(0), None, &[]).await.unwrap().members;
     store.route(inc, ring, &[], &[(key("a"), Some(worker))]).await.unwrap();
     let token = store.lookup(&[(key("a"), None)]).await.unwrap().remove(0).record.unwrap().token;
-    let stream = format!("tenure:{{p}}:ws:{}", damaged.0);
+    let stream = format!("tenure:{{p}}:worker:{}", damaged.0);
     client.commands().command(cmd("SET").arg(stream).arg("x")).await.unwrap();
     let entry = EntryId { ms: 1, seq: 0 };
     let begins = [
@@ -333,7 +333,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
         let items = vec![StartedItem { key: key(name), token, tell: Some(node(dispatcher)) }];
         starts.push(WorkerStarts { worker, items });
     }
-    client.commands().command(cmd("SET").arg("tenure:{p}:ns:damaged").arg("x")).await.unwrap();
+    client.commands().command(cmd("SET").arg("tenure:{p}:node:damaged").arg("x")).await.unwrap();
     assert_eq!(store.started_all(inc, &starts).await.unwrap(), [true, true]);
 }
 
@@ -345,14 +345,18 @@ async fn flushed_scripts_are_reloaded_and_strange_data_is_an_error() {
     client.commands().command(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
     dispatch(&store, inc, "a").await;
 
-    client.commands().command(cmd("SET").arg("tenure:{p}:jn").arg("x")).await.unwrap();
+    client.commands().command(cmd("SET").arg("tenure:{p}:notifications").arg("x")).await.unwrap();
     let note = NotifyItem { key: key("a"), guess: None, body: Bytes::new() };
     let error = store.notify(inc, &[note]).await.unwrap_err();
     assert!(matches!(error, StoreError::Damaged(_)), "{error:?}");
-    client.commands().command(cmd("HDEL").arg("tenure:{p}:cf").arg("late_ms")).await.unwrap();
+    client
+        .commands()
+        .command(cmd("HDEL").arg("tenure:{p}:settings").arg("max_dispatch_deadline"))
+        .await
+        .unwrap();
     let error = store.purge(inc, 8).await.unwrap_err();
     let StoreError::Damaged(source) = error else { panic!("{error:?}") };
-    assert!(source.to_string().contains("late_ms"), "{source}");
+    assert!(source.to_string().contains("max_dispatch_deadline"), "{source}");
 }
 
 #[tokio::test]
@@ -447,9 +451,15 @@ async fn the_dump_shows_every_key() {
     store.dispatch(inc, Revision(0), &[item]).await.unwrap();
     store.pool_events(&node("n1"), 1, LONG).await.unwrap();
     let dump = store.dump().await.unwrap();
-    assert_eq!(dump.names().collect::<Vec<_>>(), ["cf", "jo", "jp", "m", "od", "ps", "ps.r", "q"]);
+    assert_eq!(
+        dump.names().collect::<Vec<_>>(),
+        ["jobs", "outcomes", "payloads", "pool", "queue", "settings", "starts", "starts.routers"]
+    );
     let text = format!("{dump:?}");
-    assert!(text.contains(r"od own = \xffk|h|n1.!own|"), "{text}");
-    assert!(text.contains(r"q \xffk @ 1750000002000") && text.contains("ps.r n1 = 1"), "{text}");
-    assert!(!text.contains("rid"), "{text}");
+    assert!(text.contains(r"outcomes own = \xffk|h|n1.!own|"), "{text}");
+    assert!(
+        text.contains(r"queue \xffk @ 1750000002000") && text.contains("starts.routers n1 = 1"),
+        "{text}"
+    );
+    assert!(!text.contains("pool server = "), "{text}");
 }

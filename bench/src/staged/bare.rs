@@ -20,24 +20,32 @@ pub(super) async fn writes(
     for batch in 0..batches {
         let names: Vec<_> = names.iter().map(|name| format!("{batch}{name}")).collect();
         let mut pipe = redis::pipe();
-        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
-        write_each(&mut pipe, "HSET", "bare:jp", &names, |name| vec![name.into(), PAYLOAD.to_vec()]);
-        write_each(&mut pipe, "ZADD", "bare:q", &names, |name| vec!["1760000000000".into(), name.into()]);
-        add(&mut pipe, "bare:ps", &names);
-        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
-        write_each(&mut pipe, "ZADD", "bare:bw", &names, |name| vec!["0".into(), name.into()]);
-        write_each(&mut pipe, "ZADD", "bare:q", &names, |name| vec!["1760000005000".into(), name.into()]);
+        write_each(&mut pipe, "HSET", "bare:jobs", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "HSET", "bare:payloads", &names, |name| vec![name.into(), PAYLOAD.to_vec()]);
+        write_each(&mut pipe, "ZADD", "bare:queue", &names, |name| vec!["1760000000000".into(), name.into()]);
+        add(&mut pipe, "bare:starts", &names);
+        write_each(&mut pipe, "HSET", "bare:jobs", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "ZADD", "bare:owners", &names, |name| vec!["0".into(), name.into()]);
+        write_each(&mut pipe, "ZADD", "bare:queue", &names, |name| vec!["1760000005000".into(), name.into()]);
         for part in names.chunks(BATCH_MAX / workers) {
-            add(&mut pipe, "bare:ws", part);
+            add(&mut pipe, "bare:worker", part);
         }
-        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
-        write_each(&mut pipe, "ZREM", "bare:q", &names, |name| vec![name.into()]);
-        write_each(&mut pipe, "HSET", "bare:jo", &names, |name| vec![name.into(), record.into()]);
-        add(&mut pipe, "bare:ns", &names);
+        write_each(&mut pipe, "HSET", "bare:jobs", &names, |name| vec![name.into(), record.into()]);
+        write_each(&mut pipe, "ZREM", "bare:queue", &names, |name| vec![name.into()]);
+        write_each(&mut pipe, "HSET", "bare:jobs", &names, |name| vec![name.into(), record.into()]);
+        add(&mut pipe, "bare:node", &names);
         pipe.query_async::<()>(redis).await?;
     }
     let used = redis_us(redis).await? - before;
-    let keys = ["bare:jo", "bare:jp", "bare:q", "bare:bw", "bare:ps", "bare:ws", "bare:ns"];
+    let keys = [
+        "bare:jobs",
+        "bare:payloads",
+        "bare:queue",
+        "bare:owners",
+        "bare:starts",
+        "bare:worker",
+        "bare:node",
+    ];
     redis::cmd("DEL").arg(&keys).query_async::<()>(redis).await?;
     Ok(used / (batches * BATCH_MAX) as f64)
 }

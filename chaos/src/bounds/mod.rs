@@ -161,10 +161,10 @@ async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usi
     within(PATIENCE, "all jobs to run", || async {
         sleep(LOOK).await;
         // The hash of members also holds the ring's size.
-        let is_so = count("HLEN", "w")? == workers + 1
-            && count("HLEN", "dw")? == 0
-            && count("ZCARD", "q")? == 0
-            && count("ZCARD", "bw")? == jobs;
+        let is_so = count("HLEN", "workers")? == workers + 1
+            && count("HLEN", "expired")? == 0
+            && count("ZCARD", "queue")? == 0
+            && count("ZCARD", "owners")? == jobs;
         is_so.then_some(())
     })
     .await

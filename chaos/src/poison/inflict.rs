@@ -137,7 +137,9 @@ impl<'a> Poisoner<'a> {
         let mut keys = self.redis.keys()?;
         keys.retain(|key| *key == name || key.starts_with(&streams));
         match (keys.choose(&mut self.random), kind.manner) {
-            (None, Manner::Stray | Manner::Mistype) if !matches!(kind.key, "ws" | "ns") => Ok(Some(name)),
+            (None, Manner::Stray | Manner::Mistype) if !matches!(kind.key, "worker" | "node") => {
+                Ok(Some(name))
+            }
             (found, _) => Ok(found.cloned()),
         }
     }
@@ -184,14 +186,15 @@ impl<'a> Poisoner<'a> {
             return Ok(None);
         };
         // What stands there once for the whole pool is known to nobody else: a person puts it right.
-        let of_pool = matches!(kind.key, "m" | "cf") || (kind.key == "w" && kind.manner == Manner::Mutate);
+        let of_pool = matches!(kind.key, "pool" | "settings")
+            || (kind.key == "workers" && kind.manner == Manner::Mutate);
         let damaged = match kind.manner {
             Manner::Lose => {
                 self.redis.query::<()>(cmd("HDEL").arg(key).arg(&field))?;
                 None
             }
             // A member that is another one is no damage that could be seen.
-            _ if kind.key == "w" => Some(self.garbage()),
+            _ if kind.key == "workers" => Some(self.garbage()),
             _ => Some(self.mutated(&before)),
         };
         if let Some(damaged) = &damaged {
@@ -201,7 +204,7 @@ impl<'a> Poisoner<'a> {
             None => format!("{} of {key} is lost, it was {}", show(&field), show(&before)),
             Some(now) => format!("{} of {key} becomes {} after {}", show(&field), show(now), show(&before)),
         };
-        let touched = if kind.key == "cf" && field == b"max_attempts" {
+        let touched = if kind.key == "settings" && field == b"max_attempts" {
             Touched::All
         } else {
             Touched::Key(job_of(kind.key, &field))
@@ -258,10 +261,10 @@ impl<'a> Poisoner<'a> {
                 Touched::Key(None),
             )));
         }
-        if !key.ends_with("}:ps") {
+        if !key.ends_with("}:starts") {
             return Ok(None);
         }
-        let had: u64 = self.redis.query(cmd("XGROUP").arg("DESTROY").arg(key).arg("r"))?;
+        let had: u64 = self.redis.query(cmd("XGROUP").arg("DESTROY").arg(key).arg("routers"))?;
         Ok((had == 1).then(|| (format!("the group of {key} is lost"), Touched::Key(None))))
     }
 
@@ -286,7 +289,9 @@ impl<'a> Poisoner<'a> {
             }
             Shape::Sorted => command.arg(self.random.random_range(0..10)).arg(name),
             // A header of notifications that nobody has, as well.
-            Shape::Hash if kind.key == "jn" => command.arg([b"h:".to_vec(), name].concat()).arg(value),
+            Shape::Hash if kind.key == "notifications" => {
+                command.arg([b"h:".to_vec(), name].concat()).arg(value)
+            }
             Shape::Hash => command.arg(name).arg(value),
         };
         // A key that has another type just now takes nothing.
@@ -333,16 +338,16 @@ impl<'a> Poisoner<'a> {
 
 /// Whose values go with this key. What the other keys say of jobs stands in their records, too.
 pub fn deletion_of(key: &str) -> Touched {
-    if matches!(key, "jo" | "jp") { Touched::All } else { Touched::Key(None) }
+    if matches!(key, "jobs" | "payloads") { Touched::All } else { Touched::Key(None) }
 }
 
 /// The job whose own value this field or member is.
 fn job_of(key: &str, field: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(field).into_owned();
     match key {
-        "jo" | "jp" | "q" | "pk" | "je" => Some(text),
-        "bw" | "jn" => text.split_once(':').map(|(_, job)| job.to_owned()),
-        "pi" => text.split_once('|').map(|(_, job)| job.to_owned()),
+        "jobs" | "payloads" | "queue" | "parked" | "errors" => Some(text),
+        "owners" | "notifications" => text.split_once(':').map(|(_, job)| job.to_owned()),
+        "planned" => text.split_once('|').map(|(_, job)| job.to_owned()),
         _ => None,
     }
 }
@@ -377,7 +382,7 @@ mod tests {
 
     #[test]
     fn numbers_of_the_pool_become_other_numbers_and_garbage() {
-        for (key, field) in [("m", "tok"), ("cf", "assign_ms")] {
+        for (key, field) in [("pool", "token"), ("settings", "assign_timeout")] {
             let values = damaged(key, field, "5000");
             let numbers = values.iter().filter(|value| value.parse::<u64>().is_ok()).count();
             assert!(0 < numbers && numbers < values.len(), "{key}: {values:?}");

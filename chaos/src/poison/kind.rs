@@ -43,10 +43,10 @@ impl Manner {
     }
 }
 
-/// A kind of damage: `jo-lose` is a record that is lost.
+/// A kind of damage: `jobs-lose` is a record that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The key's name within its pool; `ws` and `ns` stand for the streams of workers and nodes.
+    /// The key's name within its pool; `worker` and `node` stand for the streams of workers and nodes.
     pub key: &'static str,
     /// What stands there.
     pub shape: Shape,
@@ -62,26 +62,26 @@ impl fmt::Display for Kind {
 
 /// All keys of a pool, as docs/protocol/data.md, section 3, lists them.
 const KEYS: [(&str, Shape); 20] = [
-    ("m", Shape::Hash),
-    ("w", Shape::Hash),
-    ("dw", Shape::Hash),
-    ("hb", Shape::Hash),
-    ("cf", Shape::Hash),
-    ("jo", Shape::Hash),
-    ("jp", Shape::Hash),
-    ("bw", Shape::Sorted),
-    ("q", Shape::Sorted),
-    ("pk", Shape::Sorted),
-    ("je", Shape::Hash),
-    ("jn", Shape::Hash),
-    ("ps", Shape::Stream),
-    ("tb", Shape::Sorted),
-    ("od", Shape::Hash),
-    ("sc", Shape::Hash),
-    ("pi", Shape::Sorted),
-    ("ws", Shape::Stream),
-    ("ns", Shape::Stream),
-    ("ch", Shape::Channel),
+    ("pool", Shape::Hash),
+    ("workers", Shape::Hash),
+    ("expired", Shape::Hash),
+    ("heartbeats", Shape::Hash),
+    ("settings", Shape::Hash),
+    ("jobs", Shape::Hash),
+    ("payloads", Shape::Hash),
+    ("owners", Shape::Sorted),
+    ("queue", Shape::Sorted),
+    ("parked", Shape::Sorted),
+    ("errors", Shape::Hash),
+    ("notifications", Shape::Hash),
+    ("starts", Shape::Stream),
+    ("ended", Shape::Sorted),
+    ("outcomes", Shape::Hash),
+    ("schedules", Shape::Hash),
+    ("planned", Shape::Sorted),
+    ("worker", Shape::Stream),
+    ("node", Shape::Stream),
+    ("changes", Shape::Channel),
 ];
 
 /// All kinds of damage, in the order of the keys.
@@ -98,7 +98,7 @@ pub fn all() -> Vec<Kind> {
     KEYS.iter().flat_map(of_key).collect()
 }
 
-/// A choice among the kinds: a key (`jo`), a manner (`lose`), or both (`jo-lose`).
+/// A choice among the kinds: a key (`jobs`), a manner (`lose`), or both (`jobs-lose`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(String);
 
@@ -117,7 +117,7 @@ impl FromStr for Choice {
         if all().into_iter().any(|kind| choice.includes(kind)) {
             return Ok(choice);
         }
-        Err("neither a key (jo), nor a manner (mutate, lose, stray, mistype, delete), nor both (jo-lose)"
+        Err("neither a key (jobs), nor a manner (mutate, lose, stray, mistype, delete), nor both (jobs-lose)"
             .into())
     }
 }

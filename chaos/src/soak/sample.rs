@@ -81,18 +81,19 @@ impl<'a> Sampler<'a> {
         let rate = before.map_or(0.0, |(then, count)| (commands - count) / (now - then).as_secs_f64());
         let keys = self.redis.keys()?;
         let is_stream = |key: &&String| {
-            key.strip_prefix(&self.prefix)
-                .is_some_and(|name| name == "ps" || name.starts_with("ws:") || name.starts_with("ns:"))
+            key.strip_prefix(&self.prefix).is_some_and(|name| {
+                name == "starts" || name.starts_with("worker:") || name.starts_with("node:")
+            })
         };
         let mut entries = 0.0;
         for key in keys.iter().filter(is_stream) {
             entries += self.count("XLEN", key)?;
         }
-        let ps = format!("{}ps", self.prefix);
+        let starts = format!("{}starts", self.prefix);
         let (pending, ..): (u64, redis::Value, redis::Value, redis::Value) =
-            self.redis.query(cmd("XPENDING").arg(&ps).arg("r"))?;
+            self.redis.query(cmd("XPENDING").arg(&starts).arg("routers"))?;
         let consumers: Vec<redis::Value> =
-            self.redis.query(cmd("XINFO").arg("CONSUMERS").arg(&ps).arg("r"))?;
+            self.redis.query(cmd("XINFO").arg("CONSUMERS").arg(&starts).arg("routers"))?;
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
         let values = [
             self.nodes.iter().map(|&pid| rss_mib(pid)).sum::<Result<f64>>()?,
@@ -101,11 +102,11 @@ impl<'a> Sampler<'a> {
             mib(field(&info, "used_memory")),
             field(&info, "connected_clients"),
             keys.len() as f64,
-            self.count("HLEN", &format!("{}jo", self.prefix))?,
+            self.count("HLEN", &format!("{}jobs", self.prefix))?,
             entries,
             pending as f64,
             consumers.len() as f64,
-            self.count("ZCARD", &format!("{}tb", self.prefix))?,
+            self.count("ZCARD", &format!("{}ended", self.prefix))?,
             rate,
         ];
         Ok(Sample { at, values })

@@ -289,7 +289,7 @@ async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<
         watcher.jobs().await.map_err(|error| format!("the jobs cannot be read: {}", describe(&error)))?;
     let runs =
         |job: &JobInfo| job.state == JobState::Running && job.owner.is_some_and(|owner| up.contains(&owner));
-    let waiting = format!("tenure:{{{POOL}}}:jn");
+    let waiting = format!("tenure:{{{POOL}}}:notifications");
     let server = arena.ground.server().await.map_err(|error| describe(&*error))?;
     let waits: u64 = server.query(cmd("EXISTS").arg(&waiting)).map_err(|error| describe(&error))?;
     let idle: Vec<&JobInfo> = jobs.iter().filter(|job| !runs(job)).collect();
@@ -315,9 +315,9 @@ async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     let prefix = format!("tenure:{{{POOL}}}:");
     let server = arena.ground.server().await?;
     for key in server.keys()? {
-        let Some(name) = key.strip_prefix(&prefix).filter(|&name| name != "m") else { continue };
+        let Some(name) = key.strip_prefix(&prefix).filter(|&name| name != "pool") else { continue };
         // The stream of a killed node expires by itself.
-        let goes = name.starts_with("ns:") && server.query::<i64>(cmd("PTTL").arg(&key))? != -1;
+        let goes = name.starts_with("node:") && server.query::<i64>(cmd("PTTL").arg(&key))? != -1;
         if !goes {
             strange.push(format!("{key} is left after the shutdown"));
         }

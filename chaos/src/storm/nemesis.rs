@@ -120,8 +120,8 @@ impl Nemesis {
             }
             Fault::ScriptFlush => server.query(cmd("SCRIPT").arg("FLUSH"))?,
             Fault::GroupDestroyed => {
-                let stream = format!("tenure:{{{}}}:ps", self.pool);
-                return Ok(server.query::<u64>(cmd("XGROUP").arg("DESTROY").arg(stream).arg("r"))? > 0);
+                let stream = format!("tenure:{{{}}}:starts", self.pool);
+                return Ok(server.query::<u64>(cmd("XGROUP").arg("DESTROY").arg(stream).arg("routers"))? > 0);
             }
             Fault::MemoryFull => {
                 let before = out_of_memory(server)?;
@@ -158,7 +158,7 @@ impl Nemesis {
 
     /// The moment at which a pool that has lost everything exists again: no lease is renewed before.
     async fn made_anew(&self, server: &RedisServer) -> Result<u64> {
-        let meta = format!("tenure:{{{}}}:m", self.pool);
+        let meta = format!("tenure:{{{}}}:pool", self.pool);
         within(PATIENCE, "the pool to be made anew", || async {
             let there = server.query::<u64>(cmd("EXISTS").arg(&meta)).ok()?;
             (there > 0).then(boottime_ns)

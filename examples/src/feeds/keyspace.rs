@@ -36,7 +36,7 @@ impl Keyspace {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn left(&self) -> Result<Vec<String>, KeyspaceError> {
-        let tombstone = format!("{}m", self.prefix);
+        let tombstone = format!("{}pool", self.prefix);
         Ok(self.list().await?.into_iter().filter(|key| *key != tombstone).collect())
     }
 

@@ -181,7 +181,7 @@ impl Stage {
     pub async fn keys_left(&self) -> Result<Vec<String>, StageError> {
         match &self.ground {
             Ground::Memory(store) => {
-                Ok(store.dump().names().filter(|name| *name != "m").map(str::to_owned).collect())
+                Ok(store.dump().names().filter(|name| *name != "pool").map(str::to_owned).collect())
             }
             Ground::Redis { keys, .. } => Ok(keys.left().await?),
         }

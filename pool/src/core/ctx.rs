@@ -10,7 +10,7 @@ use super::lease::Timing;
 use super::time::{Jitter, Time};
 use crate::breakage::Breakages;
 use crate::model::id::{Incarnation, NodeName, WorkerId};
-use crate::model::settings::{Given, Settings};
+use crate::model::settings::{Given, HASH_KEYS, Settings};
 
 /// The pause before a failed or impossible action is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ impl Config {
     /// The settings that a worker joins with. They leave out keys taken from the pool, which may be another pool by
     /// then.
     pub(crate) fn demands(&self) -> Settings {
-        let hash_keys = self.settings.hash_keys.filter(|_| self.given.has("k1"));
+        let hash_keys = self.settings.hash_keys.filter(|_| self.given.has(HASH_KEYS));
         Settings { hash_keys, ..self.settings.clone() }
     }
 

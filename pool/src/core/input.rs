@@ -10,7 +10,7 @@ use super::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::Members;
-use crate::model::settings::{StoredSettings, field, shown};
+use crate::model::settings::{StoredSettings, shown};
 use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ScheduleKey, ShutdownMode, StoreError};
 
@@ -265,11 +265,9 @@ impl Refused {
             Self::PoolClosed => Error::PoolClosed,
             Self::NodeClosed => Error::NodeClosed,
             Self::ShuttingDown => Error::ShuttingDown,
-            Self::Setting { name, theirs, ours } => Error::SettingMismatch {
-                theirs: shown(&name, &theirs),
-                ours: shown(&name, &ours),
-                name: field(&name).to_owned(),
-            },
+            Self::Setting { name, theirs, ours } => {
+                Error::SettingMismatch { theirs: shown(&name, &theirs), ours: shown(&name, &ours), name }
+            }
             Self::JobNotFound(key) => Error::JobNotFound(key),
             Self::NotParked(key) => Error::NotParked(key),
             Self::NotifyFull(key) => Error::NotifyFull(key),

@@ -1,4 +1,4 @@
-//! The members of a pool, in the replicated map `w`: worker id → `state|slot|ttl|nonce|node|meta`.
+//! The members of a pool, in the replicated map `workers`: worker id → `state|slot|ttl|nonce|node|meta`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -33,13 +33,13 @@ impl fmt::Debug for Text {
 /// The content of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A hash: `m` without `rid`, `w`, `dw`, `hb`, `cf`, `jo`, `jp`, `je`, `jn`, `sc`. `od` has its values as
-    /// `key|hash|id|outcome` (empty while there is none). `ps.r` is consumer → number of its pending entries, without
-    /// those that have none.
+    /// A hash: `pool` without `server`, `workers`, `expired`, `heartbeats`, `settings`, `jobs`, `payloads`, `errors`,
+    /// `notifications`, `schedules`. `outcomes` has its values as `key|hash|id|outcome|at` (empty while there is none).
+    /// `starts.routers` is consumer → number of its pending entries, without those that have none.
     Hash(BTreeMap<Text, Text>),
-    /// A sorted set: `bw`, `q`, `pk`, `tb`, `pi`.
+    /// A sorted set: `owners`, `queue`, `parked`, `ended`, `planned`.
     Scores(BTreeMap<Text, u64>),
-    /// A stream, also an empty one: `ps`, `ws:<worker>`, `ns:<node>`; per entry its fields and values in order.
+    /// A stream, also an empty one: `starts`, `worker:<worker>`, `node:<node>`; per entry its fields and values in order.
     Entries(Vec<Vec<Text>>),
 }
 

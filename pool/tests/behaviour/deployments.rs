@@ -37,7 +37,7 @@ async fn a_pool_lives_on_a_cluster() {
     let cluster = Cluster::start().await.unwrap();
     lives_a_whole_life(World::elsewhere(&Client::open(&cluster.url()).unwrap())).await;
     let left: Vec<_> = (0..cluster.size()).flat_map(|node| cluster.node(node).keys().unwrap()).collect();
-    assert_eq!(left, [format!("tenure:{{{POOL}}}:m")], "the tombstone");
+    assert_eq!(left, [format!("tenure:{{{POOL}}}:pool")], "the tombstone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

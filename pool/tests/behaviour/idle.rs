@@ -23,7 +23,7 @@ fn commands_within(socket: &Path, renewals: usize) -> BTreeMap<String, usize> {
     stream.write_all(b"MONITOR\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert_eq!(lines.next().unwrap(), "+OK");
-    let is_beat = |line: &String| line.contains("\"HSET\"") && line.contains(":hb\"");
+    let is_beat = |line: &String| line.contains("\"HSET\"") && line.contains(":heartbeats\"");
     assert!(lines.by_ref().any(|line| is_beat(&line)));
     let (mut beats, mut kinds) = (0, BTreeMap::new());
     while beats < renewals * WORKERS * NODES.len() {
@@ -62,7 +62,7 @@ async fn schedules_that_wait_cost_one_command_a_while() {
     }
     eventually(PATIENCE, "the first plans", async || {
         let data = world.data().await;
-        let plans = data.iter().filter(|line| line.starts_with("sc s:"));
+        let plans = data.iter().filter(|line| line.starts_with("schedules s:"));
         let ticked = plans.filter(|line| line.split('|').nth(5) == Some("1")).count();
         if ticked == 10 { Ok(()) } else { Err(format!("{ticked} of 10")) }
     })

@@ -120,10 +120,10 @@ async fn told_at_once(url: &str) -> Error {
 async fn a_right_that_is_missing_ends_a_join_at_once() {
     let server = RedisServer::start().unwrap();
     let keys = format!("~tenure:{{{POOL}}}:*");
-    let channel = format!("&tenure:{{{POOL}}}:ch");
+    let channel = format!("&tenure:{{{POOL}}}:changes");
     for (user, word, rights) in [
         ("keys", "noperm", ["~tenure:{other}:*", &channel, "+@all"]),
-        ("channel", "channel", [&*keys, "&tenure:{other}:ch", "+@all"]),
+        ("channel", "channel", [&*keys, "&tenure:{other}:changes", "+@all"]),
     ] {
         let refused = told_at_once(&server.acl_user(user, "secret", &rights).unwrap()).await;
         assert!(matches!(refused, Error::Store(StoreError::Unusable(_))), "{user}: {refused:?}");

@@ -21,14 +21,14 @@ impl World {
     }
 
     fn fact(&self, field: &str) -> String {
-        redis::cmd("HGET").arg(name("m")).arg(field).query(&mut self.client()).unwrap()
+        redis::cmd("HGET").arg(name("pool")).arg(field).query(&mut self.client()).unwrap()
     }
 
     /// A new incarnation is open, and every node takes part in it.
     async fn repaired(&self, nodes: &[&Node], incarnation: &str) {
         eventually(PATIENCE, "the loss to be repaired", async || {
-            self.fact("inc") != incarnation
-                && self.fact("ph") == "N"
+            self.fact("incarnation") != incarnation
+                && self.fact("phase") == "N"
                 && nodes.iter().all(|node| node.health().is_healthy())
         })
         .await;
@@ -38,7 +38,7 @@ impl World {
     async fn runs_on_without(&self, lose: impl Fn(&[String])) {
         let (a, b) = (self.node_with("a", 2).await, self.node_with("b", 2).await);
         let mut keys = self.dispatch(&a, 30).await;
-        let (before, incarnation) = (self.placed(&a, &keys).await, self.fact("inc"));
+        let (before, incarnation) = (self.placed(&a, &keys).await, self.fact("incarnation"));
         lose(&keys);
         self.repaired(&[&a, &b], &incarnation).await;
         self.dispatch_one(&b, "another").await;
@@ -62,19 +62,19 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_lost_are_written_again() {
     let world = World::on_redis().with_ttl(TTL);
-    world.runs_on_without(|_| world.delete("w")).await;
+    world.runs_on_without(|_| world.delete("workers")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_what_workers_own_are_written_again() {
     let world = World::on_redis().with_ttl(TTL);
-    world.runs_on_without(|_| world.delete("bw")).await;
+    world.runs_on_without(|_| world.delete("owners")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payloads_that_are_lost_are_written_again() {
     let world = World::on_redis().with_ttl(TTL);
-    world.runs_on_without(|_| world.delete("jp")).await;
+    world.runs_on_without(|_| world.delete("payloads")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,7 +82,7 @@ async fn a_loss_that_nobody_can_make_good_is_named_in_health() {
     let world = World::on_redis().with_ttl(SHORT_TTL);
     let client = world.builder("client").client_only().join().await.unwrap();
     client.submit("waits", "payload").await.unwrap();
-    world.delete("jp");
+    world.delete("payloads");
     let named = || client.health().damage.as_deref() == Some("the pool has lost payloads of jobs");
     eventually(PATIENCE, "the loss to be named", async || named()).await;
     client.stop_job("waits").await.unwrap();
@@ -95,7 +95,7 @@ async fn records_of_some_jobs_are_written_again() {
     let world = World::on_redis().with_ttl(TTL);
     world
         .runs_on_without(|keys| {
-            redis::cmd("HDEL").arg(name("jo")).arg(&keys[..10]).exec(&mut world.client()).unwrap();
+            redis::cmd("HDEL").arg(name("jobs")).arg(&keys[..10]).exec(&mut world.client()).unwrap();
         })
         .await;
 }
@@ -106,7 +106,7 @@ async fn records_that_callers_make_again_double_no_job() {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
     let keys = world.dispatch(&a, 36).await;
     world.placed(&a, &keys).await;
-    world.delete("jo");
+    world.delete("jobs");
     futures::future::join_all(keys.iter().map(|key| b.submit(key.as_str(), "again").into_future())).await;
     world.placed(&a, &keys).await;
     world.assert_clean();
@@ -123,7 +123,7 @@ async fn a_node_that_dies_with_its_counters_leaves_its_jobs_to_others() {
     assert!(!orphans.is_empty());
     a.abandon();
     a.closed().await;
-    world.delete("hb");
+    world.delete("heartbeats");
     eventually(PATIENCE, "its jobs to run again", async || {
         orphans.iter().all(|key| world.recorder.starts_of(key) > 1 && world.recorder.is_running(key))
     })

@@ -40,14 +40,14 @@ impl Damaged {
     async fn seen(&self) {
         let worker = workers_on(&self.node)[0].to_string();
         for _ in 0..2 {
-            let before = self.read("hb", &worker);
-            eventually(PATIENCE, "a renewal", async || self.read("hb", &worker) != before).await;
+            let before = self.read("heartbeats", &worker);
+            eventually(PATIENCE, "a renewal", async || self.read("heartbeats", &worker) != before).await;
         }
     }
 
     /// The pool is in another incarnation than this one.
     async fn recovered(&self, from: Option<String>) {
-        eventually(PATIENCE, "another incarnation", async || self.read("m", "inc") != from).await;
+        eventually(PATIENCE, "another incarnation", async || self.read("pool", "incarnation") != from).await;
     }
 
     /// All jobs run, and the pool accepts nodes, workers and jobs.
@@ -68,7 +68,7 @@ impl Damaged {
 async fn a_counter_of_tokens_is_put_right_by_hand() {
     for damage in ["9007199254740996", "abc"] {
         let pool = Damaged::new().await;
-        pool.write("m", "tok", damage);
+        pool.write("pool", "token", damage);
         let refused = pool.node.add_worker(pool.world.recorder.clone()).await.err();
         assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
         let refused = pool.node.dispatch("new", "payload").await.err();
@@ -76,7 +76,7 @@ async fn a_counter_of_tokens_is_put_right_by_hand() {
         let refused = pool.node.ticker("t", Duration::from_secs(1)).await.err();
         assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
         assert_eq!(pool.world.recorder.running().len(), JOBS, "what runs, runs on");
-        pool.write("m", "tok", "4503599627370496");
+        pool.write("pool", "token", "4503599627370496");
         pool.heals().await;
     }
     assert!(Refusal::OutOfTokens.to_string().contains("docs/protocol/data.md"));
@@ -85,9 +85,9 @@ async fn a_counter_of_tokens_is_put_right_by_hand() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_incarnation_is_put_right_by_hand() {
     let pool = Damaged::new().await;
-    pool.write("m", "inc", "abc");
+    pool.write("pool", "incarnation", "abc");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
-    pool.write("m", "inc", &now.to_string());
+    pool.write("pool", "incarnation", &now.to_string());
     pool.heals().await;
 }
 
@@ -95,7 +95,7 @@ async fn an_incarnation_is_put_right_by_hand() {
 async fn an_incarnation_that_no_pool_mints_ends_by_itself() {
     let pool = Damaged::new().await;
     let damage = "9007199254740993";
-    pool.write("m", "inc", damage);
+    pool.write("pool", "incarnation", damage);
     pool.recovered(Some(damage.into())).await;
     pool.heals().await;
 }
@@ -103,34 +103,37 @@ async fn an_incarnation_that_no_pool_mints_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_setting_is_put_right_by_hand() {
     let pool = Damaged::new().await;
-    pool.write("cf", "late_ms", "abc");
+    pool.write("settings", "max_dispatch_deadline", "abc");
     let refused = pool.node.dispatch("new", "payload").deadline(Duration::from_millis(500)).await.err();
     assert!(refused.is_some(), "a step that needs it cannot be done");
-    pool.write("cf", "late_ms", "30000");
+    pool.write("settings", "max_dispatch_deadline", "30000");
     pool.heals().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_setting_that_was_seen_damaged_is_seen_put_right() {
     let pool = Damaged::new().await;
-    let sound = pool.read("cf", "payload_max").unwrap();
-    pool.write("cf", "payload_max", "52428");
+    let sound = pool.read("settings", "payload_max").unwrap();
+    pool.write("settings", "payload_max", "52428");
     // Another revision makes the node read all settings.
-    let revision: u64 = pool.read("m", "cv").unwrap().parse().unwrap();
-    pool.write("m", "cv", &(revision + 1).to_string());
+    let revision: u64 = pool.read("pool", "settings_revision").unwrap().parse().unwrap();
+    pool.write("pool", "settings_revision", &(revision + 1).to_string());
     eventually(PATIENCE, "the node to go by it", async || pool.node.settings().payload_max == 52428).await;
-    pool.write("cf", "payload_max", &sound);
+    pool.write("settings", "payload_max", &sound);
     pool.heals().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revision_that_no_map_has_ends_by_itself() {
-    for (field, damage) in
-        [("mv", "18446744073709551616"), ("mv", "9007199254740993"), ("cv", "abc"), ("cv", "-1")]
-    {
+    for (field, damage) in [
+        ("workers_revision", "18446744073709551616"),
+        ("workers_revision", "9007199254740993"),
+        ("settings_revision", "abc"),
+        ("settings_revision", "-1"),
+    ] {
         let pool = Damaged::new().await;
-        let incarnation = pool.read("m", "inc");
-        pool.write("m", field, damage);
+        let incarnation = pool.read("pool", "incarnation");
+        pool.write("pool", field, damage);
         pool.recovered(incarnation).await;
         pool.heals().await;
     }
@@ -138,14 +141,19 @@ async fn a_revision_that_no_map_has_ends_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revision_is_put_right_by_hand() {
-    for (field, damage) in [("mv", "1000000"), ("mv", "1"), ("cv", "1000000"), ("cv", "0")] {
+    for (field, damage) in [
+        ("workers_revision", "1000000"),
+        ("workers_revision", "1"),
+        ("settings_revision", "1000000"),
+        ("settings_revision", "0"),
+    ] {
         let pool = Damaged::new().await;
-        let sound = pool.read("m", field).unwrap();
-        pool.write("m", field, damage);
+        let sound = pool.read("pool", field).unwrap();
+        pool.write("pool", field, damage);
         pool.seen().await;
         // If it was a sign of a loss, somebody may have continued the count.
-        if pool.read("m", field).as_deref() == Some(damage) {
-            pool.write("m", field, &sound);
+        if pool.read("pool", field).as_deref() == Some(damage) {
+            pool.write("pool", field, &sound);
         }
         pool.heals().await;
     }
@@ -154,8 +162,8 @@ async fn a_revision_is_put_right_by_hand() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_phase_that_went_back_ends_by_itself() {
     let pool = Damaged::new().await;
-    let incarnation = pool.read("m", "inc");
-    pool.write("m", "ph", "R");
+    let incarnation = pool.read("pool", "incarnation");
+    pool.write("pool", "phase", "R");
     pool.recovered(incarnation).await;
     pool.heals().await;
 }
@@ -163,6 +171,6 @@ async fn a_phase_that_went_back_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_of_jobs_that_is_damaged_fills_no_pool() {
     let pool = Damaged::new().await;
-    pool.write("m", "nq", "9007199254740993");
+    pool.write("pool", "queued", "9007199254740993");
     pool.heals().await;
 }

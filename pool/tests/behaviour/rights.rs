@@ -97,6 +97,6 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     client.closed().await;
     let denied: Vec<redis::Value> = server.query(redis::cmd("ACL").arg("LOG")).unwrap();
     assert!(denied.is_empty(), "{denied:?}");
-    let (tombstone, of_the_dead) = (format!("tenure:{{{POOL}}}:m"), format!("tenure:{{{POOL}}}:ns:a"));
-    assert_eq!(server.keys().unwrap(), [tombstone, of_the_dead], "the latter expires");
+    let (tombstone, of_the_dead) = (format!("tenure:{{{POOL}}}:pool"), format!("tenure:{{{POOL}}}:node:a"));
+    assert_eq!(server.keys().unwrap(), [of_the_dead, tombstone], "the former expires");
 }

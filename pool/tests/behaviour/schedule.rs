@@ -481,7 +481,7 @@ async fn a_schedule_ends_with_its_pool(world: World) {
         schedule.ended().await;
     }
     b.closed().await;
-    let left: Vec<_> = world.data().await.into_iter().filter(|line| !line.starts_with("ns:")).collect();
+    let left: Vec<_> = world.data().await.into_iter().filter(|line| !line.starts_with("node:")).collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
@@ -544,7 +544,7 @@ async fn names_and_periods_are_checked(world: World) {
         assert!(matches!(schedule.set_period(period).await, Err(Error::Setting(_))));
     }
     let data = world.data().await;
-    assert_eq!(data.iter().filter(|line| line.starts_with("sc ")).count(), 1, "{data:?}");
+    assert_eq!(data.iter().filter(|line| line.starts_with("schedules ")).count(), 1, "{data:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -605,6 +605,6 @@ async fn a_paused_planner_changes_nothing_when_it_wakes() {
     running(&world, &["one"]).await;
     assert_eq!(world.recorder.starts_of("late"), 0);
     let later = world.data().await;
-    assert!(!later.iter().any(|line| line.starts_with("pi plan|late")), "{later:?}");
+    assert!(!later.iter().any(|line| line.starts_with("planned plan|late")), "{later:?}");
     slow.abandon();
 }

@@ -280,14 +280,14 @@ async fn killed_connections_are_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_destroyed_group_is_made_again() {
-    let stream = format!("tenure:{{{POOL}}}:ps");
+    let stream = format!("tenure:{{{POOL}}}:starts");
     let destroy = |connection: &mut Connection| {
-        let destroyed: u64 = connection.xgroup_destroy(&stream, "r").unwrap();
+        let destroyed: u64 = connection.xgroup_destroy(&stream, "routers").unwrap();
         assert_eq!(destroyed, 1);
     };
     let is_there = |connection: &mut Connection| {
         let groups: redis::streams::StreamInfoGroupsReply = connection.xinfo_groups(&stream).unwrap();
-        groups.groups.iter().any(|group| group.name == "r")
+        groups.groups.iter().any(|group| group.name == "routers")
     };
     nothing_moves_until(destroy, is_there).await;
 }

@@ -194,7 +194,7 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
     let Home::Memory(store) = &world.home else { unreachable!() };
     store.wipe();
     eventually(PATIENCE, "the pool to be made again", async || {
-        world.data().await.iter().any(|line| line == "cf max_queued = 7")
+        world.data().await.iter().any(|line| line == "settings max_queued = 7")
     })
     .await;
     node.dispatch("key", "").await.unwrap();

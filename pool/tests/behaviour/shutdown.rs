@@ -58,7 +58,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
         assert_eq!(world.recorder.stops(key), [StopReason::Shutdown], "{key}");
         assert_eq!(world.recorder.starts_of(key), 1, "{key}");
     }
-    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(keys_left(&world), ["pool"]);
     world.assert_clean_at_end();
     assert!(matches!(a.dispatch("late", "").await, Err(DispatchError::NodeClosed)));
 
@@ -86,7 +86,7 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
         assert!(matches!(answer, Err(DispatchError::ShuttingDown)), "{answer:?}");
     }
     all_closed(&[&a, &b]).await;
-    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(keys_left(&world), ["pool"]);
     assert_eq!(world.recorder.starts_of("never"), 0);
 }
 
@@ -110,7 +110,7 @@ async fn the_others_finish_what_a_vanished_node_began(world: World) {
     all_closed(&[&a, &b]).await;
     assert_eq!(world.recorder.running().len(), 0);
     // No other node deletes the stream of the vanished node, so it must expire.
-    assert_eq!(keys_left(&world), ["m", "ns:a"]);
+    assert_eq!(keys_left(&world), ["node:a", "pool"]);
     world.assert_clean_at_end();
 }
 
@@ -171,7 +171,7 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
         assert_eq!(world.recorder.starts_of(&accepted), 1, "{accepted}");
     }
     all_closed(&[&a, &b]).await;
-    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(keys_left(&world), ["pool"]);
 }
 
 async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
@@ -198,7 +198,7 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     }
     assert!(matches!(waiter.await.unwrap(), Err(DispatchError::ShuttingDown)));
     all_closed(&[&a, &b]).await;
-    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(keys_left(&world), ["pool"]);
 }
 
 async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: World) {
@@ -227,7 +227,7 @@ async fn two_nodes_may_ask_for_it_at_once(world: World) {
     }
     all_closed(&[&a, &b]).await;
     assert_eq!(world.recorder.running().len(), 0);
-    assert_eq!(keys_left(&world), ["m"]);
+    assert_eq!(keys_left(&world), ["pool"]);
 }
 
 async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
@@ -242,7 +242,7 @@ async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
     world.shutting_down().await;
     let after = now();
     let data = world.data().await;
-    let flag = data.iter().find_map(|line| line.strip_prefix("cf sd = C|")).unwrap();
+    let flag = data.iter().find_map(|line| line.strip_prefix("settings shutdown = C|")).unwrap();
     let deadline: u64 = flag.split('|').next().unwrap().parse().unwrap();
     assert!((before + 10_000..=after + 10_000).contains(&deadline), "{flag}");
     node.abandon();
@@ -255,7 +255,7 @@ async fn a_tombstone_lasts_for_an_hour() {
     let world = World::on_redis();
     let node = world.node("a").await;
     assert!(node.shutdown().await.unwrap().complete);
-    let name = format!("tenure:{{{POOL}}}:m");
+    let name = format!("tenure:{{{POOL}}}:pool");
     let left: u64 = redis::cmd("PTTL").arg(name).query(&mut world.client()).unwrap();
     assert!((3_500_000..=3_600_000).contains(&left), "{left} ms");
 }
@@ -265,7 +265,7 @@ async fn the_stream_of_a_node_that_is_no_more_goes_by_itself() {
     let world = World::on_redis();
     let node = world.node("a").await;
     world.add_worker(&node).await;
-    let name = format!("tenure:{{{POOL}}}:ns:a");
+    let name = format!("tenure:{{{POOL}}}:node:a");
     let life: i64 = redis::cmd("PTTL").arg(name).query(&mut world.client()).unwrap();
     assert!(life > 0 && life <= 2 * i64::try_from(world.ttl().as_millis()).unwrap().max(30_000), "{life} ms");
 }

@@ -142,7 +142,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     book.open(&a, SELDOM).await;
     eventually(PATIENCE, "the first to have the turn", async || {
-        world.data().await.iter().any(|line| line.starts_with("sc t:beat ") && line.contains("|a|"))
+        world.data().await.iter().any(|line| line.starts_with("schedules t:beat ") && line.contains("|a|"))
     })
     .await;
     let on_b = b.ticker("beat", SELDOM).await.unwrap();
@@ -235,7 +235,7 @@ async fn a_tick_whose_answer_is_lost_comes_all_the_same() {
     book.more(3).await;
     let given_out = async || {
         let data = world.data().await;
-        let entry = data.into_iter().find(|line| line.starts_with("sc t:beat ")).unwrap();
+        let entry = data.into_iter().find(|line| line.starts_with("schedules t:beat ")).unwrap();
         entry.split('|').nth(5).unwrap().parse::<u64>().unwrap()
     };
     for _ in 0..3 {

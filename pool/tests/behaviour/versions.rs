@@ -24,7 +24,7 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     let world = World::on_redis();
     let node = world.node_with("a", 1).await;
     node.dispatch("good", "").await.unwrap();
-    write(&world, "jo", "key", b"2|anything|else");
+    write(&world, "jobs", "key", b"2|anything|else");
     for error in [
         node.stop_job("key").await.unwrap_err(),
         node.notify("key", "x").await.unwrap_err(),
@@ -46,10 +46,10 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     assert!(names_version_2(&cancelled), "{cancelled:?}");
     let waited = node.wait(&ticket).await.unwrap_err();
     assert!(matches!(waited, DispatchError::NewerVersion { version: 2, .. }), "{waited:?}");
-    let jo = format!("tenure:{{{POOL}}}:jo");
-    let record: String = cmd("HGET").arg(jo).arg("key").query(&mut world.client()).unwrap();
+    let jobs = format!("tenure:{{{POOL}}}:jobs");
+    let record: String = cmd("HGET").arg(jobs).arg("key").query(&mut world.client()).unwrap();
     assert_eq!(record, "2|anything|else");
-    write(&world, "jo", "key", b"rubbish");
+    write(&world, "jobs", "key", b"rubbish");
     let damaged = node.stop_job("key").await.unwrap_err();
     assert!(matches!(damaged, Error::BadRecord { .. }), "{damaged:?}");
     assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::BadRecord(_))));
@@ -61,7 +61,7 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     let world = World::on_redis();
     let node = world.node_with("a", 1).await;
     let newer = b"\x82\xa1v\x02\xa5later\x07";
-    write(&world, "od", "order-17", newer);
+    write(&world, "outcomes", "order-17", newer);
     let ticket = node.ticket("key", "order-17").unwrap();
     for error in [
         node.dispatch("key", "").id("order-17").await.unwrap_err(),
@@ -73,12 +73,12 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     }
     let cancelled = node.cancel(&ticket).await.unwrap_err();
     assert!(names_version_2(&cancelled), "{cancelled:?}");
-    let od = format!("tenure:{{{POOL}}}:od");
-    let entry: Vec<u8> = cmd("HGET").arg(od).arg("order-17").query(&mut world.client()).unwrap();
+    let outcomes = format!("tenure:{{{POOL}}}:outcomes");
+    let entry: Vec<u8> = cmd("HGET").arg(outcomes).arg("order-17").query(&mut world.client()).unwrap();
     assert_eq!(entry, newer);
     let no_outcome = b"\x83\xa1v\x01\xa3key\xa3key\xa7outcome\xc2";
     for damaged in [&b"rubbish"[..], no_outcome] {
-        write(&world, "od", "order-17", damaged);
+        write(&world, "outcomes", "order-17", damaged);
         assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord(_))));
     }
     assert_eq!(node.jobs().await.unwrap(), vec![]);
@@ -95,7 +95,7 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
     ];
     for (key, envelope) in envelopes {
         node.submit(key, "").await.unwrap();
-        write(&world, "jp", key, envelope);
+        write(&world, "payloads", key, envelope);
     }
     let unreadable = node.payload("newer").await.unwrap_err();
     assert!(names_version_2(&unreadable), "{unreadable:?}");
@@ -107,7 +107,7 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
     }
     // It moves from worker to worker until one can read it, and is never lost.
     assert!(node.job("newer").await.unwrap().is_some());
-    write(&world, "jp", "newer", envelopes[0].1);
+    write(&world, "payloads", "newer", envelopes[0].1);
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("newer")).await;
     assert_eq!(node.job("newer").await.unwrap().unwrap().attempts, 1, "none of it counted as an attempt");
 }
@@ -116,12 +116,12 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
 async fn a_pool_of_another_major_number_is_not_joined() {
     let world = World::on_redis();
     let node = world.node("a").await;
-    write(&world, "cf", "proto", b"3");
+    write(&world, "settings", "protocol", b"2");
     let client = Client::open(&world.server().url()).unwrap();
     let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(15)).assume_fresh(true);
     match join.join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
-            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("protocol", "3", "2"));
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("protocol", "2", "1"));
         }
         other => panic!("{other:?}"),
     }
@@ -132,15 +132,15 @@ async fn a_pool_of_another_major_number_is_not_joined() {
 async fn settings_and_members_of_a_later_version_disturb_nobody() {
     let world = World::on_redis();
     let a = world.node("a").await;
-    write(&world, "cf", "later", b"7");
+    write(&world, "settings", "later", b"7");
     let b = world.node("b").await;
     let worker = b.add_worker(world.recorder.acting(|_| Act::Run)).await.unwrap();
     eventually(PATIENCE, "the worker to be up", async || worker.info().is_some_and(|w| w.slot.is_some()))
         .await;
     let id = worker.id().unwrap().0.to_string();
-    let w = format!("tenure:{{{POOL}}}:w");
-    let entry: String = cmd("HGET").arg(w).arg(&id).query(&mut world.client()).unwrap();
-    write(&world, "w", &id, format!("{entry}|later").as_bytes());
+    let workers = format!("tenure:{{{POOL}}}:workers");
+    let entry: String = cmd("HGET").arg(workers).arg(&id).query(&mut world.client()).unwrap();
+    write(&world, "workers", &id, format!("{entry}|later").as_bytes());
     let c = world.node("c").await;
     assert_eq!(c.workers().len(), 1);
     c.dispatch("key", "").await.unwrap();

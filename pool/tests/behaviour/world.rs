@@ -200,16 +200,18 @@ impl World {
 
     /// The same without the readers of start events, which change at any time.
     pub(crate) async fn data_but_readers(&self) -> Vec<String> {
-        self.data().await.into_iter().filter(|line| !line.starts_with("ps.r ")).collect()
+        self.data().await.into_iter().filter(|line| !line.starts_with("starts.routers ")).collect()
     }
 
     /// Waits until the pool's shutdown flag is set.
     pub(crate) async fn shutting_down(&self) {
         eventually(PATIENCE, "the pool's shutdown flag", async || match &self.home {
-            Home::Memory(store) => store.dump().lines().iter().any(|line| line.starts_with("cf sd = ")),
+            Home::Memory(store) => {
+                store.dump().lines().iter().any(|line| line.starts_with("settings shutdown = "))
+            }
             Home::Redis(_) | Home::Elsewhere => redis::cmd("HEXISTS")
-                .arg(format!("tenure:{{{POOL}}}:cf"))
-                .arg("sd")
+                .arg(format!("tenure:{{{POOL}}}:settings"))
+                .arg("shutdown")
                 .query(&mut self.client())
                 .unwrap(),
         })
@@ -230,7 +232,7 @@ impl World {
     /// servers, by that node.
     fn up(&self, node: &Node) -> Vec<(u32, u64)> {
         let entries: Vec<(String, Vec<u8>)> = match &self.home {
-            Home::Memory(store) => match store.dump().get("w") {
+            Home::Memory(store) => match store.dump().get("workers") {
                 Some(Content::Hash(fields)) => {
                     fields.iter().map(|(field, entry)| (field.to_string(), entry.0.to_vec())).collect()
                 }
@@ -238,7 +240,7 @@ impl World {
             },
             Home::Redis(_) => {
                 let members =
-                    redis::cmd("HGETALL").arg(format!("tenure:{{{POOL}}}:w")).query(&mut self.client());
+                    redis::cmd("HGETALL").arg(format!("tenure:{{{POOL}}}:workers")).query(&mut self.client());
                 members.unwrap_or_default()
             }
             Home::Elsewhere => {

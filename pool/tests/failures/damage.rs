@@ -40,7 +40,7 @@ mod cases {
 /// One header names more notifications than a call has arguments for, and one would hold the server up for minutes.
 fn headers_are_damaged(ground: &Ground) {
     let mut headers = redis::cmd("HSET");
-    headers.arg(key("jn")).arg("h:job-3").arg("1|9000|5").arg("h:job-7").arg("1|30000000|5");
+    headers.arg(key("notifications")).arg("h:job-3").arg("1|9000|5").arg("h:job-7").arg("1|30000000|5");
     headers.exec(&mut ground.redis()).unwrap();
 }
 

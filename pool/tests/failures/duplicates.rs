@@ -26,23 +26,23 @@ const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
     patch(
         "renew",
         "if entry then beat(argv[i]) end",
-        "if entry then call('HSET', HB, argv[i], call('TIME')[1] * 1000) end",
+        "if entry then call('HSET', HEARTBEATS, argv[i], call('TIME')[1] * 1000) end",
     ),
     patch(
         "sweep",
-        "local dead = call('HKEYS', DW)",
-        "local W, HB = (string.gsub(M, ':m$', ':w')), (string.gsub(M, ':m$', ':hb'))
-        for _, wid in ipairs(call('HKEYS', HB)) do
-          local entry = call('HGET', W, wid)
+        "local dead = call('HKEYS', EXPIRED)",
+        "local WORKERS, HEARTBEATS = (string.gsub(POOL, ':pool$', ':workers')), (string.gsub(POOL, ':pool$', ':heartbeats'))
+        for _, wid in ipairs(call('HKEYS', HEARTBEATS)) do
+          local entry = call('HGET', WORKERS, wid)
           if entry and not find(entry, '|observer|', 1, true)
-            and now() - call('HGET', HB, wid) > tonumber(call('HGET', CF, 'ttl')) then
-            call('HDEL', W, wid)
-            call('HDEL', HB, wid)
-            call('HSET', DW, wid, num(now()) .. '|')
-            call('HINCRBY', M, 'mv', 1)
+            and now() - call('HGET', HEARTBEATS, wid) > tonumber(call('HGET', SETTINGS, 'worker_ttl')) then
+            call('HDEL', WORKERS, wid)
+            call('HDEL', HEARTBEATS, wid)
+            call('HSET', EXPIRED, wid, num(now()) .. '|')
+            call('HINCRBY', POOL, 'workers_revision', 1)
           end
         end
-        local dead = call('HKEYS', DW)",
+        local dead = call('HKEYS', EXPIRED)",
     ),
 ];
 
@@ -169,8 +169,9 @@ mod cases {
         assert!(!here.is_empty());
         let mut redis = ground.redis();
         let cut_off = workers_of(&a)[0].0;
-        let mut beat =
-            || -> u64 { redis::cmd("HGET").arg(key_of("hb")).arg(cut_off).query(&mut redis).unwrap() };
+        let mut beat = || -> u64 {
+            redis::cmd("HGET").arg(key_of("heartbeats")).arg(cut_off).query(&mut redis).unwrap()
+        };
         let before = beat();
         proxy.drop_replies();
         eventually(ground.patience, "the answer to a renewal to be lost", async || beat() > before).await;
@@ -196,7 +197,7 @@ mod cases {
         let mut report = |key: &String| {
             let mut events = redis::pipe();
             for _ in 0..16 {
-                events.cmd("XADD").arg(key_of("ps")).arg("*").arg("s").arg(key);
+                events.cmd("XADD").arg(key_of("starts")).arg("*").arg("s").arg(key);
             }
             events.exec(&mut redis).unwrap();
         };
@@ -343,7 +344,8 @@ mod cases {
         let members = a.workers();
         ground.set_own_clock(Duration::from_secs(60));
         let mut redis = ground.redis();
-        let mut beats = || -> Vec<u64> { redis::cmd("HVALS").arg(key_of("hb")).query(&mut redis).unwrap() };
+        let mut beats =
+            || -> Vec<u64> { redis::cmd("HVALS").arg(key_of("heartbeats")).query(&mut redis).unwrap() };
         let (before, mut seen) = (beats(), 0);
         let mut last = before.clone();
         eventually(ground.patience, "the workers to renew many times", async || {
@@ -367,8 +369,8 @@ mod cases {
         let mut pipe = redis::pipe();
         for job in a.jobs().await.unwrap() {
             let place = format!("{}:{}", job.owner.unwrap().0, job.key);
-            pipe.cmd("HDEL").arg(key_of("jo")).arg(job.key.to_string());
-            pipe.cmd("ZREM").arg(key_of("bw")).arg(place);
+            pipe.cmd("HDEL").arg(key_of("jobs")).arg(job.key.to_string());
+            pipe.cmd("ZREM").arg(key_of("owners")).arg(place);
         }
         pipe.atomic().exec(&mut redis).unwrap();
         for key in &keys {

@@ -335,7 +335,7 @@ impl Ground {
     pub(crate) async fn events_handled(&self) {
         let mut redis = self.redis();
         eventually(self.patience, "every event to be handled", async || {
-            redis::cmd("XLEN").arg(key("ps")).query::<usize>(&mut redis).unwrap() == 0
+            redis::cmd("XLEN").arg(key("starts")).query::<usize>(&mut redis).unwrap() == 0
         })
         .await;
     }
@@ -344,7 +344,8 @@ impl Ground {
     pub(crate) async fn worker_events_handled(&self, worker: WorkerId) {
         let mut redis = self.redis();
         eventually(self.patience, "every event of the worker to be handled", async || {
-            redis::cmd("XLEN").arg(key(&format!("ws:{}", worker.0))).query::<usize>(&mut redis).unwrap() == 0
+            redis::cmd("XLEN").arg(key(&format!("worker:{}", worker.0))).query::<usize>(&mut redis).unwrap()
+                == 0
         })
         .await;
     }
@@ -355,10 +356,10 @@ impl Ground {
             "local fields = {}
             for i = 1, #ARGV do fields[2 * i - 1], fields[2 * i] = 's', ARGV[i] end
             local entry = redis.call('XADD', KEYS[1], '*', unpack(fields))
-            redis.call('XGROUP', 'SETID', KEYS[1], 'r', entry)
-            redis.call('XCLAIM', KEYS[1], 'r', 'dead', 0, entry, 'IDLE', 3600000, 'FORCE')",
+            redis.call('XGROUP', 'SETID', KEYS[1], 'routers', entry)
+            redis.call('XCLAIM', KEYS[1], 'routers', 'dead', 0, entry, 'IDLE', 3600000, 'FORCE')",
         )
-        .key(key("ps"))
+        .key(key("starts"))
         .arg(keys)
         .invoke::<()>(&mut self.redis())
         .unwrap();

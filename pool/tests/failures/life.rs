@@ -18,12 +18,13 @@ const SWEEPS_IN_TURN: ScriptPatch = patch(
 const TELLS_EVERYTHING: ScriptPatch = patch(
     "begin",
     "if entries > 0 and heard[w] == 'O' then",
-    "call('SPUBLISH', 'tenure:{failures}:ch', cmsgpack.pack(call('HKEYS', JO)))
+    "call('SPUBLISH', 'tenure:{failures}:changes', cmsgpack.pack(call('HKEYS', JOBS)))
     if entries > 0 and heard[w] == 'O' then",
 );
-const KEEPS_EVENTS: ScriptPatch = patch("route", "  call('XDEL', PS, unpack(argv, 5, 4 + entries))\n", "");
+const KEEPS_EVENTS: ScriptPatch =
+    patch("route", "  call('XDEL', STARTS, unpack(argv, 5, 4 + entries))\n", "");
 const REMEMBERS_ROUTERS: ScriptPatch =
-    patch("prune_consumers", "call('XGROUP', 'DELCONSUMER', PS, 'r', consumer.name)", "");
+    patch("prune_consumers", "call('XGROUP', 'DELCONSUMER', STARTS, 'routers', consumer.name)", "");
 const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
     "dispatch",
     "local of_hashes = 7 + workers",
@@ -104,8 +105,8 @@ mod cases {
     pub(super) async fn a36_a_node_that_missed_the_shutdown_ends_all_the_same(ground: Ground) {
         const UNHEARD: ScriptPatch = patch(
             "shutdown",
-            "'cv', CH, argv[1], { 'sd', changed }",
-            "'cv', CH .. '?', argv[1], { 'sd', changed }",
+            "'settings_revision', CHANGES, argv[1], { 'shutdown', changed }",
+            "'settings_revision', CHANGES .. '?', argv[1], { 'shutdown', changed }",
         );
         let a = ground.node_with("a", 1).await;
         let b =
@@ -132,8 +133,11 @@ mod cases {
         });
         timeout(ground.patience, slow.asked.notified()).await.expect("the job to be asked to end");
         let bystander = ground.bystander().await;
-        let incarnation =
-            redis::cmd("HGET").arg(key_of("m")).arg("inc").query::<Option<u64>>(&mut redis).unwrap();
+        let incarnation = redis::cmd("HGET")
+            .arg(key_of("pool"))
+            .arg("incarnation")
+            .query::<Option<u64>>(&mut redis)
+            .unwrap();
         let incarnation =
             tenure_pool::id::Incarnation(incarnation.expect("the pool's data while b is stopping"));
         let early = bystander.store.cleanup(incarnation, Duration::from_secs(60)).await;
@@ -147,7 +151,7 @@ mod cases {
         ground.assert_starts(&keys, 1);
         // The node that renewed the stream of `a` is gone, and no other deletes that stream. So it must expire.
         let left: BTreeSet<_> = ground.server.keys().unwrap().into_iter().collect();
-        assert!(left.is_subset(&[key_of("m"), key_of("ns:a")].into()), "{left:?}");
+        assert!(left.is_subset(&[key_of("pool"), key_of("node:a")].into()), "{left:?}");
         let c = ground.node_with("c", 1).await;
         ground.dispatch_one(&c, "after").await;
     }
@@ -164,7 +168,7 @@ mod cases {
         let mut redis = ground.redis();
         eventually(ground.patience, "the event to be handed out", async || {
             let mut pending = redis::cmd("XPENDING");
-            pending.arg(key_of("ps")).arg("r").arg("-").arg("+").arg(10);
+            pending.arg(key_of("starts")).arg("routers").arg("-").arg("+").arg(10);
             pending.query::<Vec<redis::Value>>(&mut redis).unwrap().len() == 1
         })
         .await;
@@ -188,8 +192,8 @@ mod cases {
         let mut redis = ground.redis();
         let before = calls(&mut redis, "xreadgroup");
         let (mut group, mut stream) = (redis::cmd("XGROUP"), redis::cmd("DEL"));
-        group.arg("DESTROY").arg(key_of("ps")).arg("r");
-        stream.arg(key_of("ps"));
+        group.arg("DESTROY").arg(key_of("starts")).arg("routers");
+        stream.arg(key_of("starts"));
         for (i, loss) in [group, stream].iter().enumerate() {
             loss.exec(&mut redis).unwrap();
             let keys: Vec<_> = (0..4).map(|job| format!("job-{i}-{job}")).collect();
@@ -205,7 +209,7 @@ mod cases {
 
     /// Each of many pools loses a start event, and each repairs that without the others.
     pub(super) async fn a40_pools_on_one_server_share_nothing(ground: Ground) {
-        const LOSES_EVENTS: ScriptPatch = patch("dispatch", "call('XADD', PS, '*', unpack(starts))", "");
+        const LOSES_EVENTS: ScriptPatch = patch("dispatch", "call('XADD', STARTS, '*', unpack(starts))", "");
         let ground = ground.routed().with(|settings| settings.route_timeout = Duration::from_millis(200));
         let pools: Vec<_> = (0..5).map(|i| format!("pool-{i}")).collect();
         let url = ground.server.url();
@@ -228,7 +232,7 @@ mod cases {
             assert!(tags.iter().any(|tag| key.starts_with(tag)), "{key} is no pool's");
         }
         for (pool, tag) in pools.iter().zip(&tags) {
-            let names = routers(&mut ground.redis(), &format!("{tag}ps"));
+            let names = routers(&mut ground.redis(), &format!("{tag}starts"));
             assert_eq!(names, [format!("of-{pool}")]);
         }
         ground.assert_clean();
@@ -329,10 +333,10 @@ mod cases {
         let keys = server.keys().unwrap();
         let sizes: Vec<u64> = keys.iter().map(size).collect();
         // Entries stay in a node's bounded stream until it is trimmed, and ended ids are kept for half a minute.
-        let bounded = [key_of("ns:a"), key_of("tb")];
+        let bounded = [key_of("node:a"), key_of("ended")];
         let mut all: BTreeMap<_, _> =
             keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect();
-        let others = routers(&mut redis, &key_of("ps")).into_iter().filter(|name| name != "a").count();
+        let others = routers(&mut redis, &key_of("starts")).into_iter().filter(|name| name != "a").count();
         all.insert("routers besides a".to_owned(), others as u64);
         all
     }
@@ -340,7 +344,7 @@ mod cases {
     /// The consumers of a pool's stream.
     fn routers(redis: &mut redis::Connection, stream: &str) -> Vec<String> {
         let consumers: Vec<BTreeMap<String, redis::Value>> =
-            redis::cmd("XINFO").arg("CONSUMERS").arg(stream).arg("r").query(redis).unwrap();
+            redis::cmd("XINFO").arg("CONSUMERS").arg(stream).arg("routers").query(redis).unwrap();
         consumers.iter().map(|consumer| redis::from_redis_value_ref(&consumer["name"]).unwrap()).collect()
     }
 
@@ -401,6 +405,6 @@ mod cases {
         ground.assert_clean();
         assert!(b.shutdown().drop_queued().await.unwrap().complete);
         let left: Vec<_> = (0..cluster.size()).flat_map(|node| cluster.node(node).keys().unwrap()).collect();
-        assert_eq!(left, [format!("tenure:{{{POOL}}}:m")], "the tombstone");
+        assert_eq!(left, [format!("tenure:{{{POOL}}}:pool")], "the tombstone");
     }
 }

@@ -6,14 +6,14 @@ use crate::ground::{cases, lines, patch, scripts};
 
 /// The pool's stream loses its oldest entries.
 const TRIMS_EVENTS: ScriptPatch =
-    patch("dispatch", "call('XADD', PS, '*',", "call('XADD', PS, 'MAXLEN', 1000, '*',");
+    patch("dispatch", "call('XADD', STARTS, '*',", "call('XADD', STARTS, 'MAXLEN', 1000, '*',");
 /// A start older than two minutes is dropped.
 const DROPS_OLD_STARTS: ScriptPatch = patch(
     "route",
     "local event = events[x]\n",
     "if find(r, pattern) and t - parse(r).created > 120000 then
-        call('HDEL', JO, key)
-        call('ZREM', Q, key)
+        call('HDEL', JOBS, key)
+        call('ZREM', QUEUE, key)
         r = ''
       end
       local event = events[x]\n",
@@ -24,13 +24,13 @@ const FORGETS_SILENT_ROUTERS: ScriptPatch = patch("prune_consumers", "consumer.p
 const FORGETS_NEW_ROUTERS: ScriptPatch = patch(
     "prune_consumers",
     "consumer.pending == 0 and",
-    "call('EXISTS', (string.gsub(M, ':m$', ':alive:')) .. consumer.name) == 0 and",
+    "call('EXISTS', (string.gsub(POOL, ':pool$', ':alive:')) .. consumer.name) == 0 and",
 );
 /// The entries of a router are claimed before it is forgotten. It is forgotten even if the claim fails.
 const FORGETS_AFTER_CLAIMING: ScriptPatch = patch(
     "prune_consumers",
     "  if consumer.pending == 0 and",
-    "  pcall(call, 'XAUTOCLAIM', PS, 'r', 'heir', 0, '0', 'COUNT', 1000)
+    "  pcall(call, 'XAUTOCLAIM', STARTS, 'routers', 'heir', 0, '0', 'COUNT', 1000)
   if consumer.name ~= 'heir' and",
 );
 /// An assignment lasts until it is begun.
@@ -38,12 +38,12 @@ const TRUSTS_ASSIGNMENTS: ScriptPatch = patch(
     "sweep",
     "elseif p.state == 'A' then",
     "elseif p.state == 'A' then
-    call('ZREM', Q, key)
+    call('ZREM', QUEUE, key)
   elseif p.state == 'none' then",
 );
 /// A refused job leaves its payload behind.
 const REFUSAL_DROPS_PAYLOAD: ScriptPatch =
-    patch("release", "elseif mode == 'r' then", "elseif mode == 'r' then\n    call('HDEL', JP, key)");
+    patch("release", "elseif mode == 'r' then", "elseif mode == 'r' then\n    call('HDEL', PAYLOADS, key)");
 /// Only the first job of a batch is given up, and all are reported as given up.
 const RELEASES_THE_FIRST: ScriptPatch = patch(
     "release",
@@ -53,7 +53,7 @@ const RELEASES_THE_FIRST: ScriptPatch = patch(
 /// The jobs of a worker that has left are not looked for.
 const REAPS_NOTHING: ScriptPatch = patch("reap", "'LIMIT', 0, limit)", "'LIMIT', 0, 0)");
 /// A later step writes the list of a worker's jobs.
-const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', BW, unpack(owned))", "");
+const ASSIGNS_WITHOUT_LIST: ScriptPatch = patch("", "call('ZADD', OWNERS, unpack(owned))", "");
 /// No node checks whether the former members are still there.
 const FORGOTTEN_MEMBERS: [ScriptPatch; 2] =
     [patch("renew", "sign('m', not sized, sized)", ""), patch("join", "return { 'LOST', 'm' }", "")];
@@ -113,7 +113,7 @@ mod cases {
             // One after the other, because jobs that wait together would share an event.
             ground.submit(&client, key).await;
         }
-        let events: usize = redis::cmd("XLEN").arg(key_of("ps")).query(&mut ground.redis()).unwrap();
+        let events: usize = redis::cmd("XLEN").arg(key_of("starts")).query(&mut ground.redis()).unwrap();
         assert_eq!(events, JOBS, "every start event is still there");
         // A job beyond the limit is refused. It is not accepted and then dropped.
         let beyond = client.submit("one more", "").await;
@@ -132,9 +132,9 @@ mod cases {
             "local entries = redis.call('XRANGE', KEYS[1], '-', '+')
             redis.call('DEL', KEYS[1])
             for i, entry in ipairs(entries) do redis.call('XADD', KEYS[1], '1-' .. i, unpack(entry[2])) end
-            redis.call('XGROUP', 'CREATE', KEYS[1], 'r', '0')",
+            redis.call('XGROUP', 'CREATE', KEYS[1], 'routers', '0')",
         )
-        .key(key_of("ps"))
+        .key(key_of("starts"))
         .invoke::<()>(&mut ground.redis())
         .unwrap();
         ground.set_own_clock(Duration::from_secs(600));
@@ -175,7 +175,7 @@ mod cases {
         let keys = submitted(&ground, &client, 20).await;
         eventually(ground.patience, "the new router to be given an event", async || {
             let pending: Vec<redis::Value> =
-                redis::cmd("XPENDING").arg(key_of("ps")).arg("r").query(&mut redis).unwrap();
+                redis::cmd("XPENDING").arg(key_of("starts")).arg("routers").query(&mut redis).unwrap();
             pending[0] != redis::Value::Int(0)
         })
         .await;
@@ -222,7 +222,7 @@ mod cases {
         proxy.pause();
         let keys = submitted(&ground, &client, 5).await;
         assign(&ground, &keys, worker).await;
-        let stream = key_of(&format!("ws:{}", worker.0));
+        let stream = key_of(&format!("worker:{}", worker.0));
         redis::cmd("DEL").arg(stream).exec(&mut ground.redis()).unwrap();
         // All earlier reads must have ended.
         let (open, cut) = (proxy.counts().open, proxy.counts().cut);
@@ -245,7 +245,13 @@ mod cases {
         for key in &here {
             let token = b.job(key.as_str()).await.unwrap().unwrap().token;
             let mut again = redis::cmd("XADD");
-            again.arg(key_of(&format!("ws:{}", worker.0))).arg("*").arg("t").arg(token.0).arg("s").arg(key);
+            again
+                .arg(key_of(&format!("worker:{}", worker.0)))
+                .arg("*")
+                .arg("t")
+                .arg(token.0)
+                .arg("s")
+                .arg(key);
             again.exec(&mut redis).unwrap();
         }
         ground.leave_to_a_dead_router(&here.iter().map(String::as_str).collect::<Vec<_>>());
@@ -413,7 +419,7 @@ mod cases {
     /// Gives all unread start events to a router that has died since.
     fn read_by_a_dead_router(ground: &Ground) {
         let mut read = redis::cmd("XREADGROUP");
-        read.arg(&["GROUP", "r", "dead", "COUNT", "1000", "STREAMS", &key_of("ps"), ">"]);
+        read.arg(&["GROUP", "routers", "dead", "COUNT", "1000", "STREAMS", &key_of("starts"), ">"]);
         let read: redis::Value = read.query(&mut ground.redis()).unwrap();
         assert!(read != redis::Value::Nil, "there was something to read");
         left_for_long(ground, "dead");
@@ -425,9 +431,9 @@ mod cases {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let keys = ground.dispatch(&a, 20).await;
         let mut redis = ground.redis();
-        redis::cmd("DEL").arg(key_of("w")).exec(&mut redis).unwrap();
+        redis::cmd("DEL").arg(key_of("workers")).exec(&mut redis).unwrap();
         eventually(ground.patience, "the members to be there again", async || {
-            let members: usize = redis::cmd("HLEN").arg(key_of("w")).query(&mut redis).unwrap();
+            let members: usize = redis::cmd("HLEN").arg(key_of("workers")).query(&mut redis).unwrap();
             members > 2 && [&a, &b].iter().all(|node| node.health().is_healthy())
         })
         .await;
@@ -445,7 +451,7 @@ mod cases {
         assert!(!orphans.is_empty());
         a.abandon();
         a.closed().await;
-        redis::cmd("DEL").arg(key_of("hb")).exec(&mut ground.redis()).unwrap();
+        redis::cmd("DEL").arg(key_of("heartbeats")).exec(&mut ground.redis()).unwrap();
         ground.started(&orphans, 2).await;
         ground.assert_starts(&orphans, 2);
         ground.assert_clean();
@@ -464,7 +470,7 @@ mod cases {
         a.abandon();
         a.closed().await;
         for worker in dead {
-            for name in ["w", "hb"] {
+            for name in ["workers", "heartbeats"] {
                 redis::cmd("HDEL").arg(key_of(name)).arg(worker.0).exec(&mut ground.redis()).unwrap();
             }
         }
@@ -476,14 +482,14 @@ mod cases {
     /// Makes this router look idle for an hour.
     fn left_for_long(ground: &Ground, router: &str) {
         let mut claim = redis::cmd("XCLAIM");
-        claim.arg(key_of("ps")).arg("r").arg(router).arg(0).arg(held_by(ground, router));
+        claim.arg(key_of("starts")).arg("routers").arg(router).arg(0).arg(held_by(ground, router));
         claim.arg("IDLE").arg(3_600_000).arg("JUSTID").exec(&mut ground.redis()).unwrap();
     }
 
     /// The events that this router was given and has not acknowledged.
     fn held_by(ground: &Ground, router: &str) -> Vec<String> {
         let mut pending = redis::cmd("XPENDING");
-        pending.arg(key_of("ps")).arg("r").arg("-").arg("+").arg(1_000).arg(router);
+        pending.arg(key_of("starts")).arg("routers").arg("-").arg("+").arg(1_000).arg(router);
         let pending: Vec<(String, String, u64, u64)> = pending.query(&mut ground.redis()).unwrap();
         pending.into_iter().map(|(entry, ..)| entry).collect()
     }

@@ -32,9 +32,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "sign('p', false,", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
     "a pool without jobs has lost their payloads": "renew", "sign('p', jobs and jobs > 0 and paid == 0,"
         => "sign('p', jobs and paid == 0,", by "a_pool_of_any_size_shows_no_loss";
-    "a payload that was lost is not asked for": "attest", "local lacks = not mine or call('HEXISTS', JP, key) == 0"
+    "a payload that was lost is not asked for": "attest", "local lacks = not mine or call('HEXISTS', PAYLOADS, key) == 0"
         => "local lacks = not mine", by "a_payload_that_was_lost_is_asked_for_and_written_again";
-    "a payload that was lost is not written": "attest", "if lacks and sent == '1' then call('HSET', JP, key, payload) end"
+    "a payload that was lost is not written": "attest", "if lacks and sent == '1' then call('HSET', PAYLOADS, key, payload) end"
         => "", by "a_payload_that_was_lost_is_asked_for_and_written_again";
     "a pool without jobs has lost them": "renew", "owned == 0 and jobs > due + parked,"
         => "owned == 0 and jobs > 0,", by "a_pool_of_any_size_shows_no_loss";
@@ -52,21 +52,21 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "(counted ~= '0' and not find(counted, '^[1-9]%d*$'))", by "a_damaged_count_of_notifications_loses_none";
     "a loss that stays asks for ever": "renew", "gsub(found, '[' .. known .. '-]', '') ~= ''"
         => "found ~= ''", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
-    "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', M, 'lost') else"
+    "a loss that has gone is known for ever": "renew", "if found == '' then call('HDEL', POOL, 'lost') else"
         => "if found ~= '' then", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "an incarnation that no pool has is counted from": "recover", "return n <= LAST_TOKEN and n + 1 or 0"
         => "return n + 1", by "an_incarnation_that_no_pool_has_is_not_counted_from";
     "members are counted from a revision that no map has": "recover",
-        "if not counted(head[3]) then call('HSET', M, 'mv', '0') end"
+        "if not counted(head[3]) then call('HSET', POOL, 'workers_revision', '0') end"
         => "", by "a_revision_that_no_map_has_begins_anew";
     "settings are counted from a revision that no map has": "recover",
-        "if not counted(head[4]) then call('HSET', M, 'cv', '0') end"
+        "if not counted(head[4]) then call('HSET', POOL, 'settings_revision', '0') end"
         => "", by "a_revision_that_no_map_has_begins_anew";
-    "a damaged count fills the pool": "dispatch", "queued > call('HLEN', JO) then"
+    "a damaged count fills the pool": "dispatch", "queued > call('HLEN', JOBS) then"
         => "false then", by "a_damaged_count_of_jobs_fills_no_pool";
-    "a damaged count goes on": "dispatch", "  call('HSET', M, 'nq', queued)\n"
+    "a damaged count goes on": "dispatch", "  call('HSET', POOL, 'queued', queued)\n"
         => "", by "a_damaged_count_of_jobs_fills_no_pool";
-    "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', M, 'lost', lost) end"
+    "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', POOL, 'lost', lost) end"
         => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
     "a recovery forgets the signs of the one before": "recover", "match(head[8] or '', '^%l*$') or ''"
         => "''", by "a_recovery_keeps_the_signs_that_are_known";
@@ -76,7 +76,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "tonumber(head[7]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
     "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
-    "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', M, 'lost') or '', 'm', 1, true)"
+    "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', POOL, 'lost') or '', 'm', 1, true)"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "a member without a counter lives for ever": "expire", "<= '18446744073709551615') and n or '0'"
         => "<= '18446744073709551615') and n", by "a_lost_counter_counts_as_0";
@@ -84,23 +84,23 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'^(.+)$'", by "a_counter_that_is_no_number_counts_as_0";
     "a stranger is not seen": "inspect", "strangers[#strangers + 1] = p.owner"
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "who is to be reaped is a stranger": "inspect", "and call('HEXISTS', DW, p.owner) == 0 then"
+    "who is to be reaped is a stranger": "inspect", "and call('HEXISTS', EXPIRED, p.owner) == 0 then"
         => "then", by "an_owner_that_is_to_be_reaped_is_no_stranger";
-    "a stranger has no counter": "inspect", "call('HSET', HB, wid, t)"
+    "a stranger has no counter": "inspect", "call('HSET', HEARTBEATS, wid, t)"
         => "", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "a stranger's counter moves": "inspect", "if redis.pcall('HEXISTS', HB, wid) == 0 then"
+    "a stranger's counter moves": "inspect", "if redis.pcall('HEXISTS', HEARTBEATS, wid) == 0 then"
         => "if true then", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "counters of another type hold up the look": "inspect", "if redis.pcall('HEXISTS', HB"
-        => "if call('HEXISTS', HB", by "counters_of_another_type_hold_up_no_look";
+    "counters of another type hold up the look": "inspect", "if redis.pcall('HEXISTS', HEARTBEATS"
+        => "if call('HEXISTS', HEARTBEATS", by "counters_of_another_type_hold_up_no_look";
     "who is no member is never expired": "expire", "observed == '' or not beats[i]"
         => "true", by "an_owner_that_nobody_knows_is_expired_and_reaped";
-    "an owner's list is not mended": "inspect", "put(BW, owned)"
+    "an owner's list is not mended": "inspect", "put(OWNERS, owned)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
     "a score that hides others stays": "inspect", "call('ZADD', index, 0, member)"
         => "", by "a_score_that_hides_others_is_put_right";
-    "the queue is not mended": "inspect", "put(Q, due)"
+    "the queue is not mended": "inspect", "put(QUEUE, due)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
-    "what is parked is not listed again": "inspect", "put(PK, parked)"
+    "what is parked is not listed again": "inspect", "put(PARKED, parked)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
     "an index of another type holds up the look": "inspect", "redis.pcall('ZADD', index, 'NX'"
         => "call('ZADD', index, 'NX'", by "an_index_of_another_type_holds_up_no_other";
@@ -114,7 +114,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "false and 'O' or 'K'", by "what_is_held_is_compared_with_the_records";
     "a missing record is not told": "inspect", "letters[#letters + 1] = 'M'"
         => "letters[#letters + 1] = 'K'", by "what_is_held_is_compared_with_the_records";
-    "who is fenced has lost its records": "inspect", "if call('HEXISTS', W, argv[i]) == 0 then"
+    "who is fenced has lost its records": "inspect", "if call('HEXISTS', WORKERS, argv[i]) == 0 then"
         => "if false then", by "what_a_stranger_holds_is_left_to_its_renewal";
     "begin takes every record": "begin", "first, begun_first = '^1|A' .. mine .. '|0|0|%d+('"
         => "first, begun_first = '^1|%u|%d*|%d+|%d+|%d|%d+('", by "begin_needs_the_worker_the_token_and_the_state";
@@ -134,7 +134,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local wid, of_token, running, stopping, length = argv[3]", by "starts_of_workers_are_noted_together";
     "every begin counts as the first": "begin", "if flag == '0' then"
         => "if true then", by "a_success_is_noted_once";
-    "a begun job stays queued": "begin", "call('ZREM', Q, unpack(unqueued))"
+    "a begun job stays queued": "begin", "call('ZREM', QUEUE, unpack(unqueued))"
         => "", by "a_begun_job_is_the_workers";
     "begin while stopping": "begin", "stopping and 'Z' or "
         => "", by "a_stopping_pool_begins_nothing";
@@ -152,10 +152,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "|()%d+()', length", by "begin_and_started_read_a_record_to_its_end";
     "the start of what was handed on is forgotten": "attest", "  p.begun = higher(higher(p.begun, begun), '1')"
         => "", by "what_was_handed_on_had_started";
-    "a start that is said with a hand-off settles nothing": "attest", "  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end\n  if p.state == 'S' then"
+    "a start that is said with a hand-off settles nothing": "attest", "  if p.begun == '2' then settle(p.id, 'ok', t, retention_ms) end\n  if p.state == 'S' then"
         => "  if p.state == 'S' then", by "what_was_handed_on_had_started";
-    "the number of shards may change": "change_settings", "k2 = true, shard = true,"
-        => "k2 = true,", by "what_a_pool_keeps_for_its_life_is_refused";
+    "the number of shards may change": "change_settings", "hash_keys = true, shard = true,"
+        => "hash_keys = true,", by "what_a_pool_keeps_for_its_life_is_refused";
     "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
         => "if false then", by "what_a_pool_keeps_for_its_life_is_refused";
     "an own id that was attested and has ended lives again": "", "(given_up or p.ainc == argv[1]) and t"
@@ -204,9 +204,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local owned = state == 'S'", by "a_running_jobs_owner_is_told";
     "a stop is told to whom the caller guesses": "stop", "if event.owner ~= owner then"
         => "if false then", by "a_wrong_guess_changes_nothing";
-    "who is gone gets a stream again": "", "if redis.pcall('HEXISTS', W, event.owner) == 1 then"
+    "who is gone gets a stream again": "", "if redis.pcall('HEXISTS', WORKERS, event.owner) == 1 then"
         => "do", by "who_is_gone_gets_no_stream_again";
-    "a lost stream stays lost": "", "if redis.pcall('HEXISTS', W, event.owner) == 1 then"
+    "a lost stream stays lost": "", "if redis.pcall('HEXISTS', WORKERS, event.owner) == 1 then"
         => "if false then", by "a_member_without_a_stream_is_told";
     "stop out of turn": "stop", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end"
         => "", by "a_planner_whose_turn_is_over_changes_nothing";
@@ -216,13 +216,13 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "true", by "a_ring_that_has_changed_places_nothing";
     "a placement without its event": "dispatch", "call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n))"
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement its worker does not own": "dispatch", "call('ZADD', BW, unpack(owned))"
+    "a placement its worker does not own": "dispatch", "call('ZADD', OWNERS, unpack(owned))"
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement with an old token": "dispatch", "token or num(call('HINCRBY', M, 'tok', 1))"
-        => "token or call('HGET', M, 'tok')", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a placement with an old token": "dispatch", "token or num(call('HINCRBY', POOL, 'token', 1))"
+        => "token or call('HGET', POOL, 'token')", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'\n      break"
         => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
-    "an error outlasts the next begin": "begin", "if #explained > 0 then redis.pcall('HDEL', JE, unpack(explained)) end"
+    "an error outlasts the next begin": "begin", "if #explained > 0 then redis.pcall('HDEL', ERRORS, unpack(explained)) end"
         => "", by "an_error_goes_with_the_next_begin_or_the_job";
     "an error outlasts its job": "stop", "local waits = (p.state == 'Q' or p.state == 'A') and p.attempts ~= '0'"
         => "local waits = false", by "an_error_goes_with_the_next_begin_or_the_job";
@@ -234,15 +234,15 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_closing_pool_still_routes";
     "an assignment without its event": "route", "call('XADD', KEYS[6 + x], '*', unpack(event, 1, event.n))"
         => "call('EXISTS', KEYS[6 + x])", by "a_routed_job_is_assigned_and_its_worker_told";
-    "start events are not acknowledged": "route", "call('XACK', PS, 'r', unpack(argv, 5, 4 + entries))"
+    "start events are not acknowledged": "route", "call('XACK', STARTS, 'routers', unpack(argv, 5, 4 + entries))"
         => "", by "a_job_is_assigned_once";
     "sweep leaves an assignment with its worker": "sweep", "if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then"
         => "if announce(key, p.mix, t + route_ms) then", by "an_assignment_that_nobody_began_is_taken_back";
     "sweep does not repeat start events": "sweep", "announce(key, p.mix, t + route_ms)"
-        => "call('ZADD', Q, t + route_ms, key)", by "an_assignment_that_nobody_began_is_taken_back";
+        => "call('ZADD', QUEUE, t + route_ms, key)", by "an_assignment_that_nobody_began_is_taken_back";
     "sweep forgets stops": "sweep", "stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner"
         => "", by "the_sweeper_says_it_again";
-    "nothing is ever forgotten": "sweep", "call('ZREM', TB, unpack(old))"
+    "nothing is ever forgotten": "sweep", "call('ZREM', ENDED, unpack(old))"
         => "", by "it_forgets_at_most_512_at_once_and_says_if_more_may_follow";
     "expire of a worker that has renewed": "expire", "if observed ~= '' and heard ~= observed then return 'R' end"
         => "", by "an_outdated_counter_expires_nobody";
@@ -272,7 +272,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if not p then", by "an_index_is_no_truth";
     "a stop does not stick at reap": "reap", "elseif p.state == 'S' or stopping then"
         => "elseif stopping then", by "a_dead_owners_stopping_job_ends";
-    "reap leaves the stream": "reap", "call('DEL', WS)"
+    "reap leaves the stream": "reap", "call('DEL', WORKER)"
         => "", by "reaping_goes_in_pages";
     "renewals are not counted": "renew", "if entry then beat(argv[i]) end"
         => "", by "a_heartbeat_counts_members_only";
@@ -290,7 +290,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "preferred % 1 == 0 then", by "a_free_preferred_slot_is_given";
     "join with other settings": "join", "if theirs and theirs ~= ours then"
         => "if false then", by "other_settings_are_refused_before_anything_is_written";
-    "join while closing": "join", "if call('HEXISTS', CF, 'sd') == 1 then return { 'SHUTDOWN' } end"
+    "join while closing": "join", "if call('HEXISTS', SETTINGS, 'shutdown') == 1 then return { 'SHUTDOWN' } end"
         => "", by "a_closing_pool_takes_no_worker";
     "settle in a slot that is taken": "settle", "repeat slot = slot + 1 until not used[slot]"
         => "slot = slot + 1", by "a_standby_settles_on_the_lowest_hole";
@@ -352,9 +352,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "find(r, '^1|R|' .. wid .. '|%d+' .. REST)", by "only_the_owner_takes";
     "acknowledged notifications stay": "take", "acknowledge(key, was, ending, size, tonumber(argv[of_acks + i]), text)"
         => "was", by "the_first_of_a_running_job_wakes_its_owner";
-    "a dropped notification stays": "drop_notifications", "call('HDEL', JN, unpack(gone))"
+    "a dropped notification stays": "drop_notifications", "call('HDEL', NOTIFICATIONS, unpack(gone))"
         => "", by "those_that_are_dropped_are_not_taken";
-    "bytes of a dropped notification count on": "drop_notifications", "size = size - call('HSTRLEN', JN, field)"
+    "bytes of a dropped notification count on": "drop_notifications", "size = size - call('HSTRLEN', NOTIFICATIONS, field)"
         => "", by "those_that_are_dropped_are_not_taken";
     "a drop takes one too many": "drop_notifications", "math.min(through + 1, next_)"
         => "math.min(through + 2, next_)", by "a_drop_may_be_repeated";
@@ -430,7 +430,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "t)", by "incarnations_begin_above_all_that_was_seen";
     "a pool made anew begins below what was seen": "bootstrap", "math.max(tonumber(argv[2]) + 1, t)"
         => "t", by "incarnations_begin_above_all_that_was_seen";
-    "a dead worker attests": "attest", "if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end"
+    "a dead worker attests": "attest", "if call('HEXISTS', EXPIRED, wid) == 1 then return { 'FENCED' } end"
         => "", by "attestations_belong_to_phase_r";
     "attestation in phase N": "attest", "if head[2] ~= 'R' then return { 'NORMAL' } end"
         => "", by "attestations_belong_to_phase_r";
@@ -457,13 +457,13 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
         => "if", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "release mints": "release", "local reply = requeue(key, p, t, way.delay"
-        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
+        => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"
-        => "'1|Q||' .. num(call('HINCRBY', M, 'tok', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
+        => "'1|Q||' .. num(call('HINCRBY', POOL, 'token', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
     "sweep mints": "sweep", "p.mix = num(p.mix + 1)"
-        => "p.mix, p.token = num(p.mix + 1), num(call('HINCRBY', M, 'tok', 1))", by "an_assignment_that_nobody_began_is_taken_back";
+        => "p.mix, p.token = num(p.mix + 1), num(call('HINCRBY', POOL, 'token', 1))", by "an_assignment_that_nobody_began_is_taken_back";
     "reap mints": "reap", "local delay = p.state == 'R' and suspect"
-        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n    local delay = p.state == 'R' and suspect", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
+        => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n    local delay = p.state == 'R' and suspect", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
     "what has ended leaves a queued record": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
         => "if p and (p.owner == '' or tonumber(p.token) > token) then return '-' end", by "what_ended_is_gone_and_never_accepted_again";
     "what has ended outranks": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"
@@ -472,7 +472,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_runner_under_a_lower_token_is_outranked";
     "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
         => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
-    "what has ended is not remembered": "attest", "call('ZADD', TB, t + late_ms, id)"
+    "what has ended is not remembered": "attest", "call('ZADD', ENDED, t + late_ms, id)"
         => "", by "what_ended_is_gone_and_never_accepted_again";
     "a later dispatch gives way to an earlier one": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "if p and tonumber(p.token) > token and p.owner ~= '' then return 'O' end", by "what_was_begun_later_outranks_an_earlier_dispatch";
@@ -494,9 +494,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local stops = ended", by "a_stop_sticks";
     "attested tokens do not count": "attest", "raise(head[6], top)"
         => "", by "attested_tokens_are_never_minted_again";
-    "the pool waits for garbage": "open_normal", "or call('HEXISTS', HB, wid) == 1"
+    "the pool waits for garbage": "open_normal", "or call('HEXISTS', HEARTBEATS, wid) == 1"
         => "or true", by "a_recovery_waits_for_members_and_for_nothing_else";
-    "the pool opens without a member whose entry is damaged": "open_normal", "or call('HEXISTS', HB, wid) == 1"
+    "the pool opens without a member whose entry is damaged": "open_normal", "or call('HEXISTS', HEARTBEATS, wid) == 1"
         => "", by "a_recovery_waits_for_members_and_for_nothing_else";
     "garbage keeps the pool from opening": "open_normal", "if not match(wid, '^%d+$') or #wid > 19 then return false end"
         => "", by "a_recovery_waits_for_members_and_for_nothing_else";
@@ -505,7 +505,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "a stop does not stick at attend": "attend", "if p.state == 'S' then"
         => "if false then", by "what_is_not_attested_and_was_to_end_is_gone";
     "attend mints": "attend", "if p.state == 'R' and t - p.since"
-        => "p.token = num(call('HINCRBY', M, 'tok', 1))\n      if p.state == 'R' and t - p.since", by "what_is_not_attested_is_queued";
+        => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n      if p.state == 'R' and t - p.since", by "what_is_not_attested_is_queued";
     "tokens beyond what Lua counts": "", "return n and n <= LAST_TOKEN - 128"
         => "return true", by "at_its_end_the_counter_refuses_what_mints";
     "the last tokens are those that a call may pass": "", "return n and n <= LAST_TOKEN - 128"

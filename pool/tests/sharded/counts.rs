@@ -96,7 +96,7 @@ async fn a_single_shard_is_a_pool(fleet: Fleet) {
     assert_eq!((node.shards(), node.pool_name(), node.settings().shard), (1, POOL, None));
     fleet.stop_requested(&keys);
     assert!(node.shutdown().await.unwrap().complete);
-    let tombstone = format!("tenure:{{{POOL}}}:m");
+    let tombstone = format!("tenure:{{{POOL}}}:pool");
     assert!(fleet.keys().is_none_or(|keys| keys == [tombstone]), "{:?}", fleet.keys());
     fleet.assert_clean_at_end();
 }

@@ -149,5 +149,5 @@ impl Fleet {
 
 /// The tombstones of a pool with this number of shards, which is more than one.
 pub(crate) fn tombstones(shards: usize) -> Vec<String> {
-    (0..shards).map(|shard| format!("tenure:{{{POOL}#{shard}}}:m")).collect()
+    (0..shards).map(|shard| format!("tenure:{{{POOL}#{shard}}}:pool")).collect()
 }

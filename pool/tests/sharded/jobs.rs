@@ -38,7 +38,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(fleet: Fleet) {
         if let Some(server) = &fleet.server {
             let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
             let stored: bool = redis::cmd("HEXISTS")
-                .arg(format!("tenure:{{{POOL}#{shard}}}:jo"))
+                .arg(format!("tenure:{{{POOL}#{shard}}}:jobs"))
                 .arg(&key)
                 .query(&mut redis)
                 .unwrap();

@@ -91,5 +91,5 @@ async fn too_many_losses_park_a_job(kind: Kind) {
     let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
     assert_eq!(reaped.outcomes, [(id("node1.g"), "parked".to_owned())]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Parked);
-    assert_eq!(lab.field("je", "k").await.as_deref(), Some("worker lost"));
+    assert_eq!(lab.field("errors", "k").await.as_deref(), Some("worker lost"));
 }

@@ -40,9 +40,9 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
         let record = lab.record(name).await.unwrap();
         assert_eq!(record.token, token, "only an assignment changes it");
         assert_eq!((record.state, record.owner, record.attempts), (JobState::Queued, None, attempts));
-        assert_eq!(lab.score("bw", &format!("{worker}:{name}")).await, None);
+        assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await, None);
         let due = lab.backend.now() + 2_000;
-        assert_eq!(lab.score("q", name).await, Some(due));
+        assert_eq!(lab.score("queue", name).await, Some(due));
     }
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [vec![(key("assigned"), 0), (key("lost"), 0)]]);
@@ -78,7 +78,10 @@ async fn unattested_jobs_with_too_many_attempts_are_parked(kind: Kind) {
     lab.recover().await;
     lab.attend(worker).await;
     assert_eq!(lab.record("a").await.unwrap().state, JobState::Parked);
-    assert_eq!(lab.field("je", "a").await.as_deref(), Some("its owner did not have it after a loss of data"));
+    assert_eq!(
+        lab.field("errors", "a").await.as_deref(),
+        Some("its owner did not have it after a loss of data")
+    );
     let stable = lab.record("stable").await.unwrap();
     assert_eq!((stable.state, stable.attempts), (JobState::Queued, 1), "it had run long enough");
 }
@@ -117,7 +120,7 @@ async fn an_index_without_a_record_is_mended(kind: Kind) {
     lab.recover().await;
     lab.attend(worker).await;
     for (name, left) in [("others", false), ("absent", false), ("damaged", true)] {
-        assert_eq!(lab.score("bw", &format!("{worker}:{name}")).await.is_some(), left, "{name}");
+        assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await.is_some(), left, "{name}");
     }
     assert_eq!(lab.record("others").await.unwrap().owner, Some(other));
 }
@@ -133,11 +136,11 @@ async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
     lab.attend(second).await;
     for worker in [first, second] {
-        assert_eq!(lab.field("m", &format!("a:{worker}")).await, Some(lab.inc.to_string()));
+        assert_eq!(lab.field("pool", &format!("attested:{worker}")).await, Some(lab.inc.to_string()));
     }
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     for worker in [first, second] {
-        assert_eq!(lab.field("m", &format!("a:{worker}")).await, None);
+        assert_eq!(lab.field("pool", &format!("attested:{worker}")).await, None);
     }
     lab.recover().await;
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first), "each recovery anew");
@@ -148,7 +151,7 @@ async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
         lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
     }
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    assert_eq!(lab.field("m", &format!("a:{first}")).await, None);
+    assert_eq!(lab.field("pool", &format!("attested:{first}")).await, None);
 }
 
 async fn attestations_belong_to_phase_r(kind: Kind) {

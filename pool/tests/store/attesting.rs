@@ -117,13 +117,13 @@ impl Lab {
         assert_eq!(record.attested, Some(self.inc));
         let mut owners = 0;
         for lines in self.backend.dump().await.lines() {
-            owners += usize::from(lines.starts_with("bw") && lines.contains(&format!(":{name}")));
+            owners += usize::from(lines.starts_with("owners") && lines.contains(&format!(":{name}")));
         }
         assert_eq!(owners, 1);
-        assert!(self.score("bw", &format!("{worker}:{name}")).await.is_some());
-        assert_eq!(self.score("q", name).await.is_some(), state == JobState::Stopping);
-        assert_eq!(self.score("pk", name).await, None);
-        assert!(self.field("jp", name).await.is_some());
+        assert!(self.score("owners", &format!("{worker}:{name}")).await.is_some());
+        assert_eq!(self.score("queue", name).await.is_some(), state == JobState::Stopping);
+        assert_eq!(self.score("parked", name).await, None);
+        assert!(self.field("payloads", name).await.is_some());
         record
     }
 
@@ -176,12 +176,12 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     let record = lab.owns(worker, "a", token, JobState::Running).await;
     assert_eq!((record.begun, record.attempts, record.mix), (Begun::Started, 3, 0));
     assert_eq!((record.created, record.since, &*record.plan), (START - 5, lab.backend.now(), "plan"));
-    assert_eq!(lab.score("pi", "plan|a").await, Some(0));
+    assert_eq!(lab.score("planned", "plan|a").await, Some(0));
     assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
     assert_eq!(lab.queued().await, 0);
     lab.open(&[worker]).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
-    assert_eq!((lab.score("pi", "plan|a").await, lab.queued().await), (None, 0));
+    assert_eq!((lab.score("planned", "plan|a").await, lab.queued().await), (None, 0));
 }
 
 async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
@@ -190,7 +190,7 @@ async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.started("a", worker).await;
     let before = lab.record("a").await.unwrap();
-    lab.backend.lose("jp").await;
+    lab.backend.lose("payloads").await;
     lab.recover().await;
     assert_eq!(lab.idle(worker, item("a", token, "node1.a", runs())).await, AttestReply::SendPayload);
     for _ in 0..2 {
@@ -275,7 +275,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_parked(kind: Kind) {
     lab.recover().await;
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
     lab.owns(worker, "a", token, JobState::Running).await;
-    assert_eq!(lab.field("je", "a").await, None);
+    assert_eq!(lab.field("errors", "a").await, None);
 }
 
 async fn a_runner_under_a_lower_token_is_outranked(kind: Kind) {
@@ -352,7 +352,7 @@ async fn a_stop_sticks(kind: Kind) {
     assert_eq!(lab.attest(first, item("a", token, "node1.a", runs())).await, AttestReply::MustStop);
     lab.owns(first, "a", token, JobState::Stopping).await;
     let due = lab.backend.now() + 2_000;
-    assert_eq!(lab.score("q", "a").await, Some(due));
+    assert_eq!(lab.score("queue", "a").await, Some(due));
     let later = Token(token.0 + 1);
     assert_eq!(lab.attest(second, item("a", later, "node1.a", runs())).await, AttestReply::MustStop);
     lab.owns(second, "a", later, JobState::Stopping).await;
@@ -541,7 +541,7 @@ async fn a_dispatch_in_the_runners_place_has_ended(kind: Kind) {
         assert_eq!((record.id, record.created), (id(&new), START - 5));
     }
     assert_eq!(lab.queued().await, 0);
-    assert_eq!(lab.field("jn", "h:queued").await, None, "what was for the other is gone with it");
+    assert_eq!(lab.field("notifications", "h:queued").await, None, "what was for the other is gone with it");
     assert!(lab.lookup("queued", "node1.q").await.ended);
     assert!(lab.lookup("running", "node1.r").await.ended);
     assert_eq!(lab.lookup("own", "node1.!q").await.outcome.as_deref(), Some("ended"));
@@ -653,7 +653,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
         assert_eq!(lab.attest(first, said).await, AttestReply::Ended);
     }
     let dump = lab.backend.dump().await;
-    for left in ["jo", "jp", "bw", "q", "pk", "je"] {
+    for left in ["jobs", "payloads", "owners", "queue", "parked", "errors"] {
         assert_eq!(dump.get(left), None, "{left}");
     }
     assert_eq!(lab.queued().await, 0);
@@ -695,7 +695,7 @@ async fn a_reported_end_under_a_callers_id_has_an_outcome(kind: Kind) {
             if ["absent", "failed", "started"].contains(&name) { "digest".into() } else { String::new() };
         assert_eq!(lab.dispatch_all(&[again]).await, [DispatchReply::Outcome(outcome.into())]);
         let until = lab.backend.now() + 600_000;
-        assert_eq!(lab.score("tb", &format!("!{name}")).await, Some(until));
+        assert_eq!(lab.score("ended", &format!("!{name}")).await, Some(until));
     }
 }
 
@@ -742,9 +742,9 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
         assert_eq!((record.state, record.owner, record.mix), (JobState::Queued, None, 0));
         assert_eq!((record.attempts, record.since), (0, lab.backend.now()));
         let due = lab.backend.now() + 2_000;
-        assert_eq!(lab.score("q", name).await, Some(due));
+        assert_eq!(lab.score("queue", name).await, Some(due));
     }
-    assert_eq!(lab.backend.dump().await.get("bw"), None);
+    assert_eq!(lab.backend.dump().await.get("owners"), None);
     assert_eq!(lab.queued().await, 0, "each was begun here");
 }
 
@@ -771,7 +771,7 @@ async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
         assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
         let record = lab.record(name).await.unwrap();
         assert_eq!((record.state, record.attempts, record.mix), (JobState::Queued, attempts, mix), "{name}");
-        assert_eq!(lab.score("q", name).await, Some(lab.backend.now() + due), "{name}");
+        assert_eq!(lab.score("queue", name).await, Some(lab.backend.now() + due), "{name}");
     }
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [vec![(key("moved"), 0)], vec![(key("back"), 0)]], "the others wait");
@@ -779,12 +779,12 @@ async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
     assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
     let record = lab.record("parked").await.unwrap();
     assert_eq!((record.state, record.attempts), (JobState::Parked, 3));
-    assert_eq!(lab.field("je", "parked").await.as_deref(), Some("boom"));
+    assert_eq!(lab.field("errors", "parked").await.as_deref(), Some("boom"));
     assert_eq!(
-        (lab.score("q", "parked").await, lab.score("bw", &format!("{worker}:parked")).await),
+        (lab.score("queue", "parked").await, lab.score("owners", &format!("{worker}:parked")).await),
         (None, None)
     );
-    assert!(lab.score("pk", "parked").await.is_some());
+    assert!(lab.score("parked", "parked").await.is_some());
 }
 
 async fn what_was_handed_on_had_started(kind: Kind) {
@@ -901,9 +901,9 @@ async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
             let said = lab.store().attest(lab.inc, WorkerId(worker), &member(says), &[]).await.unwrap();
             assert_eq!(said, []);
         }
-        assert_eq!(lab.field("w", &worker.to_string()).await.as_deref(), Some(gets));
-        assert_eq!(lab.field("w", "size").await.as_deref(), Some(size));
-        assert_eq!(lab.field("hb", &worker.to_string()).await.as_deref(), Some("1"));
+        assert_eq!(lab.field("workers", &worker.to_string()).await.as_deref(), Some(gets));
+        assert_eq!(lab.field("workers", "size").await.as_deref(), Some(size));
+        assert_eq!(lab.field("heartbeats", &worker.to_string()).await.as_deref(), Some("1"));
     }
     assert_eq!(lab.revision().await.0, revision.0 + 7, "once each");
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(WorkerId(11)));

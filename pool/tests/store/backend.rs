@@ -124,7 +124,7 @@ impl Backend {
             Kind::Memory(store) => store.wipe(),
             Kind::Redis { everything, .. } => {
                 let dump = everything.dump().await.unwrap();
-                for name in dump.names().filter(|name| *name != "ps.r") {
+                for name in dump.names().filter(|name| *name != "starts.routers") {
                     self.raw(redis::cmd("DEL").arg(self.key(name))).await;
                 }
             }
@@ -137,7 +137,8 @@ impl Backend {
             Kind::Memory(store) => Saved::Memory(Box::new(store.snapshot())),
             Kind::Redis { everything, raw, .. } => {
                 let mut keys = Vec::new();
-                for name in everything.dump().await.unwrap().names().filter(|name| *name != "ps.r") {
+                for name in everything.dump().await.unwrap().names().filter(|name| *name != "starts.routers")
+                {
                     match raw.command(redis::cmd("DUMP").arg(self.key(name))).await.unwrap() {
                         redis::Value::BulkString(bytes) => keys.push((name.to_owned(), bytes)),
                         other => panic!("{name}: {other:?}"),
@@ -167,8 +168,8 @@ impl Backend {
         match &self.kind {
             Kind::Memory(store) => store.write_record(key, record),
             Kind::Redis { .. } => {
-                self.raw(redis::cmd("HSET").arg(self.key("jo")).arg(key.as_bytes()).arg(record)).await;
-                self.raw(redis::cmd("HSETNX").arg(self.key("jp")).arg(key.as_bytes()).arg("")).await;
+                self.raw(redis::cmd("HSET").arg(self.key("jobs")).arg(key.as_bytes()).arg(record)).await;
+                self.raw(redis::cmd("HSETNX").arg(self.key("payloads")).arg(key.as_bytes()).arg("")).await;
             }
         }
     }
@@ -178,7 +179,10 @@ impl Backend {
         match &self.kind {
             Kind::Memory(store) => store.write_header(key, header.as_bytes()),
             Kind::Redis { .. } => {
-                self.raw(redis::cmd("HSET").arg(self.key("jn")).arg(format!("h:{key}")).arg(header)).await;
+                self.raw(
+                    redis::cmd("HSET").arg(self.key("notifications")).arg(format!("h:{key}")).arg(header),
+                )
+                .await;
             }
         }
     }
@@ -189,7 +193,7 @@ impl Backend {
             Kind::Memory(store) => store.write_index(worker, key),
             Kind::Redis { .. } => {
                 let member = [format!("{worker}:").as_bytes(), key.as_bytes()].concat();
-                self.raw(redis::cmd("ZADD").arg(self.key("bw")).arg(0).arg(member)).await;
+                self.raw(redis::cmd("ZADD").arg(self.key("owners")).arg(0).arg(member)).await;
             }
         }
     }
@@ -198,15 +202,15 @@ impl Backend {
     pub(crate) async fn set_token(&self, token: u64) {
         match &self.kind {
             Kind::Memory(store) => store.set_token(token),
-            Kind::Redis { .. } => self.write_meta("tok", Some(&token.to_string())).await,
+            Kind::Redis { .. } => self.write_meta("token", Some(&token.to_string())).await,
         }
     }
 
-    /// On Redis alone: writes a field of `m` as it is, or deletes it.
+    /// On Redis alone: writes a field of `pool` as it is, or deletes it.
     pub(crate) async fn write_meta(&self, field: &str, value: Option<&str>) {
         match value {
-            Some(value) => self.raw(redis::cmd("HSET").arg(self.key("m")).arg(field).arg(value)).await,
-            None => self.raw(redis::cmd("HDEL").arg(self.key("m")).arg(field)).await,
+            Some(value) => self.raw(redis::cmd("HSET").arg(self.key("pool")).arg(field).arg(value)).await,
+            None => self.raw(redis::cmd("HDEL").arg(self.key("pool")).arg(field)).await,
         }
     }
 
@@ -214,7 +218,7 @@ impl Backend {
     pub(crate) async fn forget_setting(&self, name: &str) {
         match &self.kind {
             Kind::Memory(store) => store.forget_setting(name),
-            Kind::Redis { .. } => self.raw(redis::cmd("HDEL").arg(self.key("cf")).arg(name)).await,
+            Kind::Redis { .. } => self.raw(redis::cmd("HDEL").arg(self.key("settings")).arg(name)).await,
         }
     }
 
@@ -231,7 +235,7 @@ impl Backend {
         match &self.kind {
             Kind::Memory(store) => store.destroy_group(),
             Kind::Redis { .. } => {
-                self.raw(redis::cmd("XGROUP").arg("DESTROY").arg(self.key("ps")).arg("r")).await;
+                self.raw(redis::cmd("XGROUP").arg("DESTROY").arg(self.key("starts")).arg("routers")).await;
             }
         }
     }

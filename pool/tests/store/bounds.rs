@@ -107,7 +107,7 @@ async fn a_stop_deletes_a_page_of_notifications(kind: Kind) {
     assert_eq!(lab.stop_all(&stops).await, [&page[..], &rest].concat());
     assert_eq!(left(&lab).await, FULL[PAGE..]);
     assert_eq!(lab.stop_all(&stops[PAGE..]).await, [StopReply::Deleted; 2]);
-    assert!(lab.backend.dump().await.get("jn").is_none());
+    assert!(lab.backend.dump().await.get("notifications").is_none());
 }
 
 async fn a_release_deletes_a_page_of_notifications(kind: Kind) {

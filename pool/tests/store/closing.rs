@@ -164,11 +164,11 @@ async fn cleanup_waits_for_no_garbage(kind: Kind) {
     lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
     if matches!(kind, Kind::Redis) {
         for (field, value) in [("", "x"), ("x", "P|-|1|n|m|"), ("5", "1|R|"), ("99999999999999999999", "x")] {
-            lab.backend.write("HSET", "w", &[field, value]).await;
+            lab.backend.write("HSET", "workers", &[field, value]).await;
         }
-        lab.backend.write("HSET", "dw", &["x", "1|"]).await;
-        lab.backend.write("HSET", "w", &["6", "Z||"]).await;
-        lab.backend.write("HSET", "hb", &["6", "3"]).await;
+        lab.backend.write("HSET", "expired", &["x", "1|"]).await;
+        lab.backend.write("HSET", "workers", &["6", "Z||"]).await;
+        lab.backend.write("HSET", "heartbeats", &["6", "3"]).await;
         let refused = lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await;
         assert_eq!(refused, Refusal::Members(1), "it has been heard of");
         lab.store().expire(lab.inc, WorkerId(6), Some(3)).await.unwrap();
@@ -209,7 +209,7 @@ async fn only_the_tombstone_is_left(kind: Kind) {
     let lab = closed(kind, Duration::from_secs(3_600)).await;
     lab.store().forget_node(&node("node1")).await.unwrap();
     let dump = lab.backend.dump().await;
-    assert_eq!(dump.lines(), [format!("m closed = {}", lab.inc)]);
+    assert_eq!(dump.lines(), [format!("pool closed = {}", lab.inc)]);
     assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Closed { incarnation: lab.inc });
     assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::Closed);
     assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Closed);
@@ -270,7 +270,7 @@ async fn a_tombstone_that_no_pool_has_left_is_none(kind: Kind) {
         assert_eq!(before(&lab).await, Incarnation(0), "{damage:?}");
         let seen = Seen { closed: Incarnation(7), ..Seen::default() };
         lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
-        assert_eq!(lab.field("m", "closed").await.as_deref(), Some("7"), "{damage:?}");
+        assert_eq!(lab.field("pool", "closed").await.as_deref(), Some("7"), "{damage:?}");
     }
 }
 
@@ -297,7 +297,7 @@ async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
     }
     let mut settings = lab.store().settings();
     let inc = Some(lab.inc);
-    let known = settings.wait_for(|it| it.incarnation == inc && !it.fields.contains_key("sd"));
+    let known = settings.wait_for(|it| it.incarnation == inc && !it.fields.contains_key("shutdown"));
     tokio::time::timeout(Duration::from_secs(30), known).await.unwrap().unwrap();
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     lab.worker().await;

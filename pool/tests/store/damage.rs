@@ -78,7 +78,7 @@ fn expected<T: Clone>(good: T, bad: T) -> Vec<T> {
 async fn records(lab: &Lab) -> Vec<String> {
     let mut records = Vec::new();
     for (name, _) in DAMAGED {
-        records.push(lab.field("jo", name).await.unwrap());
+        records.push(lab.field("jobs", name).await.unwrap());
     }
     records
 }
@@ -156,7 +156,7 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
     };
     let is_left = async |state: char, step: &str| {
         for (name, tail) in &TAILS[..TAILS.len() - 1] {
-            let record = lab.field("jo", name).await.unwrap();
+            let record = lab.field("jobs", name).await.unwrap();
             assert_eq!(record, format!("1|{state}|{worker}|{token}|{tail}"), "{step} of {name}");
         }
     };
@@ -236,7 +236,7 @@ async fn sweep_reports_it_and_puts_it_off(kind: Kind) {
     damaged.sort();
     assert_eq!(swept.bad, damaged);
     assert_eq!(swept.count, 8);
-    assert_eq!(lab.score("q", "cut").await, Some(lab.backend.now() + 60_000));
+    assert_eq!(lab.score("queue", "cut").await, Some(lab.backend.now() + 60_000));
     let started: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(started, [(key("better"), 0), (key("good"), 0)]);
     assert_eq!(records(&lab).await, before);
@@ -255,7 +255,7 @@ async fn reap_passes_it(kind: Kind) {
     assert_eq!((reaped.done, reaped.count), (true, 8));
     assert_eq!(lab.record("good").await.unwrap().state, JobState::Queued);
     assert_eq!(records(&lab).await, before);
-    assert!(lab.backend.dump().await.get("bw").is_none());
+    assert!(lab.backend.dump().await.get("owners").is_none());
 }
 
 async fn it_is_listed(kind: Kind) {
@@ -378,7 +378,11 @@ async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
         assert_eq!(taken, if is_good(key) { 2 } else { 0 }, "take of {key}");
     }
     for (name, header) in HEADERS {
-        assert_eq!(lab.field("jn", &format!("h:{name}")).await.unwrap(), header, "it is left as it is");
+        assert_eq!(
+            lab.field("notifications", &format!("h:{name}")).await.unwrap(),
+            header,
+            "it is left as it is"
+        );
     }
     for (name, _) in HEADERS {
         let listed = lab.store().notifications(&key(name), 0).await.unwrap();
@@ -404,7 +408,7 @@ async fn a_damaged_count_of_notifications_loses_none(kind: Kind) {
         let worker = lab.worker().await;
         lab.run("k", "node1.k", worker).await;
         let token = lab.token("k").await;
-        lab.backend.write_meta("nt", Some(count)).await;
+        lab.backend.write_meta("notified", Some(count)).await;
         for body in ["first", "second"] {
             assert_eq!(lab.notify("k", Some(worker), body).await, NotifyReply::Kept, "{count:?}");
         }
@@ -419,7 +423,7 @@ async fn a_damaged_counter_of_a_worker_beats_on(kind: Kind) {
     {
         let lab = Lab::new(kind).await;
         let worker = lab.worker().await;
-        lab.backend.write("HSET", "hb", &[&worker.to_string(), count]).await;
+        lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), count]).await;
         let mut seen = Vec::new();
         for _ in 0..3 {
             lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
@@ -448,7 +452,7 @@ async fn while_spoiled<T>(lab: &Lab, name: &str, step: impl AsyncFnOnce() -> T) 
 /// In memory no key is of another type.
 async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
     let Kind::Redis = kind else { return };
-    for name in ["jp", "q", "od", "bw", "ps"] {
+    for name in ["payloads", "queue", "outcomes", "owners", "starts"] {
         let lab = Lab::new(kind).await;
         let worker = lab.worker().await;
         lab.dispatch("waits", "node1.waits").await;
@@ -471,14 +475,14 @@ async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
             matches!(&begun, BeginReply::Begun { payload, .. } if *payload == items[0].payload),
             "{name}: {begun:?}"
         );
-        assert_eq!(lab.field("m", "nq").await.as_deref(), Some("2"), "{name}");
+        assert_eq!(lab.field("pool", "queued").await.as_deref(), Some("2"), "{name}");
     }
 }
 
 /// In memory no key is of another type.
 async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
     let Kind::Redis = kind else { return };
-    for name in ["jp", "bw", "tb"] {
+    for name in ["payloads", "owners", "ended"] {
         for mode in [ReleaseMode::Delete, ReleaseMode::HandOff] {
             let lab = Lab::new(kind).await;
             let worker = lab.worker().await;
@@ -555,9 +559,9 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
             _ => unreachable!(),
         }
         let left = lab.backend.dump().await;
-        assert!(left.get("jo").is_none(), "{way} leaves jobs");
+        assert!(left.get("jobs").is_none(), "{way} leaves jobs");
         for (name, _) in HEADERS {
-            assert_eq!(lab.field("jn", &format!("h:{name}")).await, None, "{way} leaves a header");
+            assert_eq!(lab.field("notifications", &format!("h:{name}")).await, None, "{way} leaves a header");
         }
     }
 }
@@ -569,9 +573,9 @@ async fn a_damaged_count_of_jobs_fills_no_pool(kind: Kind) {
     if matches!(kind, Kind::Memory) {
         return;
     }
-    lab.backend.write_meta("nq", Some("9007199254740993")).await;
+    lab.backend.write_meta("queued", Some("9007199254740993")).await;
     assert_eq!(lab.dispatch("first", "node1.1").await, DispatchReply::Accepted);
-    assert_eq!(lab.field("m", "nq").await.as_deref(), Some("1"));
+    assert_eq!(lab.field("pool", "queued").await.as_deref(), Some("1"));
     assert_eq!(lab.dispatch("second", "node1.2").await, DispatchReply::Accepted);
     assert_eq!(lab.dispatch("third", "node1.3").await, DispatchReply::Full);
 }

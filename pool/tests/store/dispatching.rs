@@ -39,7 +39,7 @@ async fn an_accepted_job_is_queued_with_one_event(kind: Kind) {
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, Token(0)));
     assert_eq!((record.attempts, record.begun, record.mix), (0, Begun::Never, 0));
     assert_eq!((record.since, record.created, record.id), (now, now, id("node1.g")));
-    assert_eq!(lab.score("q", "k").await, Some(now + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(now + 2_000));
     assert_eq!(lab.queued().await, 1);
     assert_eq!(lab.store().payload(&key("k")).await.unwrap(), Some(Bytes::from_static(b"payload")));
     assert_eq!(lab.store().payload(&key("other")).await.unwrap(), None);
@@ -78,7 +78,7 @@ async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     assert_eq!((record.state, record.owner), (JobState::Assigned, Some(first)));
     assert_eq!((record.attempts, record.begun, record.mix), (0, Begun::Never, 0));
     assert_eq!((record.since, record.created, record.id), (now, now, id("node1.a")));
-    assert_eq!(lab.score("q", "a").await, Some(now + 5_000), "as long as an assignment may take");
+    assert_eq!(lab.score("queue", "a").await, Some(now + 5_000), "as long as an assignment may take");
     assert_eq!(lab.queued().await, 3, "none has begun");
     assert!(lab.starts().await.is_empty(), "no router is asked");
     let token = lab.token("a").await;
@@ -110,7 +110,7 @@ async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
     let replies = lab.store().dispatch(lab.inc, before, &[placed(&lab, "k", worker)]).await.unwrap();
     assert_eq!(replies, [DispatchReply::Accepted]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
     assert_eq!(lab.starts().await.len(), 1, "a router finds its worker");
     assert!(told(&lab, &[worker]).await.is_empty());
 }
@@ -218,7 +218,7 @@ async fn an_ended_dispatch_is_remembered_until_its_deadline(kind: Kind) {
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Ended);
     lab.backend.advance(1).await;
     lab.store().sweep(lab.inc, 10, false).await.unwrap();
-    assert!(lab.backend.dump().await.get("tb").is_none());
+    assert!(lab.backend.dump().await.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Accepted, "the key is free");
 }
 
@@ -229,7 +229,7 @@ async fn a_job_that_lived_long_leaves_no_memory(kind: Kind) {
     lab.backend.advance(30_000).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
     let dump = lab.backend.dump().await;
-    for name in ["jo", "jp", "q", "bw", "tb", "od"] {
+    for name in ["jobs", "payloads", "queue", "owners", "ended", "outcomes"] {
         assert!(dump.get(name).is_none(), "{name}");
     }
 }
@@ -267,7 +267,7 @@ async fn keys_are_any_bytes(kind: Kind) {
         assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
     }
     let dump = lab.backend.dump().await;
-    assert!(dump.get("jo").is_none() && dump.get("bw").is_none());
+    assert!(dump.get("jobs").is_none() && dump.get("owners").is_none());
 }
 
 async fn all_jobs_are_listed(kind: Kind) {

@@ -337,7 +337,8 @@ impl<'a> Driver<'a> {
             Op::ChangeSettings { changes } => {
                 let stored = self.memory().settings().borrow().fields.clone();
                 let change = |&(setting, aim, to): &(usize, bool, u64)| {
-                    let name = ["max_queued", "nt_cap", "strikes", "later", "ttl", "no|name"][setting];
+                    let name =
+                        ["max_queued", "notify_cap", "strikes", "later", "worker_ttl", "no|name"][setting];
                     let from = if aim { stored.get(name).cloned().unwrap_or_default() } else { "1".into() };
                     SettingChange { name: name.into(), from, to: to.to_string() }
                 };
@@ -613,7 +614,7 @@ impl<'a> Driver<'a> {
 
     /// A schedule as it stands.
     async fn schedule(&self, at: usize) -> Option<ScheduleEntry> {
-        match self.sides[0].dump().await.get("sc") {
+        match self.sides[0].dump().await.get("schedules") {
             Some(Content::Hash(schedules)) => {
                 let text = schedules.get(&Text::from(schedule_key(at).to_string()))?.to_string();
                 ScheduleEntry::parse(&text)
@@ -635,9 +636,9 @@ impl<'a> Driver<'a> {
 
     /// How many notifications were ever stored: their numbers are below.
     async fn notified(&self) -> u64 {
-        match self.sides[0].dump().await.get("m") {
+        match self.sides[0].dump().await.get("pool") {
             Some(Content::Hash(meta)) => {
-                meta.get(&Text::from("nt")).and_then(|text| text.to_string().parse().ok()).unwrap_or(0)
+                meta.get(&Text::from("notified")).and_then(|text| text.to_string().parse().ok()).unwrap_or(0)
             }
             _ => 0,
         }

@@ -62,38 +62,38 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
     lab.stop("stops", "node1.s", Some(worker)).await;
     lab.run("parks", "node1.p", worker).await;
     lab.release("parks", worker, ReleaseMode::Fail).await;
-    for index in ["q", "pk", "bw"] {
+    for index in ["queue", "parked", "owners"] {
         lab.backend.lose(index).await;
     }
     lab.backend.advance(50).await;
     lab.inspect(&[]).await;
     let now = Some(lab.backend.now());
     for name in ["queued", "stops"] {
-        assert_eq!((lab.score("q", name).await, lab.score("pk", name).await), (now, None), "{name}");
+        assert_eq!((lab.score("queue", name).await, lab.score("parked", name).await), (now, None), "{name}");
     }
-    assert_eq!((lab.score("q", "parks").await, lab.score("pk", "parks").await), (None, now));
-    assert_eq!((lab.score("q", "runs").await, lab.score("pk", "runs").await), (None, None));
+    assert_eq!((lab.score("queue", "parks").await, lab.score("parked", "parks").await), (None, now));
+    assert_eq!((lab.score("queue", "runs").await, lab.score("parked", "runs").await), (None, None));
     for name in ["runs", "stops"] {
-        assert_eq!(lab.score("bw", &format!("{worker}:{name}")).await, Some(0), "{name}");
+        assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await, Some(0), "{name}");
     }
     let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
     assert_eq!(swept.stops, [(key("stops"), id("node1.s"), worker)]);
 }
 
 async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
-    for also in ["", "hb"] {
+    for also in ["", "heartbeats"] {
         let lab = Lab::new(kind).await;
         let gone = lab.worker().await;
         lab.run("a", "node1.a", gone).await;
         lab.run("b", "node1.b", gone).await;
         lab.stop("b", "node1.b", Some(gone)).await;
-        lab.backend.lose("w").await;
+        lab.backend.lose("workers").await;
         lab.backend.lose(also).await;
         lab.backend.advance(50).await;
         assert_eq!(lab.inspect(&[]).await.strangers, 1, "two jobs, one owner");
         let counter = lab.store().heartbeats(None).await.unwrap()[&gone];
         // A new counter is recent: its worker's jobs are not suspects.
-        assert_eq!(counter, if also == "hb" { lab.backend.now() } else { 1 });
+        assert_eq!(counter, if also == "heartbeats" { lab.backend.now() } else { 1 });
         let expire = async |seq| lab.store().expire(lab.inc, gone, seq).await.unwrap();
         assert_eq!(expire(None).await, Expired::Gone, "it does not leave by itself any more");
         assert_eq!(expire(Some(counter + 1)).await, Expired::Renewed);
@@ -151,7 +151,7 @@ async fn pages_show_every_record(kind: Kind) {
     for page in jobs.chunks(BATCH_MAX) {
         lab.dispatch_all(page).await;
     }
-    lab.backend.lose("q").await;
+    lab.backend.lose("queue").await;
     let (mut cursor, mut pages) = (0, 0);
     while pages == 0 || cursor != 0 {
         cursor = lab.store().inspect(lab.inc, cursor, 100, &[]).await.unwrap().next;
@@ -159,7 +159,7 @@ async fn pages_show_every_record(kind: Kind) {
     }
     assert!(pages > 5, "{pages}");
     let dump = lab.backend.dump().await;
-    let Some(Content::Scores(queued)) = dump.get("q") else { panic!("nothing is queued") };
+    let Some(Content::Scores(queued)) = dump.get("queue") else { panic!("nothing is queued") };
     assert_eq!(queued.len(), jobs.len());
 }
 
@@ -178,10 +178,10 @@ async fn a_score_that_hides_others_is_put_right(kind: Kind) {
     lab.run("a", "node1.a", worker).await;
     let (listed, stray) = (format!("{worker}:a"), "0:stray");
     for score in ["-inf", "-1", "0.5", "inf"] {
-        lab.backend.write("ZADD", "bw", &[score, &listed, "7", stray]).await;
-        lab.backend.write("ZADD", "pi", &[score, "plan|a"]).await;
+        lab.backend.write("ZADD", "owners", &[score, &listed, "7", stray]).await;
+        lab.backend.write("ZADD", "planned", &[score, "plan|a"]).await;
         lab.inspect(&[]).await;
-        for (index, member) in [("bw", &*listed), ("bw", stray), ("pi", "plan|a")] {
+        for (index, member) in [("owners", &*listed), ("owners", stray), ("planned", "plan|a")] {
             assert_eq!(lab.score(index, member).await, Some(0), "{score} {index} {member}");
         }
         assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs.len(), 1);
@@ -191,20 +191,20 @@ async fn a_score_that_hides_others_is_put_right(kind: Kind) {
 /// Only the Redis store has types there.
 async fn an_index_of_another_type_holds_up_no_other(kind: Kind) {
     let Kind::Redis = kind else { return };
-    for broken in ["bw", "pi", "q", "pk"] {
+    for broken in ["owners", "planned", "queue", "parked"] {
         let lab = strict(kind).await;
         let worker = lab.worker().await;
         lab.dispatch("queued", "node1.q").await;
         lab.run("runs", "node1.r", worker).await;
         lab.run("parks", "node1.p", worker).await;
         lab.release("parks", worker, ReleaseMode::Fail).await;
-        for index in ["q", "pk", "bw"] {
+        for index in ["queue", "parked", "owners"] {
             lab.backend.lose(index).await;
         }
         lab.backend.write("SET", broken, &["x"]).await;
         lab.inspect(&[]).await;
         let listed = format!("{worker}:runs");
-        for (index, member) in [("bw", &*listed), ("q", "queued"), ("pk", "parks")] {
+        for (index, member) in [("owners", &*listed), ("queue", "queued"), ("parked", "parks")] {
             if index != broken {
                 assert!(lab.score(index, member).await.is_some(), "{index} beside {broken}");
             }
@@ -219,11 +219,11 @@ async fn counters_of_another_type_hold_up_no_look(kind: Kind) {
     let gone = lab.worker().await;
     lab.run("runs", "node1.r", gone).await;
     lab.dispatch("queued", "node1.q").await;
-    for key in ["w", "bw", "q", "hb"] {
+    for key in ["workers", "owners", "queue", "heartbeats"] {
         lab.backend.lose(key).await;
     }
-    lab.backend.write("SET", "hb", &["x"]).await;
+    lab.backend.write("SET", "heartbeats", &["x"]).await;
     assert_eq!(lab.inspect(&[]).await.strangers, 1);
-    assert!(lab.score("bw", &format!("{gone}:runs")).await.is_some());
-    assert!(lab.score("q", "queued").await.is_some());
+    assert!(lab.score("owners", &format!("{gone}:runs")).await.is_some());
+    assert!(lab.score("queue", "queued").await.is_some());
 }

@@ -245,7 +245,7 @@ impl Lab {
 
     /// How many jobs count towards the bound.
     pub(crate) async fn queued(&self) -> u64 {
-        self.field("m", "nq").await.unwrap().parse().unwrap()
+        self.field("pool", "queued").await.unwrap().parse().unwrap()
     }
 
     /// Makes a call that must be refused, and sees that it changed nothing.

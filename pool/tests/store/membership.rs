@@ -110,7 +110,7 @@ async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
         Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
     let request = JoinRequest { settings, ..lab.request() };
     let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
-    let (name, theirs, ours) = ("ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
+    let (name, theirs, ours) = ("worker_ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
 
@@ -118,8 +118,8 @@ async fn a_setting_that_the_pool_does_not_know_is_added(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.backend.forget_setting("strikes").await;
     lab.join().await;
-    assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("3"));
-    assert_eq!(lab.field("m", "cv").await.as_deref(), Some("2"));
+    assert_eq!(lab.field("settings", "strikes").await.as_deref(), Some("3"));
+    assert_eq!(lab.field("pool", "settings_revision").await.as_deref(), Some("2"));
 }
 
 async fn bad_metadata_is_refused(kind: Kind) {
@@ -367,15 +367,15 @@ async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
 async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    assert!(lab.backend.dump().await.get("ns:node1").is_none());
+    assert!(lab.backend.dump().await.get("node:node1").is_none());
     for opened in [true, false] {
         let renewal = lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
         assert_eq!((renewal.opened, renewal.states.len()), (opened, 1));
     }
     let dump = lab.backend.dump().await;
-    assert_eq!(dump.lines().iter().filter(|line| line.starts_with("ns:node1[")).count(), 1);
+    assert_eq!(dump.lines().iter().filter(|line| line.starts_with("node:node1[")).count(), 1);
     lab.store().forget_node(&node("node1")).await.unwrap();
-    assert!(lab.backend.dump().await.get("ns:node1").is_none());
+    assert!(lab.backend.dump().await.get("node:node1").is_none());
     assert!(!lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().opened);
     assert!(lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap().opened);
 }
@@ -419,7 +419,7 @@ async fn reaping_goes_in_pages(kind: Kind) {
     let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
     assert_eq!((page.done, page.count), (true, 1));
     let dump = lab.backend.dump().await;
-    assert!(dump.get("dw").is_none() && dump.get(&format!("ws:{worker}")).is_none());
+    assert!(dump.get("expired").is_none() && dump.get(&format!("worker:{worker}")).is_none());
     let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
     assert_eq!((page.done, page.count), (true, 0));
     let free: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).map(|job| job.0).collect();

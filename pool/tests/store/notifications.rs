@@ -124,7 +124,7 @@ async fn they_are_taken_in_order_until_acknowledged(kind: Kind) {
     assert_eq!(bodies(lab.take("k", worker, token, taken.first).await), ["b", "c"], "an old acknowledgement");
     assert!(lab.take("k", worker, token, taken.first + 3).await.unwrap().bodies.is_empty());
     assert!(lab.take("k", worker, token, taken.first + 3).await.unwrap().bodies.is_empty());
-    assert!(lab.backend.dump().await.get("jn").is_none());
+    assert!(lab.backend.dump().await.get("notifications").is_none());
 }
 
 async fn a_late_acknowledgement_swallows_nothing(kind: Kind) {
@@ -219,7 +219,7 @@ async fn they_end_with_their_job(kind: Kind) {
     lab.notify("k", Some(worker), "a").await;
     lab.notify("k", Some(worker), "b").await;
     lab.release("k", worker, ReleaseMode::Delete).await;
-    assert!(lab.backend.dump().await.get("jn").is_none());
+    assert!(lab.backend.dump().await.get("notifications").is_none());
     let token = lab.run("k", "node1.h", worker).await;
     assert!(lab.take("k", worker, token, 0).await.unwrap().bodies.is_empty());
 }

@@ -83,7 +83,7 @@ async fn an_outcome_is_kept_for_its_time(kind: Kind) {
     lab.backend.advance(1).await;
     lab.store().sweep(lab.inc, 10, false).await.unwrap();
     let dump = lab.backend.dump().await;
-    assert!(dump.get("od").is_none() && dump.get("tb").is_none());
+    assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Accepted);
 }
 
@@ -101,7 +101,7 @@ async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
     assert!(lab.started("k", worker).await);
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
     lab.store().sweep(lab.inc, 10, false).await.unwrap();
-    assert!(lab.backend.dump().await.get("od").is_none());
+    assert!(lab.backend.dump().await.get("outcomes").is_none());
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Accepted);
     assert_eq!(lab.dispatch("k", "node2.!other").await, DispatchReply::Exists);
     assert_eq!(lab.stop("k", "node2.!order", Some(worker)).await, StopReply::Stopping);
@@ -128,7 +128,7 @@ async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
     let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
     lab.backend.advance(late).await;
     lab.store().sweep(lab.inc, 10, false).await.unwrap();
-    assert!(lab.backend.dump().await.get("tb").is_none());
+    assert!(lab.backend.dump().await.get("ended").is_none());
 }
 
 async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
@@ -144,7 +144,7 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
     lab.store().sweep(lab.inc, 10, false).await.unwrap();
     let dump = lab.backend.dump().await;
-    assert!(dump.get("od").is_none() && dump.get("tb").is_none());
+    assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
 }
 
 async fn live_and_ended_dispatches_are_not_forbidden(kind: Kind) {
@@ -207,5 +207,5 @@ async fn a_node_that_is_gone_is_not_told(kind: Kind) {
     let item = ReleaseItem { tell: Some(node("node9")), ..release("k", token, ReleaseMode::Delete) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
     lab.store().tell(&[(id("node9.g"), "ok".to_owned())]).await.unwrap();
-    assert!(lab.backend.dump().await.get("ns:node9").is_none());
+    assert!(lab.backend.dump().await.get("node:node9").is_none());
 }

@@ -42,7 +42,7 @@ async fn a_begun_job_is_the_workers(kind: Kind) {
     assert_eq!((record.begun, record.since), (Begun::Begun, lab.backend.now()));
     assert_eq!((waiting, &*payload), (false, &b"payload"[..]));
     assert_eq!(lab.record("k").await, Some(record));
-    assert_eq!((lab.score("q", "k").await, lab.queued().await), (None, 0));
+    assert_eq!((lab.score("queue", "k").await, lab.queued().await), (None, 0));
 }
 
 async fn begin_may_be_repeated(kind: Kind) {

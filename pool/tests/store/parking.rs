@@ -74,9 +74,9 @@ async fn an_unparked_job_starts_anew(kind: Kind) {
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, before.token));
     assert_eq!((record.attempts, record.mix, record.since), (0, 0, lab.backend.now()));
     assert_eq!((record.id, record.begun), (before.id, before.begun));
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
     let dump = lab.backend.dump().await;
-    assert!(dump.get("pk").is_none() && dump.get("je").is_none() && dump.get("bw").is_none());
+    assert!(dump.get("parked").is_none() && dump.get("errors").is_none() && dump.get("owners").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
     lab.run_again("k", worker).await;
     assert_eq!(lab.record("k").await.unwrap().attempts, 1);
@@ -191,12 +191,12 @@ async fn a_damaged_record_is_listed_and_not_unparked(kind: Kind) {
         park(&lab, worker, name, "boom").await;
     }
     lab.backend.write_record(&key("bad"), b"2|P||0|0|0|1|node1.bad|1||0|").await;
-    let before = lab.field("jo", "bad").await;
+    let before = lab.field("jobs", "bad").await;
     let seen = parked(&lab, 10).await;
     assert_eq!((seen[&key("bad")].record.clone(), seen[&key("bad")].error.as_str()), (None, "boom"));
     let jobs = [("bad", "node1.bad"), ("good", "node1.good")];
     assert_eq!(unpark(&lab, &jobs).await, [UnparkReply::Bad, UnparkReply::Queued]);
-    assert_eq!(lab.field("jo", "bad").await, before);
+    assert_eq!(lab.field("jobs", "bad").await, before);
 }
 
 /// A job that failed, and waits for a second.
@@ -248,7 +248,7 @@ async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
     for name in ["queued", "assigned"] {
         lab.stop(name, &format!("node1.{name}"), None).await;
     }
-    assert!(lab.backend.dump().await.get("je").is_none());
+    assert!(lab.backend.dump().await.get("errors").is_none());
 }
 
 async fn a_sweep_counts_the_parked_jobs(kind: Kind) {

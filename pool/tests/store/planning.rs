@@ -113,7 +113,7 @@ impl Planned {
     }
 
     async fn entry(&self) -> ScheduleEntry {
-        let text = self.lab.field("sc", &self.schedule.to_string()).await.unwrap();
+        let text = self.lab.field("schedules", &self.schedule.to_string()).await.unwrap();
         ScheduleEntry::parse(&text).unwrap()
     }
 
@@ -181,7 +181,7 @@ async fn an_ended_schedule_is_gone_until_it_is_made_anew(kind: Kind) {
     made.take("a").await;
     assert_eq!(change(&made.lab, &made.schedule, end()).await, None);
     assert_eq!(made.ask("a").await, TermReply::Ended);
-    assert!(made.lab.backend.dump().await.get("sc").is_none());
+    assert!(made.lab.backend.dump().await.get("schedules").is_none());
     let anew = create(&made.lab, &made.schedule).await;
     assert!(anew.id > made.id);
     assert_eq!(change(&made.lab, &made.schedule, end()).await, None, "a late one ends no successor");
@@ -483,7 +483,7 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     assert_eq!(made.jobs().await, ["handed on", "purged"]);
     made.lab.store().shutdown(made.lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
     assert_eq!(made.lab.store().purge(made.lab.inc, 10).await.unwrap().len(), 2);
-    assert!(made.lab.backend.dump().await.get("pi").is_none());
+    assert!(made.lab.backend.dump().await.get("planned").is_none());
 }
 
 async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(kind: Kind) {
@@ -508,5 +508,5 @@ async fn nothing_of_a_schedule_outlives_the_pool(kind: Kind) {
     made.lab.store().shutdown(made.lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
     made.lab.store().cleanup(made.lab.inc, ms(60_000)).await.unwrap();
     let dump = made.lab.backend.dump().await;
-    assert!(dump.get("sc").is_none() && dump.get("pi").is_none(), "{dump:?}");
+    assert!(dump.get("schedules").is_none() && dump.get("planned").is_none(), "{dump:?}");
 }

@@ -294,7 +294,7 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
 }
 
 async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
-    for (lost, sign) in [("w", "m"), ("jo", "r"), ("jp", "p"), ("bw", "o")] {
+    for (lost, sign) in [("workers", "m"), ("jobs", "r"), ("payloads", "p"), ("owners", "o")] {
         let mut lab = Lab::new(kind).await;
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;
@@ -326,12 +326,12 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     lab.store().attend(lab.inc, stray, None, 10).await.unwrap();
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     assert_eq!(renew(&lab).await.unwrap().damage, "r");
-    lab.backend.lose("w").await;
+    lab.backend.lose("workers").await;
     assert_eq!(refusal(renew(&lab).await), Refusal::Lost("mr".into()), "another loss");
     lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "mr").await.unwrap();
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     let stray = lab.worker().await;
-    lab.backend.lose("bw").await;
+    lab.backend.lose("owners").await;
     let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
     assert_eq!(renew(&lab).await.unwrap().damage, "r", "while a job waits, sizes may fit by chance");
     lab.stop("a", "node1.a", None).await;
@@ -347,7 +347,7 @@ async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     let worker = lab.worker().await;
     lab.dispatch("a", "node1.a").await;
-    lab.backend.lose("jp").await;
+    lab.backend.lose("payloads").await;
     for signs in ["p", "m", ""] {
         lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, signs).await.unwrap();
     }
@@ -365,7 +365,7 @@ async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
         match damage {
             "payloads" => {
                 lab.dispatch("a", "node1.a").await;
-                lab.backend.lose("jp").await;
+                lab.backend.lose("payloads").await;
             }
             "a record" => lab.backend.write_record(&key("a"), b"garbage").await,
             _ => lab.backend.write_index(WorkerId(5), &key("a")).await,
@@ -412,7 +412,7 @@ async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
 async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.backend.lose("w").await;
+    lab.backend.lose("workers").await;
     let before = lab.backend.dump().await;
     let refused = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
     assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
@@ -425,7 +425,7 @@ async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
 async fn a_lost_counter_counts_as_0(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (silent, living) = (lab.worker().await, lab.worker().await);
-    lab.backend.lose("hb").await;
+    lab.backend.lose("heartbeats").await;
     lab.store().renew(lab.inc, Token(0), None, &[living]).await.unwrap();
     assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
@@ -440,7 +440,7 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
     }
     for strange in ["x", "7.5", "1e300", "inf", "99999999999999999999", "\u{e9}", ""] {
         let worker = lab.worker().await;
-        lab.backend.write("HSET", "hb", &[&worker.to_string(), strange]).await;
+        lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), strange]).await;
         let seen = lab.store().heartbeats(None).await.unwrap().get(&worker).copied();
         assert_eq!(seen, None, "{strange:?}");
         assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
@@ -450,7 +450,7 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
     }
     for (text, counter) in [("007", 7), ("+7", 7), ("18446744073709551615", u64::MAX)] {
         let worker = lab.worker().await;
-        lab.backend.write("HSET", "hb", &[&worker.to_string(), text]).await;
+        lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), text]).await;
         assert_eq!(lab.store().heartbeats(None).await.unwrap()[&worker], counter);
         assert_eq!(lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
     }
@@ -463,10 +463,10 @@ async fn a_recovery_waits_for_members_and_for_nothing_else(kind: Kind) {
     if matches!(kind, Kind::Redis) {
         for (name, entry) in [("", "x"), ("x|y", "U|1|1|n|n|"), ("5", "1|R|"), ("99999999999999999999", "x")]
         {
-            lab.backend.write("HSET", "w", &[name, entry]).await;
+            lab.backend.write("HSET", "workers", &[name, entry]).await;
         }
-        lab.backend.write("HSET", "w", &["6", "\u{e9}"]).await;
-        lab.backend.write("HSET", "hb", &["6", "3"]).await;
+        lab.backend.write("HSET", "workers", &["6", "\u{e9}"]).await;
+        lab.backend.write("HSET", "heartbeats", &["6", "3"]).await;
     }
     lab.recover().await;
     if matches!(kind, Kind::Redis) {
@@ -490,7 +490,7 @@ async fn an_incarnation_that_no_pool_has_is_not_counted_from(kind: Kind) {
     if let Kind::Memory = kind {
         return; // Nobody can write there.
     }
-    lab.backend.write_meta("inc", Some(&beyond.to_string())).await;
+    lab.backend.write_meta("incarnation", Some(&beyond.to_string())).await;
     lab.backend.advance(1_000).await;
     let next = lab.store().recover(beyond, Seen::default(), &run_id, "").await.unwrap();
     assert_eq!(next, Incarnation(lab.backend.now()));
@@ -507,7 +507,7 @@ async fn a_revision_that_no_map_has_begins_anew(kind: Kind) {
     let beyond = (Revision::LAST.0 + 1).to_string();
     let mut inc = lab.inc;
     for damage in [Some("x"), Some(""), Some("-1"), Some("18446744073709551616"), Some(&*beyond), None] {
-        for field in ["mv", "cv"] {
+        for field in ["workers_revision", "settings_revision"] {
             lab.backend.write_meta(field, damage).await;
         }
         let state = lab.store().pool_state().await.unwrap();
@@ -516,11 +516,11 @@ async fn a_revision_that_no_map_has_begins_anew(kind: Kind) {
         let renewal = lab.store().renew(inc, Token(0), None, &[]).await.unwrap();
         assert_eq!((renewal.members, renewal.settings), (members, settings), "{damage:?}");
         inc = lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
-        for field in ["mv", "cv"] {
-            assert_eq!(lab.field("m", field).await.as_deref(), Some("0"), "{field} after {damage:?}");
+        for field in ["workers_revision", "settings_revision"] {
+            assert_eq!(lab.field("pool", field).await.as_deref(), Some("0"), "{field} after {damage:?}");
         }
     }
-    lab.backend.write_meta("mv", Some("7")).await;
+    lab.backend.write_meta("workers_revision", Some("7")).await;
     lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
     assert_eq!(lab.revision().await, Revision(7), "one that a map may have stays");
 }

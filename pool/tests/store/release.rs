@@ -50,8 +50,8 @@ async fn a_handed_on_job_starts_anew(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner), (JobState::Queued, None));
     assert_eq!((record.attempts, record.mix, record.since), (0, 0, lab.backend.now()));
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
-    assert!(lab.backend.dump().await.get("bw").is_none());
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
+    assert!(lab.backend.dump().await.get("owners").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
 }
 
@@ -153,16 +153,16 @@ async fn too_many_failures_park_a_job(kind: Kind) {
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner), (JobState::Parked, None));
-    assert_eq!(lab.score("pk", "k").await, Some(lab.backend.now()));
-    assert_eq!(lab.field("je", "k").await.as_deref(), Some("e:boom"));
-    assert_eq!(lab.score("q", "k").await, None);
+    assert_eq!(lab.score("parked", "k").await, Some(lab.backend.now()));
+    assert_eq!(lab.field("errors", "k").await.as_deref(), Some("e:boom"));
+    assert_eq!(lab.score("queue", "k").await, None);
     assert!(lab.starts().await.is_empty());
     let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "parked".to_owned())]);
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Parked);
     assert_eq!(lab.stop("k", "node1.g", None).await, StopReply::Deleted);
     let dump = lab.backend.dump().await;
-    assert!(dump.get("pk").is_none() && dump.get("je").is_none() && dump.get("jo").is_none());
+    assert!(dump.get("parked").is_none() && dump.get("errors").is_none() && dump.get("jobs").is_none());
 }
 
 async fn a_parked_jobs_error_is_kept_short(kind: Kind) {
@@ -171,7 +171,7 @@ async fn a_parked_jobs_error_is_kept_short(kind: Kind) {
     let token = lab.run("k", "node1.g", worker).await;
     let item = ReleaseItem { result: "ü".repeat(1_000), ..release("k", token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
-    let escaped = lab.field("je", "k").await.unwrap();
+    let escaped = lab.field("errors", "k").await.unwrap();
     assert_eq!(escaped, r"\xc3\xbc".repeat(512), "1,024 bytes");
 }
 
@@ -192,7 +192,7 @@ async fn a_delayed_job_waits_for_the_sweeper(kind: Kind) {
         let token = lab.run(name, &format!("node1.{name}"), worker).await;
         let item = ReleaseItem { delay, ..release(name, token, ReleaseMode::Fail) };
         assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Queued);
-        assert_eq!(lab.score("q", name).await, Some(lab.backend.now() + waits));
+        assert_eq!(lab.score("queue", name).await, Some(lab.backend.now() + waits));
     }
     assert!(lab.starts().await.is_empty());
     lab.backend.advance(700).await;
@@ -260,7 +260,7 @@ async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
         assert_eq!(lab.lookup(&name, &id).await.outcome.as_deref(), Some("stopped"));
     }
     let dump = lab.backend.dump().await;
-    for name in ["jo", "jp", "q", "bw"] {
+    for name in ["jobs", "payloads", "queue", "owners"] {
         assert!(dump.get(name).is_none(), "{name}");
     }
 }
@@ -270,9 +270,9 @@ async fn a_job_that_was_to_stop_leaves_nothing_to_the_sweeper(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
-    assert!(lab.score("q", "k").await.is_some());
+    assert!(lab.score("queue", "k").await.is_some());
     assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
-    assert_eq!(lab.score("q", "k").await, None);
+    assert_eq!(lab.score("queue", "k").await, None);
 }
 
 async fn a_stopping_pool_keeps_nothing(kind: Kind) {

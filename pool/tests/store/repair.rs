@@ -30,7 +30,7 @@ async fn a_lost_start_event_is_sent_again(kind: Kind) {
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 0);
     lab.backend.advance(1).await;
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 2);
-    assert_eq!(lab.score("q", "a").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "a").await, Some(lab.backend.now() + 2_000));
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("a"), 0), (key("b"), 0)]);
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 0);
@@ -47,7 +47,7 @@ async fn an_assignment_that_nobody_began_is_taken_back(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, token));
     assert_eq!((record.mix, record.attempts, record.since), (1, 0, lab.backend.now()));
-    assert!(lab.backend.dump().await.get("bw").is_none());
+    assert!(lab.backend.dump().await.get("owners").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 1)]);
     let begun = lab.store().begin(lab.inc, worker, &[], &[(key("k"), token)]).await.unwrap();
     assert_eq!(begun, [tenure_pool::store::BeginReply::Refused]);
@@ -66,8 +66,8 @@ async fn an_assignment_of_a_worn_job_parks_it(kind: Kind) {
     let swept = lab.store().sweep(lab.inc, 10, false).await.unwrap();
     assert_eq!(swept.outcomes, [(id("node1.g"), "parked".to_owned())]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Parked);
-    assert_eq!(lab.field("je", "k").await.as_deref(), Some("not begun in time"));
-    assert_eq!((swept.next_due, lab.score("q", "k").await), (None, None));
+    assert_eq!(lab.field("errors", "k").await.as_deref(), Some("not begun in time"));
+    assert_eq!((swept.next_due, lab.score("queue", "k").await), (None, None));
 }
 
 async fn a_limit_is_kept(kind: Kind) {
@@ -98,7 +98,7 @@ async fn a_clock_that_stepped_back_is_made_good(kind: Kind) {
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 0, "five minutes are believed");
     lab.backend.set_clock(lab.backend.now() - 1).await;
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 1);
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
 }
 
 async fn a_kick_starts_what_waits_for_a_worker(kind: Kind) {
@@ -115,7 +115,7 @@ async fn a_kick_starts_what_waits_for_a_worker(kind: Kind) {
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("waiting"), 0)]);
     assert_eq!(lab.record("assigned").await.unwrap().state, JobState::Assigned);
-    assert_eq!(lab.score("q", "waiting").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "waiting").await, Some(lab.backend.now() + 2_000));
 }
 
 async fn a_kick_is_not_spent_on_assigned_jobs(kind: Kind) {
@@ -179,7 +179,7 @@ async fn it_forgets_at_most_512_at_once_and_says_if_more_may_follow(kind: Kind) 
         let items: Vec<_> = ids.iter().map(|(name, id)| super::lab::stop(name, id, None)).collect();
         assert_eq!(lab.stop_all(&items).await, vec![StopReply::Deleted; 100]);
     }
-    let remembered = async || match lab.backend.dump().await.get("tb") {
+    let remembered = async || match lab.backend.dump().await.get("ended") {
         Some(tenure_pool::store::Content::Scores(members)) => members.len(),
         _ => 0,
     };

@@ -115,7 +115,7 @@ async fn changes_without_a_revision_are_read_again_on_request(kind: Kind) {
     if let Kind::Memory = kind {
         return; // Nobody can write to the members.
     }
-    lab.backend.raw(::redis::cmd("HDEL").arg(lab.backend.key("w")).arg(seat.worker.0)).await;
+    lab.backend.raw(::redis::cmd("HDEL").arg(lab.backend.key("workers")).arg(seat.worker.0)).await;
     lab.store().reread(true);
     members(&mut watch, |members| members.entries.is_empty()).await;
 }

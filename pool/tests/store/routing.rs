@@ -34,7 +34,7 @@ async fn a_routed_job_is_assigned_and_its_worker_told(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner, record.attempts), (JobState::Assigned, Some(worker), 0));
     assert_eq!(record.since, lab.backend.now() - 10);
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 5_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 5_000));
     assert_eq!(lab.queued().await, 1, "it has not begun");
     let told = events(&lab, &[worker]).await.workers;
     let start = WorkerEvent::Start { token: record.token, keys: vec![key("k")] };
@@ -93,7 +93,7 @@ async fn without_a_worker_a_job_waits(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.route_all(&["k"], None).await, [RouteReply::Waiting]);
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 30_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 30_000));
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
 }
 
@@ -128,10 +128,10 @@ async fn entries_are_acknowledged_whole(kind: Kind) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     let entries: Vec<_> = lab.starts().await.into_iter().map(|(entry, _)| entry).collect();
-    assert_eq!(lab.field("ps.r", "router").await.as_deref(), Some("2"));
+    assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("2"));
     let jobs = [(key("a"), Some(worker))];
     lab.store().route(lab.inc, lab.revision().await, &entries[..1], &jobs).await.unwrap();
-    assert_eq!(lab.field("ps.r", "router").await.as_deref(), Some("1"));
+    assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("1"));
     let left = lab.store().claim_events(&node("heir"), ms(0), 10).await.unwrap().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].entry, &left[0].jobs), (entries[1], &vec![(key("b"), 0)]));

@@ -26,11 +26,11 @@ async fn changed(lab: &Lab, changes: &[SettingChange]) -> Revision {
 async fn settings_change_together_and_every_replica_hears_of_it(kind: Kind) {
     let lab = Lab::new(kind).await;
     let mut replica = lab.store().settings();
-    let revision = changed(&lab, &[change("strikes", "3", "5"), change("nt_cap", "64", "7")]).await;
+    let revision = changed(&lab, &[change("strikes", "3", "5"), change("notify_cap", "64", "7")]).await;
     let seen = replica.wait_for(|settings| settings.revision >= revision).await.unwrap().clone();
-    assert_eq!((seen.fields["strikes"].as_str(), seen.fields["nt_cap"].as_str()), ("5", "7"));
+    assert_eq!((seen.fields["strikes"].as_str(), seen.fields["notify_cap"].as_str()), ("5", "7"));
     assert_eq!(seen.revision, revision);
-    assert_eq!(lab.field("cf", "max_queued").await.as_deref(), Some("10000"));
+    assert_eq!(lab.field("settings", "max_queued").await.as_deref(), Some("10000"));
 }
 
 async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
@@ -40,7 +40,7 @@ async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
     let before = lab.backend.dump().await;
     assert_eq!(changed(&lab, &changes).await, revision);
     assert_eq!(lab.backend.dump().await, before);
-    assert_eq!(lab.field("cf", "of_a_later_version").await.as_deref(), Some("1"));
+    assert_eq!(lab.field("settings", "of_a_later_version").await.as_deref(), Some("1"));
 }
 
 async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
@@ -54,7 +54,8 @@ async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
 async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     let no_number = ["many", "", "-1", "0", "00"].map(|to| change("strikes", "3", to));
-    let fixed = ["proto", "ttl", "k1", "k2", "shard", "sd", "no name", ""].map(|name| change(name, "", "1"));
+    let fixed = ["protocol", "worker_ttl", "hash_keys", "shard", "shutdown", "no name", ""]
+        .map(|name| change(name, "", "1"));
     for change in fixed.into_iter().chain(no_number) {
         let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&change))).await;
         assert_eq!(refusal, Refusal::BadArgument, "{change:?}");
@@ -79,12 +80,13 @@ async fn a_recovering_pool_takes_changes_too(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     lab.recover().await;
     changed(&lab, &[change("strikes", "3", "5")]).await;
-    assert_eq!(lab.field("cf", "strikes").await.as_deref(), Some("5"));
+    assert_eq!(lab.field("settings", "strikes").await.as_deref(), Some("5"));
 }
 
 async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let (shorter, longer) = (change("od_ms", "600000", "100000"), change("late_ms", "30000", "200000"));
+    let (shorter, longer) =
+        (change("outcome_retention", "600000", "100000"), change("max_dispatch_deadline", "30000", "200000"));
     // Each alone fits the value that it was made from. Together they do not, so the second is refused.
     let both = [shorter.clone(), longer.clone()];
     assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &both)).await, Refusal::BadArgument);
@@ -93,5 +95,5 @@ async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind
     let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&longer))).await;
     assert_eq!(refusal, Refusal::BadArgument);
     assert_eq!(lab.backend.dump().await, before);
-    changed(&lab, &[longer, change("od_ms", "100000", "200000")]).await;
+    changed(&lab, &[longer, change("outcome_retention", "100000", "200000")]).await;
 }

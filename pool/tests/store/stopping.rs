@@ -51,7 +51,7 @@ async fn jobs_that_nobody_runs_are_deleted_at_once(kind: Kind) {
     let begun = lab.store().begin(lab.inc, worker, &[], &[(key("assigned"), token)]).await.unwrap();
     assert_eq!(begun, [BeginReply::Refused]);
     let dump = lab.backend.dump().await;
-    for name in ["jo", "jp", "q", "bw", "pk", "je", "jn"] {
+    for name in ["jobs", "payloads", "queue", "owners", "parked", "errors", "notifications"] {
         assert!(dump.get(name).is_none(), "{name}");
     }
     assert_eq!(lab.queued().await, 0);
@@ -67,7 +67,7 @@ async fn a_running_jobs_owner_is_told(kind: Kind) {
     let replies = store.stop(inc, false, Some(&node("node9")), &items).await.unwrap();
     assert_eq!(replies, [StopReply::Stopping]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
     let told = WorkerEvent::Stop {
         waiting: Some(node("node9")),
         jobs: vec![(key("k"), token, Some(id("node1.g")))],
@@ -118,7 +118,7 @@ async fn the_sweeper_says_it_again(kind: Kind) {
         event => panic!("{event:?}"),
     });
     assert_eq!(jobs.collect::<Vec<_>>(), [1, 1], "once more, not twice");
-    assert_eq!(lab.score("q", "k").await, Some(lab.backend.now() + 2_000));
+    assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
 }
 
 async fn a_stop_never_ends_a_successor(kind: Kind) {
@@ -160,7 +160,7 @@ async fn ids_are_remembered_each_from_its_own_dispatch_on(kind: Kind) {
     }
     lab.stop_all(&["a", "b", "c"].map(|name| stop(name, &format!("node1.{name}"), None))).await;
     for (name, until) in ["a", "b", "c"].into_iter().zip(lasting) {
-        assert_eq!(lab.score("tb", &format!("node1.{name}")).await, Some(until), "{name}");
+        assert_eq!(lab.score("ended", &format!("node1.{name}")).await, Some(until), "{name}");
     }
 }
 
@@ -211,9 +211,9 @@ async fn who_is_gone_gets_no_stream_again(kind: Kind) {
         lab.run(name, &format!("node1.{name}"), worker).await;
     }
     lab.stop("stops", "node1.stops", Some(worker)).await;
-    lab.backend.lose("bw").await;
+    lab.backend.lose("owners").await;
     lab.leave(worker).await;
-    let stream = format!("ws:{worker}");
+    let stream = format!("worker:{worker}");
     assert!(lab.backend.dump().await.get(&stream).is_none());
     let again = lab.store().stop(lab.inc, true, None, &[stop("stops", "node1.stops", Some(worker))]).await;
     assert_eq!(again.unwrap(), [StopReply::Stopping]);
@@ -226,7 +226,7 @@ async fn a_member_without_a_stream_is_told(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
-    let stream = format!("ws:{worker}");
+    let stream = format!("worker:{worker}");
     lab.backend.lose(&stream).await;
     assert_eq!(lab.notify("k", Some(worker), "body").await, NotifyReply::Kept);
     assert!(lab.backend.dump().await.get(&stream).is_some());

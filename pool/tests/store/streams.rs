@@ -45,7 +45,7 @@ async fn entries_of_another_consumer_are_claimed(kind: Kind) {
     let claim = async |idle, max| lab.store().claim_events(&node("heir"), idle, max).await.unwrap().unwrap();
     assert!(claim(LONG, 10).await.is_empty(), "they were read just now");
     assert_eq!(claim(ms(0), 2).await, read[..2]);
-    assert_eq!(lab.field("ps.r", "heir").await.as_deref(), Some("2"));
+    assert_eq!(lab.field("starts.routers", "heir").await.as_deref(), Some("2"));
     assert_eq!(claim(ms(0), 10).await, read);
     let entries: Vec<_> = read.iter().map(|event| event.entry).collect();
     lab.store().route(lab.inc, lab.revision().await, &entries, &[]).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_consumer_that_holds_events_is_not_forgotten(kind: Kind) {
     assert_eq!(lab.store().pool_events(&node("holds"), 1, ms(0)).await.unwrap().unwrap().len(), 1);
     assert!(lab.store().pool_events(&node("idle"), 1, ms(0)).await.unwrap().unwrap().is_empty());
     lab.store().prune_consumers(lab.inc, ms(0)).await.unwrap();
-    assert_eq!(lab.field("ps.r", "holds").await.as_deref(), Some("1"));
+    assert_eq!(lab.field("starts.routers", "holds").await.as_deref(), Some("1"));
     assert_eq!(lab.store().claim_events(&node("heir"), ms(0), 10).await.unwrap().unwrap().len(), 1);
 }
 

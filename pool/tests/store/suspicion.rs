@@ -41,7 +41,7 @@ async fn run_and_lose(lab: &Lab, name: &str, ran: u64) -> (u32, Option<u64>) {
     let record = lab.record(name).await.unwrap();
     assert_eq!(record.state, JobState::Queued);
     let announced = lab.starts().await.iter().any(|(_, jobs)| jobs.contains(&(key(name), 0)));
-    let wait = lab.score("q", name).await.unwrap() - lab.backend.now();
+    let wait = lab.score("queue", name).await.unwrap() - lab.backend.now();
     assert!(!announced || wait == 2_000, "announced, and due in {wait} ms");
     (record.attempts, (!announced).then_some(wait))
 }
@@ -89,7 +89,7 @@ async fn suspects_of_one_loss_wait_for_different_times(kind: Kind) {
         lose(&lab, worker).await;
         let mut waits = Vec::new();
         for name in &names {
-            waits.push((lab.score("q", name).await.unwrap() - lab.backend.now(), name.clone()));
+            waits.push((lab.score("queue", name).await.unwrap() - lab.backend.now(), name.clone()));
         }
         waits.sort();
         for quarter in 0..4 {

@@ -14,33 +14,33 @@ type Write = (&'static str, &'static str, &'static [&'static str]);
 
 /// The write, and the one that undoes it.
 const DAMAGES: [(Write, Write); 27] = [
-    (("HSET", "jn", &["x", "y"]), ("HDEL", "jn", &["x"])),
-    (("HSET", "jn", &["h:ghost", "1|900|5"]), ("HDEL", "jn", &["h:ghost"])),
-    (("HSET", "w", &["garbage", "Z||"]), ("HDEL", "w", &["garbage"])),
-    (("HSET", "w", &["x", "P|-|1|n|m|"]), ("HDEL", "w", &["x"])),
-    (("HSET", "w", &["7", "U|99999999999999999999|1|n|m|"]), ("HDEL", "w", &["7"])),
-    (("HSET", "dw", &["garbage", "x"]), ("HDEL", "dw", &["garbage"])),
-    (("HSET", "dw", &["99", "x|99999999999999999999"]), ("HDEL", "dw", &["99"])),
-    (("HSET", "hb", &["W", "x"]), ("HDEL", "hb", &["x"])),
-    (("HSET", "hb", &["x", "y"]), ("HDEL", "hb", &["x"])),
-    (("ZADD", "q", &["0.5", "ghost"]), ("ZREM", "q", &["ghost"])),
-    (("ZADD", "q", &["1760000400000.5", "ghost"]), ("ZREM", "q", &["ghost"])),
-    (("ZADD", "q", &["-inf", "ghost"]), ("ZREM", "q", &["ghost"])),
-    (("ZADD", "q", &["inf", "ghost"]), ("ZREM", "q", &["ghost"])),
-    (("HSET", "od", &["x", "y"]), ("HDEL", "od", &["x"])),
-    (("HSET", "m", &["nq", "x"]), ("HSET", "m", &["nq", "0"])),
-    (("HSET", "m", &["nt", "x"]), ("HDEL", "m", &["zz"])),
-    (("HDEL", "m", &["nt"]), ("HDEL", "m", &["zz"])),
-    (("HSET", "cf", &["later", "x|y"]), ("HDEL", "cf", &["later"])),
-    (("ZADD", "bw", &["0", "W:ghost", "0", "W:", "0", "x"]), ("ZREM", "bw", &["W:ghost", "W:", "x"])),
-    (("ZADD", "tb", &["0.5", "x", "inf", "!y", "0", "!"]), ("ZREM", "tb", &["x", "!y", "!"])),
-    (("HSET", "sc", &["s:x", "y"]), ("HDEL", "sc", &["s:x"])),
-    (("ZADD", "pi", &["0", "x"]), ("ZREM", "pi", &["x"])),
-    (("ZADD", "pk", &["0.5", "ghost"]), ("ZREM", "pk", &["ghost"])),
-    (("HSET", "je", &["ghost", "x"]), ("HDEL", "je", &["ghost"])),
-    (("XADD", "ps", &["*", "x", "y"]), ("HDEL", "m", &["zz"])),
-    (("XADD", "ws:W", &["*", "x", "y"]), ("HDEL", "m", &["zz"])),
-    (("HSET", "jo", &["ghost", "1|S|W|1|1|1|1|node1.g|1||99999999999|"]), ("HDEL", "jo", &["ghost"])),
+    (("HSET", "notifications", &["x", "y"]), ("HDEL", "notifications", &["x"])),
+    (("HSET", "notifications", &["h:ghost", "1|900|5"]), ("HDEL", "notifications", &["h:ghost"])),
+    (("HSET", "workers", &["garbage", "Z||"]), ("HDEL", "workers", &["garbage"])),
+    (("HSET", "workers", &["x", "P|-|1|n|m|"]), ("HDEL", "workers", &["x"])),
+    (("HSET", "workers", &["7", "U|99999999999999999999|1|n|m|"]), ("HDEL", "workers", &["7"])),
+    (("HSET", "expired", &["garbage", "x"]), ("HDEL", "expired", &["garbage"])),
+    (("HSET", "expired", &["99", "x|99999999999999999999"]), ("HDEL", "expired", &["99"])),
+    (("HSET", "heartbeats", &["W", "x"]), ("HDEL", "heartbeats", &["x"])),
+    (("HSET", "heartbeats", &["x", "y"]), ("HDEL", "heartbeats", &["x"])),
+    (("ZADD", "queue", &["0.5", "ghost"]), ("ZREM", "queue", &["ghost"])),
+    (("ZADD", "queue", &["1760000400000.5", "ghost"]), ("ZREM", "queue", &["ghost"])),
+    (("ZADD", "queue", &["-inf", "ghost"]), ("ZREM", "queue", &["ghost"])),
+    (("ZADD", "queue", &["inf", "ghost"]), ("ZREM", "queue", &["ghost"])),
+    (("HSET", "outcomes", &["x", "y"]), ("HDEL", "outcomes", &["x"])),
+    (("HSET", "pool", &["queued", "x"]), ("HSET", "pool", &["queued", "0"])),
+    (("HSET", "pool", &["notified", "x"]), ("HDEL", "pool", &["zz"])),
+    (("HDEL", "pool", &["notified"]), ("HDEL", "pool", &["zz"])),
+    (("HSET", "settings", &["later", "x|y"]), ("HDEL", "settings", &["later"])),
+    (("ZADD", "owners", &["0", "W:ghost", "0", "W:", "0", "x"]), ("ZREM", "owners", &["W:ghost", "W:", "x"])),
+    (("ZADD", "ended", &["0.5", "x", "inf", "!y", "0", "!"]), ("ZREM", "ended", &["x", "!y", "!"])),
+    (("HSET", "schedules", &["s:x", "y"]), ("HDEL", "schedules", &["s:x"])),
+    (("ZADD", "planned", &["0", "x"]), ("ZREM", "planned", &["x"])),
+    (("ZADD", "parked", &["0.5", "ghost"]), ("ZREM", "parked", &["ghost"])),
+    (("HSET", "errors", &["ghost", "x"]), ("HDEL", "errors", &["ghost"])),
+    (("XADD", "starts", &["*", "x", "y"]), ("HDEL", "pool", &["zz"])),
+    (("XADD", "worker:W", &["*", "x", "y"]), ("HDEL", "pool", &["zz"])),
+    (("HSET", "jobs", &["ghost", "1|S|W|1|1|1|1|node1.g|1||99999999999|"]), ("HDEL", "jobs", &["ghost"])),
 ];
 
 async fn write(lab: &Lab, worker: WorkerId, (command, name, args): Write) {
@@ -129,8 +129,8 @@ async fn one_strange_member_or_flag_costs_no_other_its_lease() {
     let lab = Lab::new(Kind::Redis).await;
     let (worker, other) = (lab.worker().await, lab.worker().await);
     for entry in ["Z|x", "", "\u{e9}"] {
-        lab.backend.write("HSET", "w", &[&other.to_string(), entry]).await;
-        lab.backend.write("HSET", "cf", &["sd", "\u{e9}"]).await;
+        lab.backend.write("HSET", "workers", &[&other.to_string(), entry]).await;
+        lab.backend.write("HSET", "settings", &["shutdown", "\u{e9}"]).await;
         let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker, other]).await.unwrap();
         assert_eq!(
             renewal.states.iter().map(Option::is_some).collect::<Vec<_>>(),
@@ -146,7 +146,7 @@ async fn jobs_end_though_their_notifications_are_of_another_type() {
     let lab = Lab::new(Kind::Redis).await;
     let worker = lab.worker().await;
     lab.dispatch("k", "node1.k").await;
-    lab.backend.write("SET", "jn", &["x"]).await;
+    lab.backend.write("SET", "notifications", &["x"]).await;
     lab.run_again("k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
@@ -162,7 +162,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
         ("mix", "1|Q||1|1|1|1|node1.g|1||4294967296|".to_owned()),
     ] {
         lab.backend.write_record(&key(name), record.as_bytes()).await;
-        lab.backend.write("ZADD", "q", &["1", name]).await;
+        lab.backend.write("ZADD", "queue", &["1", name]).await;
     }
     let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
     let mut bad: Vec<_> = swept.bad.iter().map(ToString::to_string).collect();
@@ -173,7 +173,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
 
 #[tokio::test]
 async fn a_key_of_another_type_costs_no_lease() {
-    for name in ["jo", "jp", "bw", "q", "pk"] {
+    for name in ["jobs", "payloads", "owners", "queue", "parked"] {
         let lab = Lab::new(Kind::Redis).await;
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;

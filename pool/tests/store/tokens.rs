@@ -43,7 +43,7 @@ async fn recover(lab: &mut Lab, token: u64) {
 
 /// The counter in the dump.
 async fn counter(lab: &Lab) -> u64 {
-    lab.field("m", "tok").await.unwrap().parse().unwrap()
+    lab.field("pool", "token").await.unwrap().parse().unwrap()
 }
 
 fn runs(token: Token) -> AttestItem {
@@ -224,14 +224,14 @@ async fn a_damaged_counter_mints_nothing(kind: Kind) {
         let mut lab = Lab::new(kind).await;
         let worker = lab.worker().await;
         lab.dispatch("k", "node1.k").await;
-        lab.backend.write_meta("tok", damage).await;
+        lab.backend.write_meta("token", damage).await;
         let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
         assert_eq!(join, Refusal::OutOfTokens, "{damage:?}");
         let (ring, jobs) = (lab.revision().await, [(key("k"), Some(worker))]);
         let route = lab.refused(lab.store().route(lab.inc, ring, &[], &jobs)).await;
         assert_eq!(route, Refusal::OutOfTokens, "{damage:?}");
         lab.store().renew(lab.inc, Token(worker.0), None, &[]).await.unwrap();
-        assert_eq!(lab.field("m", "tok").await.as_deref(), damage, "another node may have seen more");
+        assert_eq!(lab.field("pool", "token").await.as_deref(), damage, "another node may have seen more");
         if damage.is_none() {
             lab.recover().await;
             assert_eq!(counter(&lab).await, worker.0 - 1, "where the clock makes it begin");

@@ -15,42 +15,49 @@ async fn maps_in_the_keys_of_another_share_meta_and_channel() {
     let layout = |name: &str, rev_field: &str| Layout {
         name: name.into(),
         hash: format!("{{p}}:{name}"),
-        meta: "{p}:m".into(),
+        meta: "{p}:pool".into(),
         inc_field: "inc".into(),
         rev_field: rev_field.into(),
         deadlines: None,
-        channel: "{p}:ch".into(),
+        channel: "{p}:changes".into(),
     };
-    let [w, cf] = View::join(&client, [layout("w", "mv"), layout("cf", "cv")]).await.unwrap();
-    assert_eq!(w.snapshot().incarnation(), None);
-    run(&redis, &["HSET", "{p}:m", "inc", "7", "mv", "1", "cv", "1"]).await;
-    run(&redis, &["HSET", "{p}:cf", "ttl", "10"]).await;
-    run(&redis, &["EVAL", "return redis.call('SPUBLISH', '{p}:ch', cmsgpack.pack({'*', '7'}))", "0"]).await;
-    eventually(AT_ONCE, "the new life", async || cf.get("ttl") == bytes("10")).await;
-    eventually(AT_ONCE, "in both", async || w.snapshot().is_at(Some(7), 1)).await;
+    let [workers, settings] =
+        View::join(&client, [layout("workers", "workers_revision"), layout("settings", "settings_revision")])
+            .await
+            .unwrap();
+    assert_eq!(workers.snapshot().incarnation(), None);
+    run(&redis, &["HSET", "{p}:pool", "inc", "7", "workers_revision", "1", "settings_revision", "1"]).await;
+    run(&redis, &["HSET", "{p}:settings", "ttl", "10"]).await;
+    run(&redis, &["EVAL", "return redis.call('SPUBLISH', '{p}:changes', cmsgpack.pack({'*', '7'}))", "0"])
+        .await;
+    eventually(AT_ONCE, "the new life", async || settings.get("ttl") == bytes("10")).await;
+    eventually(AT_ONCE, "in both", async || workers.snapshot().is_at(Some(7), 1)).await;
 
     let source = format!(
-        "{}\nmapput('w', KEYS[1], KEYS[2], 'mv', '{{p}}:ch', '7', {{ '1', 'a', '2', 'b' }})\n\
-         return mapput('w', KEYS[1], KEYS[2], 'mv', '{{p}}:ch', '7', {{ '1', false, '3', 'c' }})",
+        "{}\nmapput('workers', KEYS[1], KEYS[2], 'workers_revision', '{{p}}:changes', '7', {{ '1', 'a', '2', 'b' }})\n\
+         return mapput('workers', KEYS[1], KEYS[2], 'workers_revision', '{{p}}:changes', '7', {{ '1', false, '3', 'c' }})",
         lua::CHANGE
     );
     let script = Script::new("both", &source);
-    let mut watch = w.watch();
+    let mut watch = workers.watch();
     assert_eq!(
-        redis.script::<_, &str>(&script, &["{p}:w", "{p}:m"], &[]).await.unwrap(),
+        redis.script::<_, &str>(&script, &["{p}:workers", "{p}:pool"], &[]).await.unwrap(),
         Value::BulkString(b"3".to_vec())
     );
     while watch.snapshot().revision() < 3 {
         in_time(AT_ONCE, watch.changed()).await.unwrap();
     }
-    assert_eq!((w.get("1"), w.get("2"), w.get("3")), (None, bytes("b"), bytes("c")));
-    assert!(cf.snapshot().is_at(Some(7), 1), "the other map is where it was");
+    assert_eq!((workers.get("1"), workers.get("2"), workers.get("3")), (None, bytes("b"), bytes("c")));
+    assert!(settings.snapshot().is_at(Some(7), 1), "the other map is where it was");
 
-    run(&redis, &["DEL", "{p}:m", "{p}:w", "{p}:cf"]).await;
-    run(&redis, &["EVAL", "return redis.call('SPUBLISH', '{p}:ch', cmsgpack.pack({'closed', '7'}))", "0"])
-        .await;
+    run(&redis, &["DEL", "{p}:pool", "{p}:workers", "{p}:settings"]).await;
+    run(
+        &redis,
+        &["EVAL", "return redis.call('SPUBLISH', '{p}:changes', cmsgpack.pack({'closed', '7'}))", "0"],
+    )
+    .await;
     eventually(AT_ONCE, "the end of both", async || {
-        [&w, &cf].iter().all(|view| view.is_empty() && view.snapshot().incarnation().is_none())
+        [&workers, &settings].iter().all(|view| view.is_empty() && view.snapshot().incarnation().is_none())
     })
     .await;
 }
@@ -90,11 +97,11 @@ async fn a_deadline_needs_a_key_for_deadlines() {
     let server = RedisServer::start().unwrap();
     let redis = client(&server).commands();
     let source = format!(
-        "{}\nreturn mapput('w', KEYS[1], KEYS[2], 'r', '{{p}}:ch', '7', {{ 'k', {{ 'v', '99' }} }})",
+        "{}\nreturn mapput('workers', KEYS[1], KEYS[2], 'r', '{{p}}:changes', '7', {{ 'k', {{ 'v', '99' }} }})",
         lua::CHANGE
     );
     let script = Script::new("dated", &source);
-    redis.script::<_, &str>(&script, &["{p}:w", "{p}:m"], &[]).await.unwrap_err();
+    redis.script::<_, &str>(&script, &["{p}:workers", "{p}:pool"], &[]).await.unwrap_err();
     assert_eq!(run(&redis, &["DBSIZE"]).await, Value::Int(0), "nothing was written");
 }
 
@@ -103,20 +110,20 @@ async fn a_damaged_map_does_not_hinder_its_neighbour() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let redis = client.commands();
-    run(&redis, &["HSET", "{p}:m", "inc", "7", "bad", "1", "good", "1"]).await;
+    run(&redis, &["HSET", "{p}:pool", "inc", "7", "bad", "1", "good", "1"]).await;
     let layout = |name: &str| Layout {
         name: name.into(),
         hash: format!("{{p}}:{name}"),
-        meta: "{p}:m".into(),
+        meta: "{p}:pool".into(),
         inc_field: "inc".into(),
         rev_field: name.into(),
         deadlines: None,
-        channel: "{p}:ch".into(),
+        channel: "{p}:changes".into(),
     };
     let [bad, good] = View::join(&client, [layout("bad"), layout("good")]).await.unwrap();
-    run(&redis, &["HSET", "{p}:m", "bad", "spoiled", "good", "2"]).await;
+    run(&redis, &["HSET", "{p}:pool", "bad", "spoiled", "good", "2"]).await;
     run(&redis, &["HSET", "{p}:good", "k", "v"]).await;
-    run(&redis, &["SPUBLISH", "{p}:ch", "\u{0}"]).await;
+    run(&redis, &["SPUBLISH", "{p}:changes", "\u{0}"]).await;
     eventually(AT_ONCE, "the good one", async || good.get("k") == bytes("v")).await;
     assert!(matches!(bad.refresh().await, Err(tenure_rmap::Error::Malformed { .. })));
     assert!(good.refresh().await.is_ok());
@@ -149,30 +156,30 @@ async fn entries_end_in_the_keys_of_another_too() {
     let client = client(&server);
     let redis = client.commands();
     let layout = Layout {
-        name: "w".into(),
-        hash: "{p}:w".into(),
-        meta: "{p}:m".into(),
+        name: "workers".into(),
+        hash: "{p}:workers".into(),
+        meta: "{p}:pool".into(),
         inc_field: "i".into(),
         rev_field: "r".into(),
         deadlines: Some("{p}:d".into()),
-        channel: "{p}:ch".into(),
+        channel: "{p}:changes".into(),
     };
-    run(&redis, &["HSET", "{p}:m", "i", "7"]).await;
+    run(&redis, &["HSET", "{p}:pool", "i", "7"]).await;
     let [view] = View::join(&client, [layout]).await.unwrap();
     let mut key = view.watch_key("short");
     let source = format!(
         "{}\nlocal time = redis.call('TIME')\n\
          local ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + 1000)\n\
-         return mapput('w', KEYS[1], KEYS[2], 'r', '{{p}}:ch', '7', {{ 'short', {{ 'x', ends }}, 'stays', 'y' }}, KEYS[3])",
+         return mapput('workers', KEYS[1], KEYS[2], 'r', '{{p}}:changes', '7', {{ 'short', {{ 'x', ends }}, 'stays', 'y' }}, KEYS[3])",
         lua::CHANGE
     );
     let script = Script::new("dated", &source);
-    redis.script::<_, &str>(&script, &["{p}:w", "{p}:m", "{p}:d"], &[]).await.unwrap();
+    redis.script::<_, &str>(&script, &["{p}:workers", "{p}:pool", "{p}:d"], &[]).await.unwrap();
     assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), bytes("x"));
     assert_eq!(in_time(AT_ONCE, key.changed()).await.unwrap(), None);
     eventually(AT_ONCE, "the entry to be deleted", async || view.snapshot().is_at(Some(7), 2)).await;
     assert_eq!(
-        run(&redis, &["HKEYS", "{p}:w"]).await,
+        run(&redis, &["HKEYS", "{p}:workers"]).await,
         Value::Array(vec![Value::BulkString(b"stays".to_vec())])
     );
     assert_eq!(run(&redis, &["EXISTS", "{p}:d"]).await, Value::Int(0));

@@ -167,7 +167,7 @@ impl NodeBuilder {
     /// Pool-wide: how long a silent worker keeps its jobs. The default is 10 s.
     pub fn worker_ttl(mut self, ttl: Duration) -> Self {
         self.settings.worker_ttl = ttl;
-        self.given = self.given.and(["ttl"]);
+        self.given = self.given.and(["worker_ttl"]);
         self
     }
 

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::model::settings::bounds::{BOUNDS, Bound};
-use crate::model::settings::field;
 use crate::store::MemoryStore;
 
 #[test]
@@ -60,21 +59,21 @@ fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
         "stop_timeout" => return builder.stop_timeout(time),
         "plan_timeout" => return builder.plan_timeout(time),
         "join_timeout" => return builder.join_timeout(time),
-        "ttl" => settings.worker_ttl = time,
+        "worker_ttl" => settings.worker_ttl = time,
         "max_queued" => settings.max_queued = value,
-        "route_ms" => settings.route_timeout = time,
-        "assign_ms" => settings.assign_timeout = time,
-        "stop_ms" => settings.stop_retry = time,
-        "late_ms" => settings.max_dispatch_deadline = time,
-        "od_ms" => {
+        "route_timeout" => settings.route_timeout = time,
+        "assign_timeout" => settings.assign_timeout = time,
+        "stop_retry" => settings.stop_retry = time,
+        "max_dispatch_deadline" => settings.max_dispatch_deadline = time,
+        "outcome_retention" => {
             settings.max_dispatch_deadline = Duration::from_secs(1);
             settings.outcome_retention = time;
         }
         "max_attempts" => settings.max_attempts = value as u32,
-        "stable_ms" => settings.stable_run = time,
+        "stable_run" => settings.stable_run = time,
         "strikes" => settings.strikes = value as u32,
-        "nt_cap" => settings.notify_cap = value as u32,
-        "nt_bytes" => settings.notify_bytes = value,
+        "notify_cap" => settings.notify_cap = value as u32,
+        "notify_bytes" => settings.notify_bytes = value,
         "join_settle" => settings.join_settle = time,
         "payload_max" => settings.payload_max = value,
         other => panic!("{other} is set by nobody"),
@@ -83,7 +82,6 @@ fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
 }
 
 fn refused(error: &Error, Bound { name, least, most, unit }: Bound, value: u64) {
-    let name = field(name);
     let said = format!("setting {name} is {value}{unit}: must be from {least} to {most}{unit}");
     let Error::Setting(invalid) = error else { panic!("{error:?}, not {said}") };
     assert_eq!(invalid.to_string(), said);
@@ -136,7 +134,7 @@ async fn times_without_end_are_refused_by_name() {
     let never = Duration::MAX;
     let builder = || Node::builder("p", &store).assume_fresh(true);
     for (name, builder) in [
-        ("ttl", builder().worker_ttl(never)),
+        ("worker_ttl", builder().worker_ttl(never)),
         ("join_settle", builder().join_settle(never)),
         ("stable_after", builder().stable_after(never)),
         ("start_timeout", builder().start_timeout(never)),
@@ -145,7 +143,7 @@ async fn times_without_end_are_refused_by_name() {
         ("join_timeout", builder().join_timeout(never)),
     ] {
         match builder.join().await.unwrap_err() {
-            Error::Setting(invalid) => assert_eq!(invalid.name, field(name)),
+            Error::Setting(invalid) => assert_eq!(invalid.name, name),
             other => panic!("{name}: {other:?}"),
         }
     }

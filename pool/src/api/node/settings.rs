@@ -9,7 +9,7 @@ use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
 use crate::model::phase::PoolPhase;
-use crate::model::settings::{Settings, StoredSettings, field};
+use crate::model::settings::{Settings, StoredSettings};
 use crate::store::{Refusal, SettingChange, StoreError};
 
 /// The pause before the store is asked again.
@@ -163,10 +163,9 @@ impl Shard {
         change(&mut wanted);
         wanted.validate()?;
         if wanted.max_dispatch_deadline < now.max_dispatch_deadline {
-            return Err(Error::LoweredSetting { name: field("late_ms") });
+            return Err(Error::LoweredSetting { name: "max_dispatch_deadline" });
         }
-        let mut changes =
-            now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name: field(name) })?;
+        let mut changes = now.changes_to(&wanted).map_err(|name| Error::FixedSetting { name })?;
         for change in &mut changes {
             // The store has a value that this version cannot use, and the node runs with another one.
             change.from = stored.fields.get(&change.name).cloned().unwrap_or_default();

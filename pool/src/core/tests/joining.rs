@@ -72,7 +72,7 @@ fn settings_before_the_incarnation_are_adopted_with_it() {
 
 #[test]
 fn a_newcomer_with_an_impossible_setting_is_refused() {
-    for (name, theirs) in [("ttl", "5000"), ("strikes", "0")] {
+    for (name, theirs) in [("worker_ttl", "5000"), ("strikes", "0")] {
         let mut bench = newcomer();
         hears(&mut bench, name, theirs);
         bench.all();
@@ -86,7 +86,7 @@ fn a_newcomer_with_an_impossible_setting_is_refused() {
 #[test]
 fn a_refused_former_member_reports_once_and_keeps_asking() {
     let bad = StoreError::Refused(Refusal::BadArgument);
-    let other = Refusal::Setting { name: "ttl".into(), theirs: "5000".into(), ours: "10000".into() };
+    let other = Refusal::Setting { name: "worker_ttl".into(), theirs: "5000".into(), ours: "10000".into() };
     for error in [bad, StoreError::Refused(other)] {
         let mut bench = rejoining();
         bench.fail_with("join", error.clone());

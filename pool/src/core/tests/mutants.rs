@@ -298,7 +298,7 @@ fn a_shard_of_another_number_is_not_joined() {
 fn leases_go_by_the_worker_ttl_of_the_pool() {
     let kept = [Breakages::default(), Breakages::of([Breakage::OwnTtlKept])].map(|broken| {
         let mut bench = Bench::new(Config { broken, ..config() });
-        bench.stored.fields.insert("ttl".into(), "2000".into());
+        bench.stored.fields.insert("worker_ttl".into(), "2000".into());
         bench.survey(present(1, false, "a"));
         bench.maps(1);
         // Before the first renewal, which the leases count from.
@@ -345,7 +345,7 @@ fn a_joiner_that_knows_all_shards_cleans_up_the_first() {
     let done = purposes.map(|purpose| {
         let settings = Settings { shard: Some(ShardId { index: 0, count: 4 }), ..Settings::default() };
         let mut bench = Bench::new(Config { settings, purpose, ..config() });
-        bench.stored.fields.extend([("shard".into(), "0/4".into()), ("sd".into(), "S||m".into())]);
+        bench.stored.fields.extend([("shard".into(), "0/4".into()), ("shutdown".into(), "S||m".into())]);
         bench.command(|reply| Command::Attach { reply });
         bench.survey(present(1, false, "a"));
         bench.maps(1);

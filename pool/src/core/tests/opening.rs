@@ -303,13 +303,13 @@ fn a_node_attaches_after_opening_settings_and_a_renewal() {
 
 #[test]
 fn a_node_that_was_given_another_setting_is_told_which() {
-    let given = Given::default().and(["ttl"]);
+    let given = Given::default().and(["worker_ttl"]);
     let mut bench = Bench::new(Config { given, ..config() });
     bench.command(|reply| Command::Attach { reply });
-    bench.stored.fields.insert("ttl".into(), "5000".into());
+    bench.stored.fields.insert("worker_ttl".into(), "5000".into());
     bench.survey(present(1, false, "a"));
     bench.maps(1);
-    let refused = r#"Setting { name: "ttl", theirs: "5000", ours: "10000" }"#;
+    let refused = r#"Setting { name: "worker_ttl", theirs: "5000", ours: "10000" }"#;
     let all = ["survey", "bless a", &format!("reply 1 attached {refused}")];
     bench.advance(secs(60));
     assert_eq!(bench.seen(), all, "nothing is renewed, read or swept, so nothing is written");
@@ -360,7 +360,7 @@ fn a_newcomer_to_a_closing_pool_waits_to_see_if_a_node_lives() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
-    bench.stored.fields.insert("sd".into(), "S||m".into());
+    bench.stored.fields.insert("shutdown".into(), "S||m".into());
     assert!(matches!(bench.stored.flag(), Some(ShutdownFlag::Stopping { .. })));
     bench.members.entries.insert(WorkerId(4), up(0));
     bench.maps(1);

@@ -108,7 +108,7 @@ fn a_node_that_hears_of_it_does_its_part() {
     hear_of_stopping(&mut bench);
     assert_eq!(bench.seen(), ["STOP k@3 Shutdown", "purge"]);
     assert!(!bench.is_calling("route"));
-    bench.stored.fields.insert("sd".into(), "C|9|m".into());
+    bench.stored.fields.insert("shutdown".into(), "C|9|m".into());
     bench.maps(1);
     purged(&mut bench, vec![]);
     bench.advance(secs(1));
@@ -254,7 +254,7 @@ fn the_flag_of_a_former_pool_is_not_that_of_the_new_one() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
     bench.survey(present(1, false, "a"));
-    bench.stored.fields.insert("sd".into(), "C|9|m".into());
+    bench.stored.fields.insert("shutdown".into(), "C|9|m".into());
     bench.maps(1);
     assert!(bench.is_calling("shutdown"));
     bench.fail_with("time", StoreError::Refused(Refusal::Closed));

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{InvalidSetting, field};
+use super::InvalidSetting;
 
 /// A day, in ms: longer than any wait here, and short enough for sums without overflow.
 const DAY: u64 = 86_400_000;
@@ -27,7 +27,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// The bounds of one setting, by its name in the store, or of one option, by the name of its method.
+/// The bounds of one setting or option, by the name that users and the store know it by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) name: &'static str,
@@ -42,18 +42,18 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
 
 /// All bounds: first the settings that a pool shares, then the options of a node.
 pub(crate) const BOUNDS: [Bound; 23] = [
-    bound("ttl", 500, 600_000, Unit::Ms),
+    bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
-    bound("route_ms", 1, 240_000, Unit::Ms),
-    bound("assign_ms", 1, 240_000, Unit::Ms),
-    bound("stop_ms", 1, 240_000, Unit::Ms),
-    bound("late_ms", 1_000, 240_000, Unit::Ms),
-    bound("od_ms", 1_000, DAY, Unit::Ms),
+    bound("route_timeout", 1, 240_000, Unit::Ms),
+    bound("assign_timeout", 1, 240_000, Unit::Ms),
+    bound("stop_retry", 1, 240_000, Unit::Ms),
+    bound("max_dispatch_deadline", 1_000, 240_000, Unit::Ms),
+    bound("outcome_retention", 1_000, DAY, Unit::Ms),
     bound("max_attempts", 1, 1_000_000, Unit::Count),
-    bound("stable_ms", 1, DAY, Unit::Ms),
+    bound("stable_run", 1, DAY, Unit::Ms),
     bound("strikes", 1, 1_000_000, Unit::Count),
-    bound("nt_cap", 1, 1_000, Unit::Count),
-    bound("nt_bytes", 1, 16 << 20, Unit::Bytes),
+    bound("notify_cap", 1, 1_000, Unit::Count),
+    bound("notify_bytes", 1, 16 << 20, Unit::Bytes),
     bound("join_settle", 0, 600_000, Unit::Ms),
     bound("payload_max", 1, 512 << 10, Unit::Bytes),
     bound("shards", 1, 1_024, Unit::Count),
@@ -67,7 +67,12 @@ pub(crate) const BOUNDS: [Bound; 23] = [
     bound("period", 1, 365 * DAY, Unit::Ms),
 ];
 
-/// Refuses a value outside the bounds of that name. The error has the name that users know.
+/// The unit of the setting or option of that name.
+pub(crate) fn unit_of(name: &str) -> Option<Unit> {
+    BOUNDS.into_iter().find(|bound| bound.name == name).map(|bound| bound.unit)
+}
+
+/// Refuses a value outside the bounds of that name.
 pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
     let Some(Bound { least, most, unit, .. }) = BOUNDS.into_iter().find(|bound| bound.name == name) else {
         return Ok(());
@@ -76,7 +81,7 @@ pub(crate) fn check(name: &'static str, value: u128) -> Result<(), InvalidSettin
         return Ok(());
     }
     let why = format!("must be from {least} to {most}{unit}").into();
-    Err(InvalidSetting { name: field(name), value: format!("{value}{unit}"), why })
+    Err(InvalidSetting { name, value: format!("{value}{unit}"), why })
 }
 
 /// Refuses a time outside the bounds of that name. Only its whole milliseconds count.
@@ -93,7 +98,7 @@ mod tests {
     fn every_setting_that_is_a_number_has_bounds() {
         for (name, _) in Settings::default().fields() {
             let known = BOUNDS.iter().any(|bound| bound.name == name);
-            assert_eq!(known, !matches!(name, "proto" | "k1" | "k2"), "{name}");
+            assert_eq!(known, !matches!(name, "protocol"), "{name}");
         }
     }
 
@@ -101,7 +106,7 @@ mod tests {
     fn the_protocol_lists_every_bound() {
         let protocol = include_str!("../../../../docs/protocol/limits.md");
         for Bound { name, least, most, unit } in BOUNDS {
-            let row = format!("| {name} | {least} | {most} |{unit} |");
+            let row = format!("| `{name}` | {least} | {most} |{unit} |");
             assert!(protocol.contains(&row), "{row}");
         }
     }

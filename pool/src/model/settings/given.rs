@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Settings, ShardId};
 
-/// The settings that a node was given, by their names in the store. Only these are compared with the pool's.
+/// The settings that a node was given, by their names. Only these are compared with the pool's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given(BTreeSet<&'static str>);
 
@@ -24,7 +24,7 @@ impl Given {
 
     /// Whether the node was given it. Each was given its protocol and its place among the shards.
     pub(crate) fn has(&self, name: &str) -> bool {
-        matches!(name, "proto" | ShardId::SETTING) || self.0.contains(name)
+        matches!(name, "protocol" | ShardId::SETTING) || self.0.contains(name)
     }
 }
 
@@ -37,11 +37,11 @@ mod tests {
     #[test]
     fn settings_that_differ_from_the_defaults_count_as_given() {
         let settings = Settings { max_attempts: 25, hash_keys: Some((1, 2)), ..Settings::default() };
-        let given = Given::of(&settings).and(["ttl"]);
+        let given = Given::of(&settings).and(["worker_ttl"]);
         let names = settings.fields().into_iter().map(|(name, _)| name);
         let names: Vec<_> = names.filter(|name| given.has(name)).collect();
-        assert_eq!(names, ["proto", "ttl", "max_attempts", "k1", "k2"]);
-        assert!(given.has("shard") && !Given::default().has("ttl"));
+        assert_eq!(names, ["protocol", "worker_ttl", "max_attempts", "hash_keys"]);
+        assert!(given.has("shard") && !Given::default().has("worker_ttl"));
     }
 
     #[test]
@@ -56,13 +56,13 @@ mod tests {
         let stored = theirs.fields().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let ours = Settings::default();
         assert_eq!(ours.joining(&stored, &Given::default()), theirs);
-        let given = Given::default().and(["ttl", "strikes"]);
+        let given = Given::default().and(["worker_ttl", "strikes"]);
         let joined = ours.joining(&stored, &given);
         assert_eq!((joined.worker_ttl, joined.strikes), (ours.worker_ttl, ours.strikes));
         assert_eq!((joined.hash_keys, joined.max_attempts), (Some((1, 2)), 25));
         // Settings that leases rest on stay for the node's life; those that place jobs are the pool's.
         let later = ours.following(&stored, &Given::default());
         assert_eq!((later.worker_ttl, later.hash_keys), (ours.worker_ttl, Some((1, 2))));
-        assert_eq!(ours.following(&stored, &Given::default().and(["k1", "k2"])).hash_keys, ours.hash_keys);
+        assert_eq!(ours.following(&stored, &Given::default().and(["hash_keys"])).hash_keys, ours.hash_keys);
     }
 }

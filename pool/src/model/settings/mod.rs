@@ -1,4 +1,4 @@
-//! The pool-wide settings. They are stored with the pool in the replicated map `cf`, and are equal on every node.
+//! The pool-wide settings. They are stored with the pool in the replicated map `settings`, and are equal on every node.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,10 +13,13 @@ mod given;
 mod shown;
 
 pub(crate) use given::Given;
-pub(crate) use shown::{field, shown};
+pub(crate) use shown::shown;
 
 /// The protocol's major number. Members with different numbers cannot run together.
-pub const PROTOCOL: u64 = 2;
+pub const PROTOCOL: u64 = 1;
+
+/// The name of [`Settings::hash_keys`] in the store. The value is both numbers with a `/` between.
+pub(crate) const HASH_KEYS: &str = "hash_keys";
 
 /// The settings that all nodes of a pool share. A node that was not given a setting takes the pool's. A node that was
 /// given another value than the pool's is refused.
@@ -125,13 +128,13 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
-        check_time("ttl", self.worker_ttl)?;
+        check_time("worker_ttl", self.worker_ttl)?;
         check("max_queued", self.max_queued.into())?;
-        check_time("route_ms", self.route_timeout)?;
-        check_time("assign_ms", self.assign_timeout)?;
-        check_time("stop_ms", self.stop_retry)?;
-        check_time("late_ms", self.max_dispatch_deadline)?;
-        check_time("od_ms", self.outcome_retention)?;
+        check_time("route_timeout", self.route_timeout)?;
+        check_time("assign_timeout", self.assign_timeout)?;
+        check_time("stop_retry", self.stop_retry)?;
+        check_time("max_dispatch_deadline", self.max_dispatch_deadline)?;
+        check_time("outcome_retention", self.outcome_retention)?;
         if self.outcome_retention < self.max_dispatch_deadline {
             // If an outcome were forgotten earlier, a retry of its dispatch would start the job a second time.
             let value = format!("{} ms", self.outcome_retention.as_millis());
@@ -139,10 +142,10 @@ impl Settings {
             return Err(InvalidSetting { name: "outcome_retention", value, why });
         }
         check("max_attempts", self.max_attempts.into())?;
-        check_time("stable_ms", self.stable_run)?;
+        check_time("stable_run", self.stable_run)?;
         check("strikes", self.strikes.into())?;
-        check("nt_cap", self.notify_cap.into())?;
-        check("nt_bytes", self.notify_bytes.into())?;
+        check("notify_cap", self.notify_cap.into())?;
+        check("notify_bytes", self.notify_bytes.into())?;
         check_time("join_settle", self.join_settle)?;
         check("payload_max", self.payload_max.into())?;
         if let Some(shard) = self.shard {
@@ -155,25 +158,23 @@ impl Settings {
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let ms = |d: Duration| d.as_millis().to_string();
         let mut fields = vec![
-            ("proto", PROTOCOL.to_string()),
-            ("ttl", ms(self.worker_ttl)),
+            ("protocol", PROTOCOL.to_string()),
+            ("worker_ttl", ms(self.worker_ttl)),
             ("max_queued", self.max_queued.to_string()),
-            ("route_ms", ms(self.route_timeout)),
-            ("assign_ms", ms(self.assign_timeout)),
-            ("stop_ms", ms(self.stop_retry)),
-            ("late_ms", ms(self.max_dispatch_deadline)),
-            ("od_ms", ms(self.outcome_retention)),
+            ("route_timeout", ms(self.route_timeout)),
+            ("assign_timeout", ms(self.assign_timeout)),
+            ("stop_retry", ms(self.stop_retry)),
+            ("max_dispatch_deadline", ms(self.max_dispatch_deadline)),
+            ("outcome_retention", ms(self.outcome_retention)),
             ("max_attempts", self.max_attempts.to_string()),
-            ("stable_ms", ms(self.stable_run)),
+            ("stable_run", ms(self.stable_run)),
             ("strikes", self.strikes.to_string()),
-            ("nt_cap", self.notify_cap.to_string()),
-            ("nt_bytes", self.notify_bytes.to_string()),
+            ("notify_cap", self.notify_cap.to_string()),
+            ("notify_bytes", self.notify_bytes.to_string()),
             ("join_settle", ms(self.join_settle)),
             ("payload_max", self.payload_max.to_string()),
         ];
-        fields.extend(
-            self.hash_keys.into_iter().flat_map(|(k1, k2)| [("k1", k1.to_string()), ("k2", k2.to_string())]),
-        );
+        fields.extend(self.hash_keys.map(|(k1, k2)| (HASH_KEYS, format!("{k1}/{k2}"))));
         fields.extend(self.shard.map(|shard| (ShardId::SETTING, shard.to_string())));
         fields
     }
@@ -181,7 +182,7 @@ impl Settings {
 
 /// Whether a pool keeps this setting for its life, because its leases or its placement rest on it.
 pub(crate) fn is_fixed(name: &str) -> bool {
-    matches!(name, "proto" | "ttl" | "k1" | "k2" | ShardId::SETTING)
+    matches!(name, "protocol" | "worker_ttl" | HASH_KEYS | ShardId::SETTING)
 }
 
 impl Settings {
@@ -194,13 +195,13 @@ impl Settings {
     /// changes them. But no state of the node rests on them, and a pool that is created again may have other keys.
     pub(crate) fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.adopting(stored);
-        if given.has("k1") { adopted } else { adopted.placed_as(stored) }
+        if given.has(HASH_KEYS) { adopted } else { adopted.placed_as(stored) }
     }
 
     /// These settings for a node that joins a pool: each setting that the node was not given is the pool's.
     pub(crate) fn joining(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.taking(stored, |name| !given.has(name));
-        if given.has("k1") { adopted } else { adopted.placed_as(stored) }
+        if given.has(HASH_KEYS) { adopted } else { adopted.placed_as(stored) }
     }
 
     fn taking(&self, stored: &BTreeMap<String, String>, takes: impl Fn(&str) -> bool) -> Self {
@@ -217,8 +218,9 @@ impl Settings {
 
     /// These settings, with the stored keys of the placement hash if they can be read.
     fn placed_as(self, stored: &BTreeMap<String, String>) -> Self {
-        let key = |name| stored.get(name)?.parse().ok();
-        Self { hash_keys: key("k1").zip(key("k2")).or(self.hash_keys), ..self }
+        let keys = stored.get(HASH_KEYS).and_then(|text| text.split_once('/'));
+        let keys = keys.and_then(|(k1, k2)| Some((k1.parse().ok()?, k2.parse().ok()?)));
+        Self { hash_keys: keys.or(self.hash_keys), ..self }
     }
 
     /// Takes over one stored field. `None` if the field is unknown, is no number, or is no setting of this kind.
@@ -226,18 +228,18 @@ impl Settings {
         let number: u64 = value.parse().ok()?;
         let ms = Duration::from_millis(number);
         match name {
-            "ttl" => self.worker_ttl = ms,
+            "worker_ttl" => self.worker_ttl = ms,
             "max_queued" => self.max_queued = number,
-            "route_ms" => self.route_timeout = ms,
-            "assign_ms" => self.assign_timeout = ms,
-            "stop_ms" => self.stop_retry = ms,
-            "late_ms" => self.max_dispatch_deadline = ms,
-            "od_ms" => self.outcome_retention = ms,
+            "route_timeout" => self.route_timeout = ms,
+            "assign_timeout" => self.assign_timeout = ms,
+            "stop_retry" => self.stop_retry = ms,
+            "max_dispatch_deadline" => self.max_dispatch_deadline = ms,
+            "outcome_retention" => self.outcome_retention = ms,
             "max_attempts" => self.max_attempts = u32::try_from(number).ok()?,
-            "stable_ms" => self.stable_run = ms,
+            "stable_run" => self.stable_run = ms,
             "strikes" => self.strikes = u32::try_from(number).ok()?,
-            "nt_cap" => self.notify_cap = u32::try_from(number).ok()?,
-            "nt_bytes" => self.notify_bytes = number,
+            "notify_cap" => self.notify_cap = u32::try_from(number).ok()?,
+            "notify_bytes" => self.notify_bytes = number,
             "join_settle" => self.join_settle = ms,
             "payload_max" => self.payload_max = number,
             _ => return None,
@@ -254,7 +256,7 @@ impl Settings {
             return Err(ShardId::SETTING);
         }
         if self.hash_keys.is_some() != other.hash_keys.is_some() {
-            return Err("k1");
+            return Err(HASH_KEYS);
         }
         let pairs = self.fields().into_iter().zip(other.fields());
         let differing = pairs.filter(|((_, from), (_, to))| from != to);
@@ -327,7 +329,7 @@ pub struct StoredSettings {
 impl StoredSettings {
     /// The shutdown flag, if set.
     pub fn flag(&self) -> Option<ShutdownFlag> {
-        self.fields.get("sd").and_then(|text| ShutdownFlag::parse(text))
+        self.fields.get("shutdown").and_then(|text| ShutdownFlag::parse(text))
     }
 }
 
@@ -364,7 +366,8 @@ mod tests {
         let ours = Settings { hash_keys: Some((7, 8)), ..Settings::default() };
         let mut theirs = ours.clone();
         for (name, value) in ours.fields() {
-            let changed = value.parse::<u64>().map_or(value.clone(), |value| (value - 1).to_string());
+            let other = || "8/8".to_owned();
+            let changed = value.parse::<u64>().map_or_else(|_| other(), |value| (value - 1).to_string());
             let stored = [(name.to_owned(), changed.clone())].into();
             let adopted = ours.adopting(&stored);
             let field =
@@ -376,13 +379,13 @@ mod tests {
             }
         }
         let changes = ours.changes_to(&theirs).unwrap_or_default();
-        assert_eq!(changes.len(), ours.fields().len() - 4);
+        assert_eq!(changes.len(), ours.fields().len() - 3);
         let stored = changes.into_iter().map(|change| (change.name, change.to)).collect();
         assert_eq!(ours.adopting(&stored), theirs);
         let other = Settings { worker_ttl: Duration::from_secs(1), ..ours.clone() };
-        assert_eq!(ours.changes_to(&other), Err("ttl"));
-        for (hash_keys, name) in [(None, "k1"), (Some((8, 8)), "k1"), (Some((7, 9)), "k2")] {
-            assert_eq!(ours.changes_to(&Settings { hash_keys, ..ours.clone() }), Err(name));
+        assert_eq!(ours.changes_to(&other), Err("worker_ttl"));
+        for hash_keys in [None, Some((8, 8)), Some((7, 9))] {
+            assert_eq!(ours.changes_to(&Settings { hash_keys, ..ours.clone() }), Err(HASH_KEYS));
         }
         let other = Settings { shard: Some(ShardId { index: 0, count: 1 }), ..ours.clone() };
         assert_eq!(ours.changes_to(&other), Err("shard"));
@@ -405,7 +408,7 @@ mod tests {
     fn unusable_settings_are_not_adopted() {
         let ours = Settings::default();
         for (name, value) in
-            [("strikes", "0"), ("payload_max", "99999999"), ("nt_cap", "x"), ("max_attempts", "-1")]
+            [("strikes", "0"), ("payload_max", "99999999"), ("notify_cap", "x"), ("max_attempts", "-1")]
         {
             assert_eq!(ours.adopting(&[(name.to_owned(), value.to_owned())].into()), ours, "{name}");
         }

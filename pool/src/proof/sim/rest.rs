@@ -61,7 +61,7 @@ impl World {
 
     /// The pool has its flag, or its tombstone.
     pub(super) fn is_ending(&self) -> bool {
-        self.store.facts().closed || self.store.maps().1.fields.contains_key("sd")
+        self.store.facts().closed || self.store.maps().1.fields.contains_key("shutdown")
     }
 
     /// The remains of a pool that was shut down.
@@ -75,7 +75,9 @@ impl World {
         // The stream of a crashed node expires at the next access.
         let _ = self.store.pool_state().now_or_never();
         let dump = self.store.dump();
-        left.extend(dump.names().filter(|name| *name != "m").map(|name| format!("the key {name} is left")));
+        left.extend(
+            dump.names().filter(|name| *name != "pool").map(|name| format!("the key {name} is left")),
+        );
         if !self.store.facts().closed {
             left.push("the pool has no tombstone".to_owned());
         }

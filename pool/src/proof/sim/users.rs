@@ -221,9 +221,9 @@ impl World {
         let (_, stored) = self.store.maps();
         let (name, from, to) = match self.rng.below(4) {
             0 => ("max_queued", 4, 40),
-            1 => ("assign_ms", 500, 1_500),
-            2 => ("route_ms", 300, 1_000),
-            _ => ("stop_ms", 300, 1_000),
+            1 => ("assign_timeout", 500, 1_500),
+            2 => ("route_timeout", 300, 1_000),
+            _ => ("stop_retry", 300, 1_000),
         };
         let to = self.rng.between(from, to).to_string();
         let (Some(incarnation), Some(from)) = (stored.incarnation, stored.fields.get(name)) else { return };

@@ -2,14 +2,15 @@
 -- In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on. A runner always
 -- gets a record that names it, unless another worker owns the key under a higher token. A worker that the data do not
 -- know is a member again, under its old id, in its old slot when that is free.
--- KEYS: m w hb dw cf jo jp bw q pk je jn ps tb od pi ch
--- ARGV: inc, wid, its entry in w, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts (h: that it was
---       left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the payload
---       follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
+-- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications starts ended
+--       outcomes planned changes
+-- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts (h: that
+--       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the
+--       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
---          G handed on and gone | - nothing done | X bad record or item | L untouched: enough notifications were deleted.
---          NORMAL | FENCED | BADARG
--- Publishes: w, one entry and, when the ring grows, its size
+--          G handed on and gone | - nothing done | X bad record or item | L untouched: enough notifications were
+--          deleted. NORMAL | FENCED | BADARG
+-- Publishes: workers, one entry and, when the ring grows, its size
 --@base
 --@guard
 --@clock
@@ -22,11 +23,11 @@
 --@ring
 --@tokens
 --@change
-local head, refusal = guard(true, 'tok')
+local head, refusal = guard(true, 'token')
 if not head then return refusal end
 if head[2] ~= 'R' then return { 'NORMAL' } end
 local wid = argv[2]
-if call('HEXISTS', DW, wid) == 1 then return { 'FENCED' } end
+if call('HEXISTS', EXPIRED, wid) == 1 then return { 'FENCED' } end
 local member, wanted, rest, meta = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*))$')
 if not member or #meta > 64 then return { 'BADARG' } end
 local n = (#argv - 3) / 10
@@ -38,8 +39,8 @@ local function is_sound(at)
   return match(numbers, '^%d+|[012]|%d+|%d+$') and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
     and (argv[at] ~= 'h' or match(name, '^[hbrq]$'))
 end
-local _, late_ms, od_ms, stop_ms, route_ms, max_attempts =
-  settings('late_ms', 'od_ms', 'stop_ms', 'route_ms', 'max_attempts')
+local _, late_ms, retention_ms, stop_ms, route_ms, max_attempts =
+  settings('max_dispatch_deadline', 'outcome_retention', 'stop_retry', 'route_timeout', 'max_attempts')
 local t = now()
 local ts = num(t)
 
@@ -49,14 +50,15 @@ local function know(key, id, created)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   if own and (entry == nil or entry and is_former(entry, created)) then
-    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, at = tonumber(created) or t, v = OWN_VERSION }))
-    call('ZREM', TB, '!' .. own)
+    entry = { key = key, hash = '', gen = id, at = tonumber(created) or t, v = OWN_VERSION }
+    call('HSET', OUTCOMES, own, cmsgpack.pack(entry))
+    call('ZREM', ENDED, '!' .. own)
   end
 end
 
 -- Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
 local function has_ended(key, id, created)
-  if call('ZSCORE', TB, id) then return true end
+  if call('ZSCORE', ENDED, id) then return true end
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   local has_outcome = entry and entry.key == key and entry.outcome and entry.outcome ~= 'ok'
@@ -72,33 +74,33 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
   -- Accepted since this one has ended: nobody has it yet.
   if ended and p and not mine and p.owner == '' then return 'E' end
-  local lacks = not mine or call('HEXISTS', JP, key) == 0
+  local lacks = not mine or call('HEXISTS', PAYLOADS, key) == 0
   if lacks and not ended and sent == '0' then return 'P' end
   if p and not mine then
-    delete(key, p, t, 'ended', late_ms, od_ms)
+    delete(key, p, t, 'ended', late_ms, retention_ms)
     write_deletions()
   end
   if mine then
-    if p.owner ~= '' then call('ZREM', BW, p.owner .. ':' .. key) end
-    if p.state == 'P' then call('ZREM', PK, key) end
-    redis.pcall('HDEL', JE, key)
-    if p.begun == '0' then count('nq', -1) end
+    if p.owner ~= '' then call('ZREM', OWNERS, p.owner .. ':' .. key) end
+    if p.state == 'P' then call('ZREM', PARKED, key) end
+    redis.pcall('HDEL', ERRORS, key)
+    if p.begun == '0' then count('queued', -1) end
     local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
-    if lacks and sent == '1' then call('HSET', JP, key, payload) end
+    if lacks and sent == '1' then call('HSET', PAYLOADS, key, payload) end
   else
     p = { begun = '1', attempts = '0', since = ts, id = id, created = created, mix = '0', plan = plan, tail = '' }
-    call('HSET', JP, key, payload)
-    if plan ~= '' then call('ZADD', PI, 0, plan .. '|' .. key) end
+    call('HSET', PAYLOADS, key, payload)
+    if plan ~= '' then call('ZADD', PLANNED, 0, plan .. '|' .. key) end
   end
   local stops = ended or p.state == 'S'
   p.state, p.owner, p.token, p.ainc = stops and 'S' or 'R', wid, num(token), argv[1]
   p.begun, p.attempts = higher(higher(p.begun, begun), '1'), higher(p.attempts, attempts)
-  call('HSET', JO, key, pack(p))
-  call('ZADD', BW, 0, wid .. ':' .. key)
-  if stops then call('ZADD', Q, t + stop_ms, key) else call('ZREM', Q, key) end
+  call('HSET', JOBS, key, pack(p))
+  call('ZADD', OWNERS, 0, wid .. ':' .. key)
+  if stops then call('ZADD', QUEUE, t + stop_ms, key) else call('ZREM', QUEUE, key) end
   know(key, p.id, created)
-  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
+  if p.begun == '2' then settle(p.id, 'ok', t, retention_ms) end
   return stops and 'S' or 'K'
 end
 
@@ -109,34 +111,34 @@ local function ended(key, p, token, id, outcome)
   know(key, id, nil)
   if outcome == '' then outcome = 'ended' end
   if p then
-    delete(key, p, t, outcome, late_ms, od_ms)
+    delete(key, p, t, outcome, late_ms, retention_ms)
     write_deletions()
   end
-  settle(id, outcome, t, od_ms)
-  call('ZADD', TB, t + late_ms, id)
+  settle(id, outcome, t, retention_ms)
+  call('ZADD', ENDED, t + late_ms, id)
   return 'E'
 end
 
 local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason)
   if not p then return has_ended(key, id, nil) and '-' or 'G' end
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
-  if p.begun == '0' then count('nq', -1) end
+  if p.begun == '0' then count('queued', -1) end
   p.begun = higher(higher(p.begun, begun), '1')
-  if p.begun == '2' then settle(p.id, 'ok', t, od_ms) end
+  if p.begun == '2' then settle(p.id, 'ok', t, retention_ms) end
   if p.state == 'S' then
-    delete(key, p, t, 'stopped', late_ms, od_ms)
+    delete(key, p, t, 'stopped', late_ms, retention_ms)
     write_deletions()
     return 'E'
   end
   p.attempts = attempts
-  redis.pcall('HDEL', JE, key)
+  redis.pcall('HDEL', ERRORS, key)
   if mode == 'r' then p.mix = num(p.mix + 1) elseif mode ~= 'q' then p.mix = '0' end
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, max_attempts, reason)
   write_requeued()
   return 'Q'
 end
 
-if call('HEXISTS', W, wid) == 0 then
+if call('HEXISTS', WORKERS, wid) == 0 then
   local slot, entry = tonumber(wanted), argv[3]
   if member ~= 'G' and (not slot or slot >= 65536 or ring()[slot]) then
     slot, entry = nil, 'P|-' .. rest
@@ -145,8 +147,8 @@ if call('HEXISTS', W, wid) == 0 then
   end
   local changes = { wid, entry }
   grow(changes, member ~= 'G' and slot or 0)
-  call('HSET', HB, wid, 1)
-  mapput('w', W, M, 'mv', CH, argv[1], changes)
+  call('HSET', HEARTBEATS, wid, 1)
+  mapput('workers', WORKERS, POOL, 'workers_revision', CHANGES, argv[1], changes)
 end
 local out, top = { 'OK' }, 0
 for i = 1, n do
@@ -154,7 +156,7 @@ for i = 1, n do
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
   local later = is_full()
   local sound = not later and is_sound(at)
-  local r = sound and call('HGET', JO, key)
+  local r = sound and call('HGET', JOBS, key)
   local p = r and parse(r) or nil
   if sound then top = math.max(top, token) end
   if later then

@@ -1,9 +1,9 @@
 #!lua
 -- Owners, all of one node, take assigned jobs into their hands: no handler starts before. Begun before with the same
 -- token: the same answer. Entries of their streams that are finished are deleted.
--- KEYS: m w cf jo jp q jn je, then the ws of each worker named
--- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, count of tokens, token*, a byte
---       per job: which token it has; then entry*, key*
+-- KEYS: pool workers settings jobs payloads queue notifications errors, then the stream of each worker named
+-- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, count of tokens, token*, a
+--       byte per job: which token it has; then entry*, key*
 -- Returns: OK, a letter per worker, O heard | F fenced | Z shutting down; a letter per job of those that are heard,
 --          B begun | N begun, and notifications wait | L the answer is full; untouched | S refused;
 --          then for each that is begun its record and its payload
@@ -16,15 +16,15 @@ local head, refusal = guard()
 if not head then return refusal end
 local workers = tonumber(argv[2])
 local of_entries, of_jobs = 2 + workers, 2 + 2 * workers
-local members, stopping = call('HMGET', W, unpack(argv, 3, of_entries)), is_stopping((settings()))
+local members, stopping = call('HMGET', WORKERS, unpack(argv, 3, of_entries)), is_stopping((settings()))
 local of_tokens = 3 + 3 * workers
 local of_finished = of_tokens + argv[of_tokens] + 1
 local token_of, base = argv[of_finished], of_finished
 for w = 1, workers do base = base + argv[of_entries + w] end
 local n = #argv - base
-local stored = n > 0 and call('HMGET', JO, unpack(argv, base + 1, base + n))
+local stored = n > 0 and call('HMGET', JOBS, unpack(argv, base + 1, base + n))
 local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
-local any_notes, ts = n > 0 and call('EXISTS', JN) == 1, num(now())
+local any_notes, ts = n > 0 and call('EXISTS', NOTIFICATIONS) == 1, num(now())
 local records, unqueued, explained, seen, k, never_begun, bytes = {}, {}, {}, {}, 0, 0, 0
 local page, payloads = nil, nil -- payloads are read 16 at a time, and only as far as the answer may go
 local last = 0 -- the last job of the workers before
@@ -64,13 +64,13 @@ for w = 1, workers do
         end
         if not page or i >= page + 16 then
           page = i
-          payloads = call('HMGET', JP, unpack(argv, base + i, base + math.min(i + 15, n)))
+          payloads = call('HMGET', PAYLOADS, unpack(argv, base + i, base + math.min(i + 15, n)))
         end
         local payload = payloads[i - page + 1] or ''
         bytes = bytes + #payload
         out[at + 1], out[at + 2] = begun, payload
         at = at + 2
-        letter = any_notes and redis.pcall('HEXISTS', JN, 'h:' .. key) == 1 and 'N' or 'B'
+        letter = any_notes and redis.pcall('HEXISTS', NOTIFICATIONS, 'h:' .. key) == 1 and 'N' or 'B'
       end
     end
     letters[#letters + 1] = letter
@@ -78,10 +78,10 @@ for w = 1, workers do
   last = last + jobs
 end
 if k > 0 then
-  call('HSET', JO, unpack(records))
-  call('ZREM', Q, unpack(unqueued))
-  if #explained > 0 then redis.pcall('HDEL', JE, unpack(explained)) end
-  if never_begun > 0 then count('nq', -never_begun) end
+  call('HSET', JOBS, unpack(records))
+  call('ZREM', QUEUE, unpack(unqueued))
+  if #explained > 0 then redis.pcall('HDEL', ERRORS, unpack(explained)) end
+  if never_begun > 0 then count('queued', -never_begun) end
 end
 out[2], out[3] = table.concat(heard), table.concat(letters)
 local entry = of_finished

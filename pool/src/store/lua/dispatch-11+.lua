@@ -2,13 +2,14 @@
 -- Accepts jobs: record, payload and one start event for all of them. An id sent again gets its first answer. A job that
 -- names its worker is assigned at once, as if a route followed, if the ring is still at the revision of that choice.
 -- Then this script mints the token, one for all jobs of a call.
--- KEYS: m cf jo jp q ps tb od sc pi bw, then the ws of each worker named
--- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's mv, count of workers, wid*,
---       count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which worker it
---       has, 0 the router's to find; then key*, id*, not_after*, payload*
--- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome | L late |
---          R recovering | Z shutting down | N no tokens are left | X bad argument, record or entry of the id; then an outcome per
---          O. STALETERM
+-- KEYS: pool settings jobs payloads queue starts ended outcomes schedules planned owners, then the stream of each
+--       worker named
+-- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's revision, count of workers,
+--       wid*, count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which
+--       worker it has, 0 the router's to find; then key*, id*, not_after*, payload*
+-- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome |
+--          L late | R recovering | Z shutting down | N no tokens are left | X bad argument, record or entry of the id;
+--          then an outcome per O. STALETERM
 --@base
 --@guard
 --@clock
@@ -17,23 +18,24 @@
 --@outcome
 --@term
 --@tokens
-local head, refusal = guard(true, 'tok')
+local head, refusal = guard(true, 'token')
 if not head then return refusal end
 local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
 local flag, max_queued, route_ms, assign_ms, late_ms, payload_max =
-  settings('max_queued', 'route_ms', 'assign_ms', 'late_ms', 'payload_max')
+  settings('max_queued', 'route_timeout', 'assign_timeout', 'max_dispatch_deadline', 'payload_max')
 local workers = tonumber(argv[6])
 local of_hashes = 7 + workers
 local base = of_hashes + argv[of_hashes] + 2
 local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
-local stored, ended = call('HMGET', JO, unpack(argv, base + 1, of_ids)), call('ZMSCORE', TB, unpack(argv, of_ids + 1, of_ends))
+local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_ids))
+local ended = call('ZMSCORE', ENDED, unpack(argv, of_ids + 1, of_ends))
 local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[6])
 -- Of those that are there alone some have not begun: a count that is damaged fills no pool.
-if queued >= max_queued and queued > call('HLEN', JO) then
-  queued = call('HLEN', JO)
-  call('HSET', M, 'nq', queued)
+if queued >= max_queued and queued > call('HLEN', JOBS) then
+  queued = call('HLEN', JOBS)
+  call('HSET', POOL, 'queued', queued)
 end
 local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
 local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
@@ -82,11 +84,11 @@ for i = 1, n do
     k = b
     local x = places and byte(worker_of, i) or 0
     if x > 0 and x <= workers then
-      -- The shared data of a worker's jobs: its start event, and the beginnings of their records and of their names in
-      -- bw.
+      -- The shared data of a worker's jobs: its start event, and the beginnings of their records and of their names
+      -- among the owners.
       local event = events[x]
       if not event then
-        token, due_begun = token or num(call('HINCRBY', M, 'tok', 1)), due_begun or num(t + assign_ms)
+        token, due_begun = token or num(call('HINCRBY', POOL, 'token', 1)), due_begun or num(t + assign_ms)
         local wid = argv[6 + x]
         event = { 't', token, n = 2, front = '1|A|' .. wid .. '|' .. token .. '|0|0|' .. ts .. '|', member = wid .. ':' }
         events[x] = event
@@ -119,19 +121,19 @@ for i = 1, n do
   letters[i] = letter
 end
 if k > 0 then
-  call('HSET', JP, unpack(payloads))
-  call('ZADD', Q, unpack(scores))
-  if plan ~= '' then call('ZADD', PI, unpack(planned)) end
-  if #starts > 0 then call('XADD', PS, '*', unpack(starts)) end
+  call('HSET', PAYLOADS, unpack(payloads))
+  call('ZADD', QUEUE, unpack(scores))
+  if plan ~= '' then call('ZADD', PLANNED, unpack(planned)) end
+  if #starts > 0 then call('XADD', STARTS, '*', unpack(starts)) end
   if token then
-    call('ZADD', BW, unpack(owned))
+    call('ZADD', OWNERS, unpack(owned))
     for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
   end
   -- The records come last: with a key of another type above, none is accepted without all that belongs to it. The rest was
   -- read before, and is of its type.
-  call('HSET', JO, unpack(records))
-  if #outcomes > 0 then call('HSET', OD, unpack(outcomes)) end
-  count('nq', k / 2)
+  call('HSET', JOBS, unpack(records))
+  if #outcomes > 0 then call('HSET', OUTCOMES, unpack(outcomes)) end
+  count('queued', k / 2)
 end
 out[2] = table.concat(letters)
 return out

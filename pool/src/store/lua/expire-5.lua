@@ -3,10 +3,10 @@
 -- nothing of it runs. All of them are out before their slots are handed on: to the oldest standbys, or, where nobody
 -- else is up, all standbys take slots. Their jobs wait for reap. A worker with a counter and no entry has lost its
 -- entry: nodes that still know the entry drop it.
--- KEYS: m w hb dw ch
+-- KEYS: pool workers heartbeats expired changes
 -- ARGV: inc, (wid, counter observed or '' (it leaves itself))*
 -- Returns: OK, a letter per worker, D expired, now or before | G gone | R renewed
--- Publishes: w, in one change their entries and those of who takes slots and, when the ring grows, its size
+-- Publishes: workers, in one change their entries and those of who takes slots and, when the ring grows, its size
 --@base
 --@guard
 --@clock
@@ -17,8 +17,8 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local wids = {}
 for i = 2, #argv, 2 do wids[#wids + 1] = argv[i] end
-local entries, beats = call('HMGET', W, unpack(wids)), call('HMGET', HB, unpack(wids))
-local buried, t = call('HMGET', DW, unpack(wids)), now()
+local entries, beats = call('HMGET', WORKERS, unpack(wids)), call('HMGET', HEARTBEATS, unpack(wids))
+local buried, t = call('HMGET', EXPIRED, unpack(wids)), now()
 local letters, changes, gone, dead, ending, free = {}, {}, {}, {}, {}, {}
 
 -- A counter as observers read it: one that is lost, or no number, is 0.
@@ -51,8 +51,8 @@ if #free > 0 then
   if up == 0 and next(waiting) then seat_all(changes, used, waiting) else hand_on(changes, used, free, all, ending) end
 end
 if #gone > 0 then
-  call('HDEL', HB, unpack(gone))
-  call('HSET', DW, unpack(dead))
-  mapput('w', W, M, 'mv', CH, argv[1], changes)
+  call('HDEL', HEARTBEATS, unpack(gone))
+  call('HSET', EXPIRED, unpack(dead))
+  mapput('workers', WORKERS, POOL, 'workers_revision', CHANGES, argv[1], changes)
 end
 return { 'OK', table.concat(letters) }

@@ -1,7 +1,7 @@
 #!lua
 -- A slow look at the records, page by page, whatever was lost beside them. An owner that nobody knows gets a counter, so
 -- that observers see it silent; a job is put into the indexes of its state. And what workers hold is compared.
--- KEYS: m w hb dw jo bw q pk pi
+-- KEYS: pool workers heartbeats expired jobs owners queue parked planned
 -- ARGV: inc, cursor or 0, jobs a page, about, then (wid, key, token)* that workers of the caller hold
 -- Returns: OK, next cursor (0: that was the last page), owners that nobody knows, a letter per job held:
 --          K nothing is wrong | O it has a higher token | M it has no record, though its worker is a member
@@ -12,7 +12,7 @@
 local head, refusal = guard()
 if not head then return refusal end
 local t = num(now())
-local page = call('HSCAN', JO, argv[2], 'COUNT', argv[3])
+local page = call('HSCAN', JOBS, argv[2], 'COUNT', argv[3])
 
 local owned, due, parked, owners, strangers = {}, {}, {}, {}, {}
 for i = 1, #page[2], 2 do
@@ -22,7 +22,7 @@ for i = 1, #page[2], 2 do
     owned[#owned + 1] = p.owner .. ':' .. key
     if not owners[p.owner] then
       owners[p.owner] = true
-      if call('HEXISTS', W, p.owner) == 0 and call('HEXISTS', DW, p.owner) == 0 then
+      if call('HEXISTS', WORKERS, p.owner) == 0 and call('HEXISTS', EXPIRED, p.owner) == 0 then
         strangers[#strangers + 1] = p.owner
       end
     end
@@ -37,14 +37,14 @@ end
 -- Counters of another type have to be put right by hand, and hold up nothing else.
 local unheard = {}
 for _, wid in ipairs(strangers) do
-  if redis.pcall('HEXISTS', HB, wid) == 0 then unheard[#unheard + 1] = wid end
+  if redis.pcall('HEXISTS', HEARTBEATS, wid) == 0 then unheard[#unheard + 1] = wid end
 end
 
 local letters = {}
 for i = 4, #argv, 3 do
-  local r = call('HGET', JO, argv[i + 1])
+  local r = call('HGET', JOBS, argv[i + 1])
   local p = r and parse(r)
-  if call('HEXISTS', W, argv[i]) == 0 then
+  if call('HEXISTS', WORKERS, argv[i]) == 0 then
     letters[#letters + 1] = 'K' -- its next renewal tells it
   elseif not r then
     letters[#letters + 1] = 'M'
@@ -57,16 +57,16 @@ end
 local function put(index, members)
   for i = 1, #members, 1000 do redis.pcall('ZADD', index, 'NX', unpack(members, i, math.min(i + 999, #members))) end
 end
-put(BW, owned)
+put(OWNERS, owned)
 -- One with another score than 0 would hide others from who looks for them by name.
-for _, index in ipairs({ BW, PI }) do
+for _, index in ipairs({ OWNERS, PLANNED }) do
   for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
     for _, member in ipairs(redis.pcall('ZRANGEBYSCORE', index, range[1], range[2], 'LIMIT', 0, 256)) do
       call('ZADD', index, 0, member)
     end
   end
 end
-put(Q, due)
-put(PK, parked)
-for _, wid in ipairs(unheard) do call('HSET', HB, wid, t) end
+put(QUEUE, due)
+put(PARKED, parked)
+for _, wid in ipairs(unheard) do call('HSET', HEARTBEATS, wid, t) end
 return { 'OK', page[1], #strangers, table.concat(letters) }

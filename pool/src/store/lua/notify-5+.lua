@@ -1,6 +1,6 @@
 #!lua
 -- Keeps notifications with their jobs, in order; wakes the owner when the first one comes.
--- KEYS: m cf jo jn w, then the ws of each worker named
+-- KEYS: pool settings jobs notifications workers, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per notification: which worker is guessed, 0 none; wid*, then key*, body*
 -- Returns: OK, a letter per notification, K kept | B the job's bound is reached | N no such job | R recovering |
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
@@ -13,15 +13,16 @@
 --@send
 local head, refusal = guard(true)
 if not head then return refusal end
-local _, cap, cap_bytes = settings('nt_cap', 'nt_bytes')
+local _, cap, cap_bytes = settings('notify_cap', 'notify_bytes')
 local workers = tonumber(argv[2])
 local guess_of, base = argv[3], 3 + workers
 local n = (#argv - base) / 2
 local of_bodies = base + n
 local headers = {}
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
-local stored, waiting = call('HMGET', JO, unpack(argv, base + 1, of_bodies)), call('HMGET', JN, unpack(headers))
-local counted = call('HGET', M, 'nt') or ''
+local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_bodies))
+local waiting = call('HMGET', NOTIFICATIONS, unpack(headers))
+local counted = call('HGET', POOL, 'notified') or ''
 -- A count that is no number, or that headers cannot hold, goes on from one that no notification has had.
 local from = (#counted > 14 or counted ~= '0' and not find(counted, '^[1-9]%d*$')) and now()
 local number = from or tonumber(counted)
@@ -102,9 +103,9 @@ if kept > 0 then
       fields[at] = text(queue.first) .. '|' .. text(queue.next) .. '|' .. text(queue.bytes)
     end
   end
-  if from then call('HSET', M, 'nt', num(from)) end
-  call('HINCRBY', M, 'nt', kept)
-  call('HSET', JN, unpack(fields))
+  if from then call('HSET', POOL, 'notified', num(from)) end
+  call('HINCRBY', POOL, 'notified', kept)
+  call('HSET', NOTIFICATIONS, unpack(fields))
   for x, event in pairs(events) do
     if event.n > 0 then send(KEYS[5 + x], event) end
   end

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Frees jobs of an expired worker: stopping ones end, others are queued again, some after a pause, or parked. The last
 -- call deletes the worker's stream.
--- KEYS: m cf jo jp bw q pk je jn ps tb od pi dw ws
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications starts ended outcomes planned expired
+--       worker
 -- ARGV: inc, wid, limit
 -- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
 --@base
@@ -17,13 +18,13 @@
 local head, refusal = guard()
 if not head then return refusal end
 local wid, limit = argv[2], tonumber(argv[3])
-local dead = call('HGET', DW, wid)
+local dead = call('HGET', EXPIRED, wid)
 if not dead then return { 'GONE' } end
 local heard = tonumber(match(dead, '^(%d+)|')) or 0
-local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms, ttl =
-  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms', 'ttl')
+local flag, late_ms, retention_ms, max_attempts, stable_ms, route_ms, ttl =
+  settings('max_dispatch_deadline', 'outcome_retention', 'max_attempts', 'stable_run', 'route_timeout', 'worker_ttl')
 local stopping, t, prefix = is_stopping(flag), now(), wid .. ':'
-local members = call('ZRANGEBYLEX', BW, '[' .. prefix, '(' .. wid .. ';', 'LIMIT', 0, limit)
+local members = call('ZRANGEBYLEX', OWNERS, '[' .. prefix, '(' .. wid .. ';', 'LIMIT', 0, limit)
 local told = {}
 local function tell(id, outcome)
   told[#told + 1] = id
@@ -34,13 +35,13 @@ for _, member in ipairs(members) do
   if is_full() then break end
   freed = freed + 1
   local key = sub(member, #prefix + 1)
-  local r = call('HGET', JO, key)
+  local r = call('HGET', JOBS, key)
   local p = r and parse(r)
   if not p or p.owner ~= wid then
-    call('ZREM', BW, member)
+    call('ZREM', OWNERS, member)
   elseif p.state == 'S' or stopping then
     local outcome = p.state == 'S' and 'stopped' or 'shutdown'
-    delete(key, p, t, outcome, late_ms, od_ms)
+    delete(key, p, t, outcome, late_ms, retention_ms)
     tell(p.id, outcome)
   else
     local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0
@@ -50,8 +51,8 @@ end
 write_deletions()
 write_requeues()
 if freed == #members and freed < limit then
-  call('DEL', WS)
-  call('HDEL', DW, wid)
+  call('DEL', WORKER)
+  call('HDEL', EXPIRED, wid)
   return { 'DONE', freed, told }
 end
 return { 'MORE', freed, told }

@@ -2,10 +2,11 @@
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are
 -- finished are deleted.
--- KEYS: m cf jo jp bw q pk je jn ps tb od pi ws, then the ns of each node named
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications starts ended outcomes planned worker, then
+--       the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
---       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per job:
---       which token it has; a byte per job: its way; then key*
+--       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per
+--       job: which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
 --@base
@@ -20,8 +21,8 @@
 --@tell
 local head, refusal = guard(true)
 if not head then return refusal end
-local flag, late_ms, od_ms, max_attempts, stable_ms, route_ms =
-  settings('late_ms', 'od_ms', 'max_attempts', 'stable_ms', 'route_ms')
+local flag, late_ms, retention_ms, max_attempts, stable_ms, route_ms =
+  settings('max_dispatch_deadline', 'outcome_retention', 'max_attempts', 'stable_run', 'route_timeout')
 local stopping, t = is_stopping(flag), now()
 local wid, entries, ways = argv[2], tonumber(argv[3]), {}
 local of_tokens = 5 + entries + 5 * argv[4 + entries]
@@ -91,7 +92,7 @@ local function give_up(key, r, token, way)
     outcome = to_stop and 'stopped' or 'ended'
   end
   if p then
-    delete(key, p, t, outcome, late_ms, od_ms)
+    delete(key, p, t, outcome, late_ms, retention_ms)
   else
     collect(key, wid, to_stop, id, math.max(since, created), t, late_ms)
   end
@@ -105,7 +106,7 @@ local function give_up(key, r, token, way)
 end
 
 if n > 0 then
-  local stored = call('HMGET', JO, unpack(argv, base + 1, base + n))
+  local stored = call('HMGET', JOBS, unpack(argv, base + 1, base + n))
   for i = 1, n do
     local key, r = argv[base + i], stored[i]
     local token, way = argv[of_tokens + byte(token_of, i)], ways[byte(way_of, i)]
@@ -116,5 +117,5 @@ if n > 0 then
   tell_nodes(14, events)
 end
 -- A stream that is damaged fails no job.
-if entries > 0 then redis.pcall('XDEL', WS, unpack(argv, 4, 3 + entries)) end
+if entries > 0 then redis.pcall('XDEL', WORKER, unpack(argv, 4, 3 + entries)) end
 return { 'OK', table.concat(letters) }

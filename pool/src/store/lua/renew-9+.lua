@@ -2,10 +2,11 @@
 -- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
 -- raised last. Raises the token counter to what the caller has seen; keeps the node's stream.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
--- KEYS: m w hb cf jo jp bw q pk, then the node's ns if it waits for outcomes
+-- KEYS: pool workers heartbeats settings jobs payloads owners queue parked, then the node's stream if it waits for
+--       outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
--- Returns: OK mv cv flag phase run_id nq opened (1: the node's stream was made) signs policy (of eviction) tok, then per
---          worker U | P | G | F (no member). Or LOST signs.
+-- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
+--          policy (of eviction) token, then per worker U | P | G | F (no member). Or LOST signs.
 --          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
 --          recovery left
 --@base
@@ -13,9 +14,9 @@
 --@clock
 --@settings
 --@tokens
-local head, refusal = guard(true, 'tok', 'lost')
+local head, refusal = guard(true, 'token', 'lost')
 if not head then return refusal end
-local flag, ttl = settings('ttl')
+local flag, ttl = settings('worker_ttl')
 
 -- Nil for a key of another type: that is no loss, and costs nobody a lease.
 local function size(command, key)
@@ -25,12 +26,12 @@ end
 
 -- The signs of a loss, and of what a recovery left those that are not known to have healed: sizes may fit by chance.
 local function signs(known)
-  local jobs, owned, paid, found = size('HLEN', JO), size('ZCARD', BW), size('HLEN', JP), ''
-  local due, parked = size('ZCARD', Q), size('ZCARD', PK)
+  local jobs, owned, paid, found = size('HLEN', JOBS), size('ZCARD', OWNERS), size('HLEN', PAYLOADS), ''
+  local due, parked = size('ZCARD', QUEUE), size('ZCARD', PARKED)
   local function sign(letter, shows, healed)
     if shows or find(known, letter, 1, true) and not healed then found = found .. letter end
   end
-  local sized = head[3] == '1' or call('HEXISTS', W, 'size') == 1
+  local sized = head[3] == '1' or call('HEXISTS', WORKERS, 'size') == 1
   local all = jobs and owned and due and parked
   sign('m', not sized, sized)
   sign('r', jobs and owned and owned > jobs, all and due == 0 and owned == jobs - parked)
@@ -46,7 +47,7 @@ if head[2] ~= 'R' then
   local found = signs(known) .. (gsub(known, '[mrpo]', ''))
   if gsub(found, '[' .. known .. '-]', '') ~= '' then return { 'LOST', found } end
   if found ~= (head[7] or '') then
-    if found == '' then call('HDEL', M, 'lost') else call('HSET', M, 'lost', found) end
+    if found == '' then call('HDEL', POOL, 'lost') else call('HSET', POOL, 'lost', found) end
   end
   known = found
 end
@@ -62,12 +63,12 @@ local queued = num(math.max(tonumber(head[5]) or 0, 0))
 local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest) }
 -- A counter that is no number, or beyond those that are counted exactly, goes on from the clock.
 local function beat(wid)
-  local text = call('HGET', HB, wid) or ''
+  local text = call('HGET', HEARTBEATS, wid) or ''
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
-  call('HSET', HB, wid, num(math.max(count + 1, t)))
+  call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
 for i = 3, #argv do
-  local entry = call('HGET', W, argv[i])
+  local entry = call('HGET', WORKERS, argv[i])
   if entry then beat(argv[i]) end
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Notes that start handlers of workers, all of one node, have succeeded, and tells the nodes that wait.
--- KEYS: m cf jo tb od, then the ns of each node named
+-- KEYS: pool settings jobs ended outcomes, then the stream of each node named
 -- ARGV: inc, count of workers, wid*, count of its jobs*, count of tokens, token*, a byte per job: which token it has; a
 --       byte per job: which node to tell, 0 none; then key*
 -- Returns: OK, a letter per job, K noted | S stale
@@ -17,9 +17,9 @@ local workers = tonumber(argv[2])
 local of_jobs, of_tokens = 2 + workers, 3 + 2 * workers
 local base = of_tokens + argv[of_tokens] + 2
 local n, token_of, node_of = #argv - base, argv[base - 1], argv[base]
-local stored = call('HMGET', JO, unpack(argv, base + 1, base + n))
+local stored = call('HMGET', JOBS, unpack(argv, base + 1, base + n))
 local letters, records, changed, events, k = {}, {}, {}, {}, 0
-local t, od_ms, strikes = nil, nil, nil -- read when they are needed first, which is before the first write
+local t, retention_ms, strikes = nil, nil, nil -- read when they are needed first, which is before the first write
 local last = 0 -- the last job of the workers before
 for w = 1, workers do
   local wid, of_token, running, stopping, length = argv[2 + w], nil, nil, nil, nil
@@ -45,7 +45,7 @@ for w = 1, workers do
         local had, own = sub(r, mix, rest - 1), find(id, '.!', 1, true)
         if not t and (own or had ~= '0') then
           local _
-          t, _, od_ms, strikes = now(), settings('od_ms', 'strikes')
+          t, _, retention_ms, strikes = now(), settings('outcome_retention', 'strikes')
         end
         local noted
         if had == '0' then
@@ -55,7 +55,7 @@ for w = 1, workers do
         end
         k = k + 1
         records[2 * k - 1], records[2 * k] = key, noted
-        if own then settle(id, 'ok', t, od_ms) end
+        if own then settle(id, 'ok', t, retention_ms) end
       end
       if x > 0 then
         local event = events[x]
@@ -71,6 +71,6 @@ for w = 1, workers do
   end
   last = last + argv[of_jobs + w]
 end
-if k > 0 then call('HSET', JO, unpack(records)) end
+if k > 0 then call('HSET', JOBS, unpack(records)) end
 tell_nodes(5, events)
 return { 'OK', table.concat(letters) }

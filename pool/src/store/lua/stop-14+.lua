@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Requests the end of jobs, each named with its dispatch. A job that nobody runs is deleted; an owner learns of the
 -- stop from its stream.
--- KEYS: m cf jo jp bw q pk je jn tb od sc pi w, then the ws of each worker named
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications ended outcomes schedules planned workers,
+--       then the stream of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
@@ -23,12 +24,12 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local plan = argv[2]
 if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
-local _, late_ms, od_ms, stop_ms = settings('late_ms', 'od_ms', 'stop_ms')
+local _, late_ms, retention_ms, stop_ms = settings('max_dispatch_deadline', 'outcome_retention', 'stop_retry')
 local recovering, again, waiting, workers = head[2] == 'R', argv[5] == '1', argv[6], tonumber(argv[7])
 local forbids, guess_of, base = argv[8], argv[9], 9 + workers
 local n = (#argv - base) / 2
 local of_ids = base + n
-local stored, t = call('HMGET', JO, unpack(argv, base + 1, of_ids)), now()
+local stored, t = call('HMGET', JOBS, unpack(argv, base + 1, of_ids)), now()
 local due = num(t + stop_ms)
 local out, letters, records, scores, events = { 'OK', '' }, {}, {}, {}, {}
 -- The records of jobs whose owners are told as this call leaves them; false for jobs that are deleted.
@@ -57,13 +58,14 @@ local function absent(key, id, another, forbid)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   if own and entry == false then return 'X' end
-  if call('ZSCORE', TB, id) or entry and entry.key == key and entry.outcome then return 'T' end
+  if call('ZSCORE', ENDED, id) or entry and entry.key == key and entry.outcome then return 'T' end
   if not another and recovering then return 'R' end
   if forbid and not own then
-    call('ZADD', TB, t + late_ms, id)
+    call('ZADD', ENDED, t + late_ms, id)
   elseif forbid and entry == nil then
-    call('HSET', OD, own, cmsgpack.pack({ key = key, hash = '', gen = id, outcome = 'cancelled', at = t, v = OWN_VERSION }))
-    call('ZADD', TB, t + od_ms, '!' .. own)
+    local entry = { key = key, hash = '', gen = id, outcome = 'cancelled', at = t, v = OWN_VERSION }
+    call('HSET', OUTCOMES, own, cmsgpack.pack(entry))
+    call('ZADD', ENDED, t + retention_ms, '!' .. own)
   end
   return 'N'
 end
@@ -88,7 +90,7 @@ local function answer(i)
     if is_full() then return 'L' end
     local p = parse(r)
     if not p then return 'X' end
-    delete(key, p, t, byte(forbids, i) == 49 and 'cancelled' or 'stopped', late_ms, od_ms)
+    delete(key, p, t, byte(forbids, i) == 49 and 'cancelled' or 'stopped', late_ms, retention_ms)
     told[key] = false
     return 'D'
   end
@@ -115,8 +117,8 @@ end
 
 for i = 1, n do letters[i] = answer(i) end
 write_deletions()
-if #records > 0 then call('HSET', JO, unpack(records)) end
-if #scores > 0 then call('ZADD', Q, unpack(scores)) end
+if #records > 0 then call('HSET', JOBS, unpack(records)) end
+if #scores > 0 then call('ZADD', QUEUE, unpack(scores)) end
 for x, event in pairs(events) do
   if event.n > 2 then send(KEYS[14 + x], event) end
 end

@@ -1,7 +1,7 @@
 #!lua
 -- Repairs what is due: start events are sent again, assignments that nobody began are taken back, stops are returned
 -- so that the caller sends them again. Forgets ended ids whose time has come.
--- KEYS: m cf jo q bw pk je ps tb od dw
+-- KEYS: pool settings jobs queue owners parked errors starts ended outcomes expired
 -- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
 -- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap
 --          0|1 (it forgot as many ended ids as one call does) parked jobs |
@@ -14,31 +14,32 @@
 --@requeue
 local head, refusal = guard()
 if not head then return refusal end
-local flag, route_ms, assign_ms, stop_ms, max_attempts = settings('route_ms', 'assign_ms', 'stop_ms', 'max_attempts')
+local flag, route_ms, assign_ms, stop_ms, max_attempts =
+  settings('route_timeout', 'assign_timeout', 'stop_retry', 'max_attempts')
 local t, limit, kick = now(), tonumber(argv[2]), argv[3] == '1'
 local stops, told, bad = {}, {}, {}
 
 local FORGET_MAX = 512
 
 local function forget_ended()
-  local old = call('ZRANGEBYSCORE', TB, '-inf', num(t), 'LIMIT', 0, FORGET_MAX)
+  local old = call('ZRANGEBYSCORE', ENDED, '-inf', num(t), 'LIMIT', 0, FORGET_MAX)
   if #old == 0 then return 0 end
   local ids = {}
   for _, member in ipairs(old) do
     if byte(member) == 33 then ids[#ids + 1] = sub(member, 2) end
   end
-  call('ZREM', TB, unpack(old))
-  if #ids > 0 then call('HDEL', OD, unpack(ids)) end
+  call('ZREM', ENDED, unpack(old))
+  if #ids > 0 then call('HDEL', OUTCOMES, unpack(ids)) end
   return #old == FORGET_MAX and 1 or 0
 end
 
 -- Jobs that are due now, or far in the future, as after a clock that stepped back. From `waiting` on, also queued jobs
 -- that do not pause: they are due later than any event or assignment of now.
 local function due_jobs()
-  local due = call('ZRANGEBYSCORE', Q, '-inf', num(t), 'LIMIT', 0, limit)
+  local due = call('ZRANGEBYSCORE', QUEUE, '-inf', num(t), 'LIMIT', 0, limit)
   local function add(from, to)
     if #due >= limit then return end
-    for _, key in ipairs(call('ZRANGEBYSCORE', Q, from, to, 'LIMIT', 0, limit - #due)) do due[#due + 1] = key end
+    for _, key in ipairs(call('ZRANGEBYSCORE', QUEUE, from, to, 'LIMIT', 0, limit - #due)) do due[#due + 1] = key end
   end
   add('(' .. num(t + 300000), '+inf')
   local waiting = #due + 1
@@ -56,35 +57,35 @@ local function repair(key, p)
       told[#told + 1] = 'parked'
     end
   elseif p.state == 'S' then
-    call('ZADD', Q, t + stop_ms, key)
+    call('ZADD', QUEUE, t + stop_ms, key)
     local j = #stops
     stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner
   else
-    call('ZREM', Q, key)
+    call('ZREM', QUEUE, key)
   end
 end
 
 local forgets_more = forget_ended()
-local dead = call('HKEYS', DW)
-local parked_jobs = redis.pcall('ZCARD', PK)
+local dead = call('HKEYS', EXPIRED)
+local parked_jobs = redis.pcall('ZCARD', PARKED)
 if type(parked_jobs) ~= 'number' then parked_jobs = 0 end
 if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
-if call('XLEN', PS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
+if call('XLEN', STARTS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
 local due, waiting = due_jobs()
 for i, key in ipairs(due) do
-  local r = call('HGET', JO, key)
+  local r = call('HGET', JOBS, key)
   local p = r and parse(r)
   if not r then
-    call('ZREM', Q, key)
+    call('ZREM', QUEUE, key)
   elseif i < waiting and not p then
     bad[#bad + 1] = key
-    call('ZADD', Q, t + 60000, key)
+    call('ZADD', QUEUE, t + 60000, key)
   elseif p and (i < waiting or p.state == 'Q' and tonumber(p.attempts) < 2) then
     repair(key, p)
   end
 end
 write_requeues()
 -- A score that no step has written may have a fraction, or be beyond all numbers.
-local next_due = tonumber(call('ZRANGE', Q, 0, 0, 'WITHSCORES')[2])
+local next_due = tonumber(call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')[2])
 next_due = next_due and num(math.floor(math.min(math.max(next_due, 0), 2 ^ 52)))
 return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs }

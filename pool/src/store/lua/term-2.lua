@@ -2,7 +2,7 @@
 -- The turn to plan: the holder says that it lives, or leaves. Another node takes the turn when nobody holds it, when it
 -- was held in an earlier incarnation, or when the pair that it has seen stands still. It alone knows for how long. A
 -- new turn of a plan begins with a tick. With memory full it still rewrites entries, as large as they were.
--- KEYS: m sc
+-- KEYS: pool schedules
 -- ARGV: inc, node, then (schedule, id, life, mode take|leave, term seen or '', seq seen)*
 -- Returns: OK, now, then per schedule H<entry> the caller's | O<entry> another's, or nobody's | N ended |
 --          X the entry does not parse | T no tokens are left to take the turn with
@@ -11,7 +11,7 @@
 --@clock
 --@term
 --@tokens
-local head, refusal = guard(false, 'tok')
+local head, refusal = guard(false, 'token')
 if not head then return refusal end
 local inc, node, t = argv[1], argv[2], now()
 local out, seen, changed = { 'OK', num(t) }, {}, {}
@@ -32,7 +32,7 @@ local function answer(at)
     s.seq = num(s.seq + 1)
   elseif not held or s.term == argv[at + 4] and s.seq == argv[at + 5] then
     if not has_tokens(head[6]) then return 'T' end
-    s.term, s.seq, s.inc, s.node, s.life = num(call('HINCRBY', M, 'tok', 1)), '1', inc, node, life
+    s.term, s.seq, s.inc, s.node, s.life = num(call('HINCRBY', POOL, 'token', 1)), '1', inc, node, life
     -- The former planner may not have come to the end of it.
     if sub(name, 1, 2) == 's:' then s.next = t end
   else
@@ -49,5 +49,5 @@ end
 for at = 3, #argv, 6 do
   out[#out + 1] = answer(at)
 end
-if #changed > 0 then call('HSET', SC, unpack(changed)) end
+if #changed > 0 then call('HSET', SCHEDULES, unpack(changed)) end
 return out

@@ -1,6 +1,6 @@
 #!lua
 -- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew.
--- KEYS: m cf jo bw q pk je ps
+-- KEYS: pool settings jobs owners queue parked errors starts
 -- ARGV: inc, then (key, id)*
 -- Returns: OK, then per job Q queued | L it lives and is not parked | N no such job | R recovering, it may be running
 --          unseen | X bad record. SHUTDOWN
@@ -12,12 +12,12 @@
 --@requeue
 local head, refusal = guard(true)
 if not head then return refusal end
-local flag, route_ms = settings('route_ms')
+local flag, route_ms = settings('route_timeout')
 if is_stopping(flag) then return { 'SHUTDOWN' } end
 local n, t = (#argv - 1) / 2, now()
 local keys, jobs = {}, {}
 for i = 1, n do keys[i] = argv[2 * i] end
-local stored = call('HMGET', JO, unpack(keys))
+local stored = call('HMGET', JOBS, unpack(keys))
 for i = 1, n do jobs[keys[i]] = stored[i] and (parse(stored[i]) or 'bad') or nil end
 local out, unparked = { 'OK' }, {}
 
@@ -34,8 +34,8 @@ end
 
 for i = 1, n do out[i + 1] = answer(keys[i], argv[2 * i + 1]) end
 if #unparked > 0 then
-  call('ZREM', PK, unpack(unparked))
-  redis.pcall('HDEL', JE, unpack(unparked))
+  call('ZREM', PARKED, unpack(unparked))
+  redis.pcall('HDEL', ERRORS, unpack(unparked))
 end
 write_requeues()
 return out

@@ -157,7 +157,7 @@ impl State {
         self.write(key, record);
         self.own(worker, key.clone());
         if stops {
-            self.queue.put(key.clone(), now + self.limit("stop_ms"));
+            self.queue.put(key.clone(), now + self.limit("stop_retry"));
         } else {
             self.queue.remove(key);
         }
@@ -181,7 +181,7 @@ impl State {
             self.drop_job(key, record, now, outcome);
         }
         self.settle_outcome(id, outcome, now);
-        self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms"));
+        self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("max_dispatch_deadline"));
         AttestReply::Ended
     }
 

@@ -11,7 +11,7 @@ use crate::store::{NOTES_PAGE, Outcome, Refusal, ShutdownMode, millis_of_a_day};
 impl State {
     /// The shutdown flag.
     pub(super) fn flag(&self) -> Option<ShutdownFlag> {
-        self.settings.get("sd").and_then(|text| ShutdownFlag::parse(text))
+        self.settings.get("shutdown").and_then(|text| ShutdownFlag::parse(text))
     }
 
     /// Sets or advances the shutdown flag, and returns it.
@@ -35,7 +35,7 @@ impl State {
             _ => None,
         };
         if let Some(next) = next {
-            self.settings.insert("sd".to_owned(), next);
+            self.settings.insert("shutdown".to_owned(), next);
             self.meta.settings.0 += 1;
         }
         Ok(self.flag())

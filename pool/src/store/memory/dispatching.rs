@@ -36,7 +36,7 @@ impl State {
         self.guard(inc)?;
         self.check_turn(inc, turn)?;
         let plan = turn.map_or("", |turn| turn.plan.as_str());
-        let due = now + self.limit("route_ms");
+        let due = now + self.limit("route_timeout");
         let places =
             ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Breakage::RouteUnchecked));
         let spent = self.check_tokens().is_err();
@@ -95,9 +95,9 @@ impl State {
         }
         if self.ended.contains(&Ended::Dispatch(id.clone())) {
             Some(DispatchReply::Ended)
-        } else if self.settings.contains_key("sd") {
+        } else if self.settings.contains_key("shutdown") {
             Some(DispatchReply::ShuttingDown)
-        } else if *not_after < now || *not_after > now + self.limit("late_ms") {
+        } else if *not_after < now || *not_after > now + self.limit("max_dispatch_deadline") {
             Some(DispatchReply::Late)
         } else if self.meta.recovering {
             Some(DispatchReply::Recovering)
@@ -157,7 +157,7 @@ impl State {
         let token = *assignment.token.get_or_insert_with(mint);
         self.write(key, Record { state: JobState::Assigned, owner: Some(worker), token, ..record });
         self.own(worker, key.clone());
-        self.queue.put(key.clone(), now + self.limit("assign_ms"));
+        self.queue.put(key.clone(), now + self.limit("assign_timeout"));
         assignment.starts.entry(worker).or_default().push(key.clone());
     }
 

@@ -103,7 +103,7 @@ impl State {
         self.meta.token = self.meta.token.max(self.token_floor(now, seen));
         run_id.clone_into(&mut self.meta.run_id);
         self.meta.closed = self.meta.closed.max(seen.closed);
-        if inc <= seen.closed && self.settings.remove("sd").is_some() {
+        if inc <= seen.closed && self.settings.remove("shutdown").is_some() {
             self.meta.settings.0 += 1;
         }
         Ok(next)
@@ -128,7 +128,7 @@ impl State {
             let divides = name == "strikes" && to.bytes().all(|b| b == b'0');
             if divides
                 || is_fixed(name)
-                || name == "sd"
+                || name == "shutdown"
                 || !named
                 || !number
                 || wanted.insert(name.as_str(), to.as_str()).is_some()
@@ -148,9 +148,10 @@ impl State {
             let stored = || self.settings.get(name).map(String::as_str);
             wanted.get(name).copied().or_else(stored)?.parse::<u64>().ok()
         };
-        let touched = wanted.contains_key("od_ms") || wanted.contains_key("late_ms");
+        let touched =
+            wanted.contains_key("outcome_retention") || wanted.contains_key("max_dispatch_deadline");
         if touched
-            && let (Some(kept), Some(late)) = (becomes("od_ms"), becomes("late_ms"))
+            && let (Some(kept), Some(late)) = (becomes("outcome_retention"), becomes("max_dispatch_deadline"))
             && kept < late
         {
             return Err(Refusal::BadArgument);
@@ -176,7 +177,7 @@ impl State {
         if let Some((&worker, member)) = self.members.iter().find(|(_, m)| m.nonce == request.nonce) {
             return Ok(self.seat(now, worker, member));
         }
-        if self.settings.contains_key("sd") {
+        if self.settings.contains_key("shutdown") {
             return Err(Refusal::ShuttingDown);
         }
         if self.has_lost_members() && !self.meta.lost.contains('m') {
@@ -184,7 +185,7 @@ impl State {
         }
         let fields = request.settings.fields();
         for (name, ours) in &fields {
-            if *name == "ttl" && self.broken.has(Breakage::OtherTtlJoins) {
+            if *name == "worker_ttl" && self.broken.has(Breakage::OtherTtlJoins) {
                 continue;
             }
             if let Some(theirs) = self.settings.get(*name).filter(|theirs| *theirs != ours) {

@@ -182,26 +182,27 @@ impl MemoryStore {
         self.shared.lock().state.settings.remove(name);
     }
 
-    /// Loses one of the pool's keys: `w`, `hb`, `jo` (with the payloads), `jp`, `bw`, `q`, `pk` or a worker's stream.
+    /// Loses one of the pool's keys: `workers`, `heartbeats`, `jobs` (with the payloads), `payloads`, `owners`, `queue`,
+    /// `parked` or a worker's stream.
     #[doc(hidden)]
     pub fn lose(&self, name: &str) {
         let state = &mut self.shared.lock().state;
         match name {
-            "w" => {
+            "workers" => {
                 state.members.clear();
                 state.ring_size = 0;
             }
-            "hb" => state.heartbeats.clear(),
-            "jo" => {
+            "heartbeats" => state.heartbeats.clear(),
+            "jobs" => {
                 state.jobs.clear();
                 state.serials.clear();
             }
-            "jp" => state.jobs.values_mut().for_each(|job| job.payload = None),
-            "bw" => state.owned.clear(),
-            "q" => state.queue = scored::Scored::default(),
-            "pk" => state.parked = scored::Scored::default(),
+            "payloads" => state.jobs.values_mut().for_each(|job| job.payload = None),
+            "owners" => state.owned.clear(),
+            "queue" => state.queue = scored::Scored::default(),
+            "parked" => state.parked = scored::Scored::default(),
             name => {
-                if let Some(worker) = name.strip_prefix("ws:").and_then(|id| id.parse().ok()) {
+                if let Some(worker) = name.strip_prefix("worker:").and_then(|id| id.parse().ok()) {
                     state.worker_streams.remove(&worker);
                 }
             }

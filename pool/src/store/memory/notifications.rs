@@ -54,7 +54,7 @@ impl State {
         let size = body.len() as u64;
         let (waiting, bytes) = self.mailboxes.get(key).map_or((0, 0), |m| (m.bodies.len(), m.bytes));
         let early = if self.broken.has(Breakage::NotesRefusedEarly) { 2 } else { 1 };
-        if waiting as u64 >= self.limit("nt_cap") / early || bytes + size > self.limit("nt_bytes") {
+        if waiting as u64 >= self.limit("notify_cap") / early || bytes + size > self.limit("notify_bytes") {
             return NotifyReply::Full;
         }
         if waiting == 0 && record.state == JobState::Running {

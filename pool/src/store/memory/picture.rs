@@ -20,34 +20,38 @@ impl State {
         if let Some(incarnation) = meta.incarnation {
             let phase = if meta.recovering { "R" } else { "N" };
             let numbers = [
-                ("inc", incarnation.to_string()),
-                ("ph", phase.to_owned()),
-                ("tok", meta.token.to_string()),
-                ("mv", meta.members.to_string()),
-                ("cv", meta.settings.to_string()),
-                ("nq", meta.queued.to_string()),
-                ("nt", meta.notified.to_string()),
+                ("incarnation", incarnation.to_string()),
+                ("phase", phase.to_owned()),
+                ("token", meta.token.to_string()),
+                ("workers_revision", meta.members.to_string()),
+                ("settings_revision", meta.settings.to_string()),
+                ("queued", meta.queued.to_string()),
+                ("notified", meta.notified.to_string()),
             ];
-            let marks = meta.attested.iter().map(|(worker, inc)| (format!("a:{worker}"), inc.to_string()));
+            let marks =
+                meta.attested.iter().map(|(worker, inc)| (format!("attested:{worker}"), inc.to_string()));
             let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number));
             let closed = (meta.closed.0 > 0).then(|| ("closed".to_owned(), meta.closed.to_string()));
             let lost = (!meta.lost.is_empty()).then(|| ("lost".to_owned(), meta.lost.clone()));
-            dump.hash("m", numbers.chain(marks).chain(closed).chain(lost));
+            dump.hash("pool", numbers.chain(marks).chain(closed).chain(lost));
         } else if let Some(tombstone) = &self.tombstone {
-            dump.hash("m", [("closed", tombstone.incarnation.to_string())]);
+            dump.hash("pool", [("closed", tombstone.incarnation.to_string())]);
         }
         let size = (self.ring_size > 0).then(|| ("size".to_owned(), self.ring_size.to_string()));
         dump.hash(
-            "w",
+            "workers",
             self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string())).chain(size),
         );
-        dump.hash("hb", self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())));
-        dump.hash("cf", &self.settings);
+        dump.hash(
+            "heartbeats",
+            self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())),
+        );
+        dump.hash("settings", &self.settings);
         let dead = self.dead.iter().map(|(worker, dead)| {
             let slot = dead.slot.map(|slot| slot.to_string()).unwrap_or_default();
             (worker.to_string(), format!("{}|{slot}", dead.heard))
         });
-        dump.hash("dw", dead);
+        dump.hash("expired", dead);
     }
 
     fn dump_jobs(&self, dump: &mut Dump) {
@@ -55,16 +59,16 @@ impl State {
             Stored::Record(record) => (key, Text::from(record.to_string())),
             Stored::Damaged(raw) => (key, Text::from(raw)),
         });
-        dump.hash("jo", records);
-        dump.hash("jp", self.jobs.iter().filter_map(|(key, job)| Some((key, job.payload.as_ref()?))));
+        dump.hash("jobs", records);
+        dump.hash("payloads", self.jobs.iter().filter_map(|(key, job)| Some((key, job.payload.as_ref()?))));
         let owned = self.owned.iter().flat_map(|(worker, keys)| keys.iter().map(move |key| (worker, key)));
         dump.scores(
-            "bw",
+            "owners",
             owned.map(|(worker, key)| ([format!("{worker}:").as_bytes(), key.as_bytes()].concat(), 0)),
         );
-        dump.scores("q", self.queue.iter().map(|(due, key)| (key, due)));
-        dump.scores("pk", self.parked.iter().map(|(at, key)| (key, at)));
-        dump.hash("je", &self.errors);
+        dump.scores("queue", self.queue.iter().map(|(due, key)| (key, due)));
+        dump.scores("parked", self.parked.iter().map(|(at, key)| (key, at)));
+        dump.hash("errors", &self.errors);
         let mut waiting = Vec::new();
         for (key, mailbox) in &self.mailboxes {
             let header = mailbox.damage.as_ref().map_or_else(|| Text::from(mailbox.header()), Text::from);
@@ -74,24 +78,27 @@ impl State {
                 ([format!("{seq}:").as_bytes(), key.as_bytes()].concat(), Text::from(body))
             }));
         }
-        dump.hash("jn", waiting);
+        dump.hash("notifications", waiting);
         let ended = self.ended.iter().map(|(until, ended)| match ended {
             Ended::Dispatch(id) => (id.to_string(), until),
             Ended::Caller(id) => (format!("!{id}"), until),
         });
-        dump.scores("tb", ended);
+        dump.scores("ended", ended);
         let planned = self.planned.iter().flat_map(|(plan, keys)| keys.iter().map(move |key| (plan, key)));
         dump.scores(
-            "pi",
+            "planned",
             planned.map(|(plan, key)| ([format!("{plan}|").as_bytes(), key.as_bytes()].concat(), 0)),
         );
-        dump.hash("sc", self.schedules.iter().map(|(name, entry)| (name.to_string(), entry.to_string())));
+        dump.hash(
+            "schedules",
+            self.schedules.iter().map(|(name, entry)| (name.to_string(), entry.to_string())),
+        );
         let remembered = self.remembered.iter().map(|(caller, r)| {
             let outcome = r.outcome.as_deref().unwrap_or_default();
             let fields = [r.key.as_bytes(), r.hash.as_bytes(), r.id.as_str().as_bytes(), outcome.as_bytes()];
             (caller, Text::from([&*fields.join(&b'|'), format!("|{}", r.at).as_bytes()].concat()))
         });
-        dump.hash("od", remembered);
+        dump.hash("outcomes", remembered);
     }
 
     fn dump_streams(&self, dump: &mut Dump) {
@@ -104,22 +111,25 @@ impl State {
                 });
                 pairs.collect()
             });
-            dump.entries("ps", starts);
+            dump.entries("starts", starts);
         }
         let mut pending = BTreeMap::<&str, usize>::new();
         for entry in pool.group.iter().flat_map(|group| group.pending.values()) {
             *pending.entry(entry.consumer.as_str()).or_default() += 1;
         }
-        dump.hash("ps.r", pending.into_iter().map(|(consumer, count)| (consumer, count.to_string())));
+        dump.hash(
+            "starts.routers",
+            pending.into_iter().map(|(consumer, count)| (consumer, count.to_string())),
+        );
         for (worker, log) in &self.worker_streams {
-            dump.entries(&format!("ws:{worker}"), log.iter().map(worker_entry));
+            dump.entries(&format!("worker:{worker}"), log.iter().map(worker_entry));
         }
         for (node, stream) in &self.node_streams {
             let entries = stream.log.iter().map(|outcomes| match outcomes.as_slice() {
                 [] => vec![Text::from("open"), Text::from("1")],
                 _ => outcomes.iter().flat_map(|(id, o)| [Text::from(id.as_str()), Text::from(o)]).collect(),
             });
-            dump.entries(&format!("ns:{node}"), entries);
+            dump.entries(&format!("node:{node}"), entries);
         }
     }
 }

@@ -111,12 +111,12 @@ impl Snapshot {
         }
         let indexed = state.owned.iter().flat_map(|(owner, keys)| keys.iter().map(|key| (*owner, key)));
         let strays = [
-            ("bw", indexed.collect::<BTreeSet<_>>() != owned),
-            ("q", state.queue.iter().any(|(_, key)| state.record(key).is_none())),
-            ("pk", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
-            ("je", state.errors.keys().any(|key| !state.may_have_error(key))),
-            ("jn", state.mailboxes.keys().any(|key| state.record(key).is_none())),
-            ("nq", state.meta.queued != never_begun),
+            ("owners", indexed.collect::<BTreeSet<_>>() != owned),
+            ("queue", state.queue.iter().any(|(_, key)| state.record(key).is_none())),
+            ("parked", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
+            ("errors", state.errors.keys().any(|key| !state.may_have_error(key))),
+            ("notifications", state.mailboxes.keys().any(|key| state.record(key).is_none())),
+            ("queued", state.meta.queued != never_begun),
         ];
         strays.iter().find(|(_, wrong)| *wrong).map(|(name, _)| format!("{name} contradicts the records"))
     }
@@ -135,7 +135,7 @@ impl Hash for Snapshot {
             (worker, dead.slot).hash(hasher);
         }
         (&state.heartbeats, &meta.attested).hash(hasher);
-        (state.settings.get("sd"), self.is_closed()).hash(hasher);
+        (state.settings.get("shutdown"), self.is_closed()).hash(hasher);
         for (key, job) in &state.jobs {
             key.hash(hasher);
             if let Stored::Record(record) = &job.stored {

@@ -40,7 +40,7 @@ impl State {
         }
         let late = self.queue.range(None, now).chain(self.queue.range(Some(now + FAR_AHEAD), u64::MAX));
         let late: Vec<_> = late.take(limit).cloned().collect();
-        let later = now + self.limit("route_ms").max(self.limit("assign_ms"));
+        let later = now + self.limit("route_timeout").max(self.limit("assign_timeout"));
         let waiting = self.queue.range(Some(later), now + NO_WORKER_RETRY);
         let waiting: Vec<_> = waiting.take(if kick { limit - late.len() } else { 0 }).cloned().collect();
         swept.count = late.len() + waiting.len();
@@ -86,7 +86,7 @@ impl State {
         match (record.state, record.owner) {
             (JobState::Queued, _) => {
                 starts.push((key.clone(), record.mix));
-                self.queue.put(key, now + self.limit("route_ms"));
+                self.queue.put(key, now + self.limit("route_timeout"));
             }
             (JobState::Assigned, _) => {
                 record.mix += 1;
@@ -96,7 +96,7 @@ impl State {
                 }
             }
             (JobState::Stopping, Some(owner)) => {
-                self.queue.put(key.clone(), now + self.limit("stop_ms"));
+                self.queue.put(key.clone(), now + self.limit("stop_retry"));
                 swept.stops.push((key, record.id, owner));
             }
             _ => self.queue.remove(&key),

@@ -27,7 +27,7 @@ impl State {
         match change {
             ScheduleChange::Create { period, first } => {
                 if !self.schedules.contains_key(schedule) {
-                    if self.settings.contains_key("sd") {
+                    if self.settings.contains_key("shutdown") {
                         return Err(Refusal::ShuttingDown);
                     }
                     self.check_tokens()?;
@@ -137,7 +137,7 @@ impl State {
         if !self.is_turn(inc, schedule, id, term) {
             return Err(Refusal::StaleTerm);
         }
-        if self.settings.contains_key("sd") {
+        if self.settings.contains_key("shutdown") {
             return Err(Refusal::ShuttingDown);
         }
         let Some(entry) = self.schedules.get_mut(schedule) else { return Err(Refusal::StaleTerm) };

@@ -19,7 +19,7 @@ use crate::store::{BATCH_MAX, Outcome, Refusal, ScheduleEntry, ScheduleKey, Work
 /// The longest error that is kept for a parked job, bytes.
 const ERROR_MAX: usize = 1_024;
 
-/// The scalar facts (`m`). Without an incarnation there is no pool.
+/// The scalar facts (`pool`). Without an incarnation there is no pool.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meta {
     pub(super) incarnation: Option<Incarnation>,
@@ -48,7 +48,7 @@ pub(super) struct Tombstone {
     pub(super) until: u64,
 }
 
-/// The value in the place of a record (`jo`).
+/// The value in the place of a record (`jobs`).
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
     Record(Record),
@@ -56,7 +56,7 @@ pub(super) enum Stored {
     Damaged(Bytes),
 }
 
-/// A job (`jo`, `jp`).
+/// A job (`jobs`, `payloads`).
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) stored: Stored,
@@ -66,7 +66,7 @@ pub(super) struct Job {
     pub(super) serial: u64,
 }
 
-/// An expired worker (`dw`).
+/// An expired worker (`expired`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
     /// When it was heard of last, by its counter.
@@ -74,7 +74,7 @@ pub(super) struct Dead {
     pub(super) slot: Option<u32>,
 }
 
-/// Notifications that wait for a job's owner (`jn`).
+/// Notifications that wait for a job's owner (`notifications`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mailbox {
     /// The number of the first one.
@@ -92,7 +92,7 @@ impl Mailbox {
     }
 }
 
-/// A dispatch under a caller's own id (`od`).
+/// A dispatch under a caller's own id (`outcomes`).
 #[derive(Clone, Debug)]
 pub(super) struct Remembered {
     pub(super) key: JobKey,
@@ -120,7 +120,7 @@ impl Remembered {
     }
 }
 
-/// The memory of ended dispatches, until its time comes (`tb`).
+/// The memory of ended dispatches, until its time comes (`ended`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ended {
     /// A dispatch of a node's own making.
@@ -134,44 +134,44 @@ pub(super) enum Ended {
 pub(super) struct State {
     pub(super) meta: Meta,
     pub(super) tombstone: Option<Tombstone>,
-    /// `w`
+    /// `workers`
     pub(super) members: BTreeMap<WorkerId, Member>,
-    /// `size` of `w`: the slots of the ring; it never shrinks.
+    /// `size` of `workers`: the slots of the ring; it never shrinks.
     pub(super) ring_size: u32,
-    /// `dw`
+    /// `expired`
     pub(super) dead: BTreeMap<WorkerId, Dead>,
-    /// `hb`
+    /// `heartbeats`
     pub(super) heartbeats: BTreeMap<WorkerId, u64>,
-    /// `cf`
+    /// `settings`
     pub(super) settings: BTreeMap<String, String>,
-    /// `jo`, `jp`
+    /// `jobs`, `payloads`
     pub(super) jobs: BTreeMap<JobKey, Job>,
     /// The jobs in the order of their acceptance.
     pub(super) serials: BTreeMap<u64, JobKey>,
     pub(super) last_serial: u64,
-    /// `bw`
+    /// `owners`
     pub(super) owned: BTreeMap<WorkerId, BTreeSet<JobKey>>,
-    /// `q`
+    /// `queue`
     pub(super) queue: Scored<JobKey>,
-    /// `pk`
+    /// `parked`
     pub(super) parked: Scored<JobKey>,
-    /// `je`
+    /// `errors`
     pub(super) errors: BTreeMap<JobKey, Bytes>,
-    /// `jn`
+    /// `notifications`
     pub(super) mailboxes: BTreeMap<JobKey, Mailbox>,
-    /// `tb`
+    /// `ended`
     pub(super) ended: Scored<Ended>,
-    /// `od`
+    /// `outcomes`
     pub(super) remembered: BTreeMap<String, Remembered>,
-    /// `sc`
+    /// `schedules`
     pub(super) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
-    /// `pi`
+    /// `planned`
     pub(super) planned: BTreeMap<String, BTreeSet<JobKey>>,
-    /// `ps`
+    /// `starts`
     pub(super) pool_stream: PoolStream,
-    /// `ws:*`
+    /// `worker:*`
     pub(super) worker_streams: BTreeMap<WorkerId, Log<WorkerEvent>>,
-    /// `ns:*`
+    /// `node:*`
     pub(super) node_streams: BTreeMap<NodeName, NodeStream>,
     /// Entries appended to any stream so far: blocked readers look again when it moves.
     pub(super) appended: u64,
@@ -209,7 +209,7 @@ impl State {
 
     /// True once a shutdown has reached its second half.
     pub(super) fn stopping(&self) -> bool {
-        self.settings.get("sd").is_some_and(|flag| flag.starts_with('S'))
+        self.settings.get("shutdown").is_some_and(|flag| flag.starts_with('S'))
     }
 
     /// Refuses what would mint from a counter that is at its end.
@@ -308,7 +308,9 @@ impl State {
         // Begun lately: a former owner that has not heard that may report it, too.
         let begun = owned.then_some(record.since.max(record.created));
         let since = if again { Some(now) } else { begun.or(accepted) };
-        if let Some(until) = since.map(|since| since + self.limit("late_ms")).filter(|until| *until > now) {
+        if let Some(until) =
+            since.map(|since| since + self.limit("max_dispatch_deadline")).filter(|until| *until > now)
+        {
             self.ended.put(Ended::Dispatch(record.id.clone()), until);
         }
     }
@@ -320,7 +322,8 @@ impl State {
 
     /// Records the outcome under a caller's own id: once, and only of the dispatch that holds the id.
     pub(super) fn settle_outcome(&mut self, id: &DispatchId, outcome: &str, now: u64) {
-        let keep = if self.broken.has(Breakage::OwnIdsForgotten) { 1 } else { self.limit("od_ms") };
+        let keep =
+            if self.broken.has(Breakage::OwnIdsForgotten) { 1 } else { self.limit("outcome_retention") };
         let Some(caller) = id.caller_id() else { return };
         let Some(remembered) = self.remembered.get_mut(caller) else { return };
         if remembered.outcome.is_none() && remembered.id == *id {
@@ -358,7 +361,7 @@ impl State {
                 self.errors.insert(key.clone(), shortened(reason));
             }
         } else {
-            self.queue.put(key.clone(), now + self.limit("route_ms"));
+            self.queue.put(key.clone(), now + self.limit("route_timeout"));
             starts.push((key.clone(), record.mix));
         }
         let state = record.state;
@@ -368,7 +371,7 @@ impl State {
 
     /// A run that lasted long enough counts as healthy: it was the first attempt.
     pub(super) fn forgive(&self, record: &mut Record, now: u64) {
-        if record.state == JobState::Running && now.saturating_sub(record.since) >= self.limit("stable_ms") {
+        if record.state == JobState::Running && now.saturating_sub(record.since) >= self.limit("stable_run") {
             record.attempts = 1;
         }
     }

@@ -35,7 +35,7 @@ impl State {
                         record.token,
                         Some(record.id.clone()),
                     ));
-                    self.queue.put(item.key.clone(), now + self.limit("stop_ms"));
+                    self.queue.put(item.key.clone(), now + self.limit("stop_retry"));
                     self.write(&item.key, Record { state: JobState::Stopping, ..record });
                 }
             }
@@ -96,12 +96,14 @@ impl State {
         }
         match own.filter(|_| *forbid) {
             _ if self.broken.has(Breakage::CancelsForgotten) => {}
-            None if *forbid => self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("late_ms")),
+            None if *forbid => {
+                self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("max_dispatch_deadline"));
+            }
             Some(own) if known.is_none() => {
                 let outcome = Some("cancelled".to_owned());
                 let open = Remembered::open(key.clone(), String::new(), id.clone(), now);
                 let entry = Remembered { outcome, ..open };
-                self.ended.put(Ended::Caller(own.to_owned()), now + self.limit("od_ms"));
+                self.ended.put(Ended::Caller(own.to_owned()), now + self.limit("outcome_retention"));
                 self.remembered.insert(own.to_owned(), entry);
             }
             _ => {}

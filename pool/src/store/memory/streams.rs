@@ -104,7 +104,7 @@ impl State {
 
     /// Creates a node's stream, if it is missing, and keeps it for a while. Returns whether it was missing.
     pub(super) fn keep_node_stream(&mut self, now: u64, node: &NodeName) -> bool {
-        let until = now + NODE_STREAM_KEPT.max(2 * self.limit("ttl"));
+        let until = now + NODE_STREAM_KEPT.max(2 * self.limit("worker_ttl"));
         match self.node_streams.entry(node.clone()) {
             btree_map::Entry::Occupied(stream) => {
                 stream.into_mut().until = until;

@@ -16,7 +16,7 @@ impl State {
         if record.state != JobState::Running {
             return 0;
         }
-        let (proven, ttl) = (self.limit("stable_ms").min(PROVEN), self.limit("ttl"));
+        let (proven, ttl) = (self.limit("stable_run").min(PROVEN), self.limit("worker_ttl"));
         let ran = heard.saturating_sub(record.since);
         if ran >= proven && !self.broken.has(Breakage::LossesNeverForgiven) {
             record.attempts = 1;

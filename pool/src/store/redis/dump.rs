@@ -12,7 +12,7 @@ use super::reply::{Values, unexpected};
 use super::steps::Steps;
 use crate::store::{Dump, Result, Text};
 
-/// The entry of `od` for a caller's id.
+/// The entry of `outcomes` for a caller's id.
 #[derive(Deserialize)]
 struct Entry {
     key: ByteBuf,
@@ -49,12 +49,12 @@ async fn hash(steps: &Steps, dump: &mut Dump, key: &str, name: &str) -> Result<(
     let mut fields = BTreeMap::new();
     while values.len() > 0 {
         let (field, value) = (values.bytes()?, values.bytes()?);
-        let value = if name == "od" { outcome(&value) } else { value };
+        let value = if name == "outcomes" { outcome(&value) } else { value };
         fields.insert(field, value);
     }
-    if name == "m" {
+    if name == "pool" {
         // The server's process, and the stamps of the maps' revisions: the other store has neither.
-        for field in ["rid", "mv:at", "cv:at"] {
+        for field in ["server", "workers_revision:at", "settings_revision:at"] {
             fields.remove(field.as_bytes());
         }
     }
@@ -96,7 +96,7 @@ async fn stream(steps: &Steps, dump: &mut Dump, key: &str, name: &str) -> Result
         entries.push(words?.into_iter().map(Text::from).collect());
     }
     dump.entries(name, entries);
-    if name == "ps" { pending(steps, dump, key).await } else { Ok(()) }
+    if name == "starts" { pending(steps, dump, key).await } else { Ok(()) }
 }
 
 /// How many entries each consumer holds.
@@ -113,6 +113,6 @@ async fn pending(steps: &Steps, dump: &mut Dump, key: &str) -> Result<()> {
             held.push((consumer.bytes()?, consumer.bytes()?));
         }
     }
-    dump.hash("ps.r", held);
+    dump.hash("starts.routers", held);
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(super) async fn read(steps: &Steps, workers: Option<&[WorkerId]>) -> Result<
 
 async fn of_workers(steps: &Steps, workers: &[WorkerId]) -> Result<BTreeMap<WorkerId, u64>> {
     let mut command = redis::cmd("HMGET");
-    command.arg(steps.keys.named("hb"));
+    command.arg(steps.keys.named("heartbeats"));
     for worker in workers {
         command.arg(worker.0);
     }
@@ -32,7 +32,7 @@ async fn of_workers(steps: &Steps, workers: &[WorkerId]) -> Result<BTreeMap<Work
 }
 
 async fn of_all(steps: &Steps) -> Result<BTreeMap<WorkerId, u64>> {
-    let reply = steps.command(redis::cmd("HGETALL").arg(steps.keys.named("hb"))).await?;
+    let reply = steps.command(redis::cmd("HGETALL").arg(steps.keys.named("heartbeats"))).await?;
     let mut values = Values::of("HGETALL", reply)?;
     let mut counters = BTreeMap::new();
     while values.len() > 0 {

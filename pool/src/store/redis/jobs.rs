@@ -101,7 +101,7 @@ pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]
 /// The records of these keys, of any dispatch. That needs no script.
 async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
     let mut command = redis::cmd("HMGET");
-    command.arg(steps.keys.named("jo"));
+    command.arg(steps.keys.named("jobs"));
     for (key, _) in items {
         command.arg(key.as_bytes());
     }
@@ -136,7 +136,7 @@ fn found(values: &mut Values) -> Result<Lookup> {
 
 pub(super) async fn payload(steps: &Steps, key: &JobKey) -> Result<Option<Bytes>> {
     let mut command = redis::cmd("HGET");
-    command.arg(steps.keys.named("jp")).arg(key.as_bytes());
+    command.arg(steps.keys.named("payloads")).arg(key.as_bytes());
     match steps.command(&command).await? {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
         Value::Nil => Ok(None),
@@ -146,7 +146,7 @@ pub(super) async fn payload(steps: &Steps, key: &JobKey) -> Result<Option<Bytes>
 
 pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<JobsPage> {
     let mut command = redis::cmd("HSCAN");
-    command.arg(steps.keys.named("jo")).arg(cursor).arg("COUNT").arg(limit.max(1));
+    command.arg(steps.keys.named("jobs")).arg(cursor).arg("COUNT").arg(limit.max(1));
     let mut values = Values::of("HSCAN", steps.command(&command).await?)?;
     let next = values.number()?;
     let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;

@@ -3,11 +3,29 @@
 use crate::model::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
-pub(super) const NAMES: [&str; 18] =
-    ["m", "w", "dw", "hb", "cf", "jo", "jp", "bw", "q", "pk", "je", "jn", "ps", "tb", "od", "sc", "pi", "ch"];
+pub(super) const NAMES: [&str; 18] = [
+    "pool",
+    "workers",
+    "expired",
+    "heartbeats",
+    "settings",
+    "jobs",
+    "payloads",
+    "owners",
+    "queue",
+    "parked",
+    "errors",
+    "notifications",
+    "starts",
+    "ended",
+    "outcomes",
+    "schedules",
+    "planned",
+    "changes",
+];
 
 /// The consumer group of the pool's stream.
-pub(super) const GROUP: &str = "r";
+pub(super) const GROUP: &str = "routers";
 
 /// The names of one pool: `tenure:{<pool>}:<name>`.
 #[derive(Clone, Debug)]
@@ -32,12 +50,12 @@ impl Keys {
 
     /// A worker's stream.
     pub(super) fn worker(&self, worker: WorkerId) -> String {
-        format!("{}ws:{worker}", self.prefix)
+        format!("{}worker:{worker}", self.prefix)
     }
 
     /// A node's stream.
     pub(super) fn node(&self, node: &str) -> String {
-        format!("{}ns:{node}", self.prefix)
+        format!("{}node:{node}", self.prefix)
     }
 
     /// The node's stream of a node that is sure to have a name.
@@ -47,7 +65,7 @@ impl Keys {
 
     /// The worker whose stream this is.
     pub(super) fn worker_of(&self, key: &[u8]) -> Option<WorkerId> {
-        let name = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"ws:")?;
+        let name = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"worker:")?;
         std::str::from_utf8(name).ok()?.parse().ok()
     }
 }
@@ -60,11 +78,11 @@ mod tests {
     #[test]
     fn all_names_of_a_pool_share_one_hash_tag() {
         let keys = Keys::new(&PoolName::new("a.b").unwrap());
-        assert_eq!(keys.named("jo"), "tenure:{a.b}:jo");
-        assert_eq!(keys.worker(WorkerId(7)), "tenure:{a.b}:ws:7");
-        assert_eq!(keys.node("n1"), "tenure:{a.b}:ns:n1");
-        assert_eq!(keys.worker_of(b"tenure:{a.b}:ws:7"), Some(WorkerId(7)));
-        assert_eq!(keys.worker_of(b"tenure:{a.b}:ns:7"), None);
-        assert_eq!(keys.worker_of(b"tenure:{other}:ws:7"), None);
+        assert_eq!(keys.named("jobs"), "tenure:{a.b}:jobs");
+        assert_eq!(keys.worker(WorkerId(7)), "tenure:{a.b}:worker:7");
+        assert_eq!(keys.node("n1"), "tenure:{a.b}:node:n1");
+        assert_eq!(keys.worker_of(b"tenure:{a.b}:worker:7"), Some(WorkerId(7)));
+        assert_eq!(keys.worker_of(b"tenure:{a.b}:node:7"), None);
+        assert_eq!(keys.worker_of(b"tenure:{other}:worker:7"), None);
     }
 }

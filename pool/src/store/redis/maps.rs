@@ -54,7 +54,8 @@ impl Maps {
         let (members, members_seen) = watch::channel(Arc::default());
         let (settings, settings_seen) = watch::channel(Arc::default());
         let views = Arc::new(OnceLock::new());
-        let layouts = [layout(keys, "w", "mv"), layout(keys, "cf", "cv")];
+        let layouts =
+            [layout(keys, "workers", "workers_revision"), layout(keys, "settings", "settings_revision")];
         let trouble: Arc<Mutex<_>> = Arc::default();
         let follower = Follower {
             client,
@@ -94,18 +95,18 @@ impl Maps {
 
     /// Takes a hint about the revisions of the maps. It is not needed before the first read.
     pub(super) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
-        if let Some([w, cf]) = self.views.get() {
-            w.expect(Some(inc.0), members.0);
-            cf.expect(Some(inc.0), settings.0);
+        if let Some([members_view, settings_view]) = self.views.get() {
+            members_view.expect(Some(inc.0), members.0);
+            settings_view.expect(Some(inc.0), settings.0);
         }
     }
 
     /// Reads the settings again, and the members if `members` is true.
     pub(super) fn reread(&self, members: bool) {
-        if let Some([w, cf]) = self.views.get() {
-            cf.reread();
+        if let Some([members_view, settings_view]) = self.views.get() {
+            settings_view.reread();
             if members {
-                w.reread();
+                members_view.reread();
             }
         }
     }
@@ -114,9 +115,9 @@ impl Maps {
     pub(super) async fn close(&self) {
         self.stop.cancel();
         self.tasks.wait().await;
-        if let Some([w, _]) = self.views.get() {
+        if let Some([members_view, _]) = self.views.get() {
             // Both views share one task.
-            w.close().await;
+            members_view.close().await;
         }
     }
 }
@@ -126,10 +127,10 @@ impl Follower {
         if blessed.wait_for(Option::is_some).await.is_err() {
             return;
         }
-        let [w, cf] = self.join().await;
-        let (mut members, mut settings) = (w.watch(), cf.watch());
+        let [members_view, settings_view] = self.join().await;
+        let (mut members, mut settings) = (members_view.watch(), settings_view.watch());
         // Only this place sets it.
-        let _ = self.views.set([w, cf]);
+        let _ = self.views.set([members_view, settings_view]);
         loop {
             self.members.send_replace(Arc::new(read_members(&members.snapshot())));
             self.settings.send_replace(Arc::new(read_settings(&settings.snapshot())));
@@ -182,11 +183,11 @@ fn layout(keys: &Keys, map: &str, revision: &str) -> Layout {
     Layout {
         name: map.to_owned(),
         hash: keys.named(map),
-        meta: keys.named("m"),
-        inc_field: "inc".to_owned(),
+        meta: keys.named("pool"),
+        inc_field: "incarnation".to_owned(),
         rev_field: revision.to_owned(),
         deadlines: None,
-        channel: keys.named("ch"),
+        channel: keys.named("changes"),
     }
 }
 

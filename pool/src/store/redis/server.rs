@@ -36,8 +36,8 @@ pub enum UnsuitableServer {
 
 pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
     let mut command = redis::cmd("HMGET");
-    command.arg(steps.keys.named("m"));
-    command.arg(&["inc", "ph", "mv", "cv", "rid", "closed"]);
+    command.arg(steps.keys.named("pool"));
+    command.arg(&["incarnation", "phase", "workers_revision", "settings_revision", "server", "closed"]);
     let value = steps.command(&command).await?;
     let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
     if fields.len() != 6 {

@@ -142,7 +142,7 @@ mod tests {
         let mut targets = Targets::new();
         let numbers: Vec<_> = [Some("a"), None, Some("b"), Some("a")].map(|t| targets.number(t)).into();
         assert_eq!(numbers, [1, 0, 2, 1]);
-        assert_eq!(targets.keys(|t| format!("ns:{t}")), ["ns:a", "ns:b"]);
+        assert_eq!(targets.keys(|t| format!("node:{t}")), ["node:a", "node:b"]);
         assert!(column(numbers).is_ok_and(|column| column == [1, 0, 2, 1]));
     }
 }

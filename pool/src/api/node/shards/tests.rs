@@ -61,7 +61,7 @@ async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
         }
         assert_eq!(running.load(Ordering::SeqCst), 0, "no handler is left");
         for shard in 0..3 {
-            assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["m"], "{shard}");
+            assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["pool"], "{shard}");
         }
     }
 }
@@ -147,7 +147,7 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     let joined = tokio::spawn(joining("b").join());
     let second = store.shard(1);
     eventually(PATIENCE, "the node to be in the second shard", async || {
-        second.dump().names().any(|name| name == "ns:b")
+        second.dump().names().any(|name| name == "node:b")
     })
     .await;
     flag(store.shard(0)).await;
@@ -190,7 +190,7 @@ async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
     for shard in [0, 1, 3] {
         let store = store.shard(shard);
         eventually(PATIENCE, "the node to be gone", async || {
-            !store.dump().names().any(|name| name.starts_with("ns:"))
+            !store.dump().names().any(|name| name.starts_with("node:"))
         })
         .await;
     }

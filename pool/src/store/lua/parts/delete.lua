@@ -6,10 +6,10 @@ local NOTES_PAGE, collected = 4096, 0
 
 local function is_full() return collected >= NOTES_PAGE end
 
--- A header that is damaged goes alone. Where `jn` cannot be read, nothing of it goes, and the job does.
+-- A header that is damaged goes alone. Where `notifications` cannot be read, nothing of it goes, and the job does.
 local function collect_notes(key)
-  if any_notes == nil then any_notes = call('EXISTS', JN) == 1 end
-  local header = any_notes and redis.pcall('HGET', JN, 'h:' .. key)
+  if any_notes == nil then any_notes = call('EXISTS', NOTIFICATIONS) == 1 end
+  local header = any_notes and redis.pcall('HGET', NOTIFICATIONS, 'h:' .. key)
   if type(header) ~= 'string' then return end
   local n = #notes + 1
   notes[n] = 'h:' .. key
@@ -43,14 +43,14 @@ local function collect(key, owner, queued, id, since, t, late_ms)
   end
 end
 
-local function delete(key, p, t, outcome, late_ms, od_ms)
+local function delete(key, p, t, outcome, late_ms, retention_ms)
   -- Parked, or waiting after it failed: only such have an error.
   local waits = (p.state == 'Q' or p.state == 'A') and p.attempts ~= '0'
   if waits or p.state == 'P' then unparked[#unparked + 1] = key end
   if p.plan ~= '' then unplanned[#unplanned + 1] = p.plan .. '|' .. key end
   if p.begun == '0' then never_begun = never_begun + 1 end
   local own = find(p.id, '.!', 1, true)
-  if own then settle(p.id, outcome, t, od_ms) end
+  if own then settle(p.id, outcome, t, retention_ms) end
   -- Attested in this incarnation: an attestation that is late or doubled may still come. Given up by a worker that may not
   -- have heard that: after a loss of data it may say that it has the job. An outcome does not say that the run has ended.
   local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
@@ -63,18 +63,18 @@ end
 -- The records go last: with a key of another type above, they are there when the call is made again.
 local function write_deletions()
   if #gone == 0 then return end
-  call('HDEL', JP, unpack(gone))
-  if #unqueued > 0 then call('ZREM', Q, unpack(unqueued)) end
-  if #unowned > 0 then call('ZREM', BW, unpack(unowned)) end
+  call('HDEL', PAYLOADS, unpack(gone))
+  if #unqueued > 0 then call('ZREM', QUEUE, unpack(unqueued)) end
+  if #unowned > 0 then call('ZREM', OWNERS, unpack(unowned)) end
   if #unparked > 0 then
-    call('ZREM', PK, unpack(unparked))
-    redis.pcall('HDEL', JE, unpack(unparked))
+    call('ZREM', PARKED, unpack(unparked))
+    redis.pcall('HDEL', ERRORS, unpack(unparked))
   end
-  if #unplanned > 0 then call('ZREM', PI, unpack(unplanned)) end
-  if #remembered > 0 then call('ZADD', TB, unpack(remembered)) end
-  for i = 1, #notes, 4000 do call('HDEL', JN, unpack(notes, i, math.min(i + 3999, #notes))) end
-  call('HDEL', JO, unpack(gone))
-  if never_begun > 0 then count('nq', -never_begun) end
+  if #unplanned > 0 then call('ZREM', PLANNED, unpack(unplanned)) end
+  if #remembered > 0 then call('ZADD', ENDED, unpack(remembered)) end
+  for i = 1, #notes, 4000 do call('HDEL', NOTIFICATIONS, unpack(notes, i, math.min(i + 3999, #notes))) end
+  call('HDEL', JOBS, unpack(gone))
+  if never_begun > 0 then count('queued', -never_begun) end
   gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
   notes = {}
 end

@@ -6,7 +6,7 @@ local OWN_VERSION = 1
 -- The entry of a caller's id; nil when there is none. False when it cannot be read, and then its version if that is
 -- newer, else 0.
 local function known(id)
-  local packed = call('HGET', OD, id)
+  local packed = call('HGET', OUTCOMES, id)
   if not packed then return nil end
   local ok, entry = pcall(cmsgpack.unpack, packed)
   if not ok or type(entry) ~= 'table' then return false, 0 end
@@ -33,15 +33,15 @@ local function is_former(entry, created)
   return created ~= nil and entry.outcome and type(entry.at) == 'number' and tonumber(created) > entry.at
 end
 
--- Writes the outcome of a dispatch whose id the caller gave: once; it is kept for od_ms.
-local function settle(id, outcome, t, od_ms)
+-- Writes the outcome of a dispatch whose id the caller gave: once; it is kept for retention_ms.
+local function settle(id, outcome, t, retention_ms)
   local dot = find(id, '.!', 1, true)
   local own = dot and sub(id, dot + 2)
   local entry = own and known(own)
   if entry and not entry.outcome and entry.gen == id then
     -- The clock may have gone back since the dispatch was accepted.
     entry.outcome, entry.at = outcome, math.max(t, tonumber(entry.at) or 0)
-    call('HSET', OD, own, cmsgpack.pack(entry))
-    call('ZADD', TB, t + od_ms, '!' .. own)
+    call('HSET', OUTCOMES, own, cmsgpack.pack(entry))
+    call('ZADD', ENDED, t + retention_ms, '!' .. own)
   end
 end

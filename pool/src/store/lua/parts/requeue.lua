@@ -51,18 +51,18 @@ end
 
 -- The records are changed last: with a key of another type above, the call can be made again.
 local function write_requeued()
-  if #released > 0 then call('ZREM', BW, unpack(released)) end
+  if #released > 0 then call('ZREM', OWNERS, unpack(released)) end
   if #unscored > 0 then
-    call('ZREM', Q, unpack(unscored))
-    call('ZADD', PK, unpack(parked))
+    call('ZREM', QUEUE, unpack(unscored))
+    call('ZADD', PARKED, unpack(parked))
   end
-  if #errors > 0 then redis.pcall('HSET', JE, unpack(errors)) end -- only shown: a damaged key stops no job
-  if #scores > 0 then call('ZADD', Q, unpack(scores)) end
-  if #records > 0 then call('HSET', JO, unpack(records)) end
+  if #errors > 0 then redis.pcall('HSET', ERRORS, unpack(errors)) end -- only shown: a damaged key stops no job
+  if #scores > 0 then call('ZADD', QUEUE, unpack(scores)) end
+  if #records > 0 then call('HSET', JOBS, unpack(records)) end
   records, scores, released, parked, errors, unscored = {}, {}, {}, {}, {}, {}
 end
 
 local function write_requeues()
   write_requeued()
-  for i = 1, #starts, 256 do call('XADD', PS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
+  for i = 1, #starts, 256 do call('XADD', STARTS, '*', unpack(starts, i, math.min(i + 255, #starts))) end
 end

@@ -1,7 +1,7 @@
 -- How many of those that are up have been heard of within their time to live, and which standbys. One that has not renewed
 -- yet counts, who is in `but` does not. A clock that steps costs time only.
 local function living(all, t, but)
-  local beats, counters = {}, call('HGETALL', HB)
+  local beats, counters = {}, call('HGETALL', HEARTBEATS)
   for i = 1, #counters, 2 do beats[counters[i]] = tonumber(counters[i + 1]) end
   local up, waiting = 0, {}
   for i = 1, #all, 2 do
@@ -22,13 +22,13 @@ local function by_age(standbys)
   return ids
 end
 
--- Adds to a change of w that a standby takes a slot.
+-- Adds to a change of the workers that a standby takes a slot.
 local function seat(changes, wid, standby, slot)
   changes[#changes + 1] = wid
   changes[#changes + 1] = 'U|' .. num(slot) .. sub(standby, 4)
 end
 
--- Adds to a change of w that these standbys take the lowest free slots, the oldest one first.
+-- Adds to a change of the workers that these standbys take the lowest free slots, the oldest one first.
 local function seat_all(changes, used, waiting)
   local slot = -1
   for _, wid in ipairs(by_age(waiting)) do
@@ -38,7 +38,8 @@ local function seat_all(changes, used, waiting)
   if slot >= 0 then grow(changes, slot) end
 end
 
--- Adds to a change of w that the oldest standbys, but for those in `but`, take these slots, the lowest one first.
+-- Adds to a change of the workers that the oldest standbys, but for those in `but`, take these slots, the lowest one
+-- first.
 local function hand_on(changes, used, slots, all, but)
   local waiting = {}
   for i = 1, #all, 2 do

@@ -27,7 +27,7 @@ pub(super) async fn of_pool(
     let mut command = redis::cmd("XREADGROUP");
     command.arg("GROUP").arg(GROUP).arg(consumer.as_str()).arg("COUNT").arg(max);
     hold(&mut command, block);
-    command.arg("STREAMS").arg(keys.named("ps")).arg(">");
+    command.arg("STREAMS").arg(keys.named("starts")).arg(">");
     let reply = reads.lock().await.command(&command, block).await;
     let Some(value) = unless_group_is_gone(reply)? else { return Ok(None) };
     if value == Value::Nil {
@@ -53,7 +53,7 @@ pub(super) async fn claim(
     let mut cursor = Bytes::from_static(b"0-0");
     loop {
         let mut command = redis::cmd("XAUTOCLAIM");
-        command.arg(steps.keys.named("ps")).arg(GROUP).arg(consumer.as_str());
+        command.arg(steps.keys.named("starts")).arg(GROUP).arg(consumer.as_str());
         command.arg(u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX)).arg(&*cursor);
         command.arg("COUNT").arg(max - events.len());
         let Some(value) = unless_group_is_gone(steps.connection.command(&command).await)? else {
@@ -86,7 +86,7 @@ fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> 
                 jobs.push((key, mix));
             }
         }
-        // No step writes more. A job that is left out waits in `q`, and is announced again.
+        // No step writes more. A job that is left out waits in `queue`, and is announced again.
         jobs.truncate(BATCH_MAX);
         events.push(PoolEvent { entry, jobs });
     }

@@ -28,8 +28,8 @@ fn codes_become_refusals() {
     assert_eq!(refused(vec![bulk("STALERING"), bulk("17")]), Refusal::StaleRing(Revision(17)));
     assert_eq!(refused(vec![bulk("STALERING"), bulk("x")]), Refusal::StaleRing(Revision::UNREADABLE));
     assert_eq!(refused(vec![bulk("MEMBERS"), Value::Int(3)]), Refusal::Members(3));
-    let setting = refused(vec![bulk("SETTING"), bulk("ttl"), bulk("1"), bulk("2")]);
-    assert_eq!(setting, Refusal::Setting { name: "ttl".into(), theirs: "1".into(), ours: "2".into() });
+    let setting = refused(vec![bulk("SETTING"), bulk("worker_ttl"), bulk("1"), bulk("2")]);
+    assert_eq!(setting, Refusal::Setting { name: "worker_ttl".into(), theirs: "1".into(), ours: "2".into() });
 }
 
 #[test]

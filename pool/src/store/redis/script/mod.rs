@@ -142,10 +142,23 @@ const PARTS: [(&str, &str); 18] = [
     ("tokens", include_str!("../../lua/parts/tokens.lua")),
 ];
 
-/// The names in the header's line `-- KEYS: m cf jo, then …`.
+/// The words of the header's lines `-- KEYS: pool settings jobs, then …`; the lines that go on are indented.
+fn key_words(source: &str) -> impl Iterator<Item = &str> {
+    let mut lines = source.lines().skip_while(|line| !line.starts_with("-- KEYS: "));
+    let first = lines.next().into_iter().filter_map(|line| line.strip_prefix("-- KEYS: "));
+    first.chain(lines.map_while(|line| line.strip_prefix("--       "))).flat_map(str::split_whitespace)
+}
+
+/// The keys that the header names, up to the first comma.
 fn declared_keys(source: &str) -> Vec<&str> {
-    let line = source.lines().find_map(|line| line.strip_prefix("-- KEYS: ")).unwrap_or_default();
-    line.split(',').next().unwrap_or_default().split_whitespace().collect()
+    let mut names = Vec::new();
+    for word in key_words(source) {
+        names.push(word.trim_end_matches(','));
+        if word.ends_with(',') {
+            break;
+        }
+    }
+    names
 }
 
 /// The script as it is sent: keys under their names, parts in the place of their lines.
@@ -185,7 +198,7 @@ fn patched(name: &str, text: String, patches: &[ScriptPatch]) -> String {
     )
 }
 
-/// `local M, CF = KEYS[1], KEYS[2]`.
+/// `local POOL, SETTINGS = KEYS[1], KEYS[2]`.
 fn key_locals(source: &str) -> String {
     let names = declared_keys(source);
     let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();

@@ -20,9 +20,16 @@ impl Pool {
         let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let keys = Keys::new(&PoolName::new("p").unwrap());
         let settings = Settings { payload_max: 100, ..Settings::default() };
-        let () = cmd("HSET").arg(keys.named("cf")).arg(settings.fields()).query(&mut redis).unwrap();
-        let facts = [("inc", "7"), ("ph", "N"), ("tok", "1"), ("nq", "0"), ("mv", "1"), ("cv", "1")];
-        let () = cmd("HSET").arg(keys.named("m")).arg(&facts).query(&mut redis).unwrap();
+        let () = cmd("HSET").arg(keys.named("settings")).arg(settings.fields()).query(&mut redis).unwrap();
+        let facts = [
+            ("incarnation", "7"),
+            ("phase", "N"),
+            ("token", "1"),
+            ("queued", "0"),
+            ("workers_revision", "1"),
+            ("settings_revision", "1"),
+        ];
+        let () = cmd("HSET").arg(keys.named("pool")).arg(&facts).query(&mut redis).unwrap();
         Self { keys, redis, _server: server }
     }
 
@@ -54,12 +61,16 @@ impl Pool {
             .arg(&["7", "5", "0"]);
         let mut keys = Vec::new();
         for job in 0..jobs {
-            let (key, jn) = (format!("k{job}"), self.keys.named("jn"));
+            let (key, notifications) = (format!("k{job}"), self.keys.named("notifications"));
             let record = "1|R|5|9|1|2|1000|n.i|1000||0|";
-            let () =
-                cmd("HSET").arg(self.keys.named("jo")).arg(&key).arg(record).query(&mut self.redis).unwrap();
+            let () = cmd("HSET")
+                .arg(self.keys.named("jobs"))
+                .arg(&key)
+                .arg(record)
+                .query(&mut self.redis)
+                .unwrap();
             let mut kept = cmd("HSET");
-            kept.arg(jn).arg(format!("h:{key}")).arg(format!("0|{each}|{each}"));
+            kept.arg(notifications).arg(format!("h:{key}")).arg(format!("0|{each}|{each}"));
             for number in 0..each {
                 kept.arg(format!("{number}:{key}")).arg("x");
             }
@@ -83,7 +94,8 @@ impl Pool {
         call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("");
         let said: Vec<String> = call.query(&mut self.redis).unwrap();
         assert_eq!(said, ["OK", "A"], "{key}");
-        let record: String = cmd("HGET").arg(self.keys.named("jo")).arg(key).query(&mut self.redis).unwrap();
+        let record: String =
+            cmd("HGET").arg(self.keys.named("jobs")).arg(key).query(&mut self.redis).unwrap();
         record[..4].to_owned()
     }
 
@@ -92,8 +104,8 @@ impl Pool {
         let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "stop").unwrap();
         let names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
         for (key, _, record) in jobs {
-            let jo = self.keys.named("jo");
-            let () = cmd("HSET").arg(jo).arg(key).arg(record).query(&mut self.redis).unwrap();
+            let jobs_key = self.keys.named("jobs");
+            let () = cmd("HSET").arg(jobs_key).arg(key).arg(record).query(&mut self.redis).unwrap();
         }
         let mut call = cmd("EVAL");
         call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len()).arg(names);
@@ -123,7 +135,7 @@ fn keys_ids_and_payloads_out_of_bounds_are_refused_unwritten() {
     let longest: (&[u8], &str, &[u8]) = (&[b'k'; 512], &format!("n.{}", &long[1..]), &[0; 100]);
     let mixed = pool.dispatch(&[(b"", "n.i", b""), longest]);
     assert_eq!(mixed, ["OK", "XA"], "one that is refused hinders no other");
-    let stored: Vec<Value> = cmd("HVALS").arg(pool.keys.named("jp")).query(&mut pool.redis).unwrap();
+    let stored: Vec<Value> = cmd("HVALS").arg(pool.keys.named("payloads")).query(&mut pool.redis).unwrap();
     assert_eq!(stored, [Value::BulkString(vec![0; 100])]);
 }
 
@@ -136,8 +148,12 @@ fn a_job_is_placed_only_outside_a_plan_and_with_a_named_worker() {
         assert_eq!(pool.place(&format!("number {number:?}"), none, number), "1|Q|");
     }
     let schedule = "1|4|0|1000|0|0|7|3|0|n|1";
-    let () =
-        cmd("HSET").arg(pool.keys.named("sc")).arg("s:plan").arg(schedule).query(&mut pool.redis).unwrap();
+    let () = cmd("HSET")
+        .arg(pool.keys.named("schedules"))
+        .arg("s:plan")
+        .arg(schedule)
+        .query(&mut pool.redis)
+        .unwrap();
     assert_eq!(pool.place("planned", ["plan", "4", "3"], &[1]), "1|Q|");
 }
 
@@ -150,7 +166,7 @@ fn a_stop_that_names_what_is_no_id_hinders_no_other() {
         ("b", "n.j", "1|Q||9|0|0|1000|n.j|1000||0|"),
     ]);
     assert_eq!(said, ["OK", "DXD"]);
-    let left: Vec<String> = cmd("HKEYS").arg(pool.keys.named("jo")).query(&mut pool.redis).unwrap();
+    let left: Vec<String> = cmd("HKEYS").arg(pool.keys.named("jobs")).query(&mut pool.redis).unwrap();
     assert_eq!(left, ["damaged"]);
 }
 
@@ -161,6 +177,6 @@ fn a_call_deletes_all_notifications_that_it_may_acknowledge() {
     let (jobs, each) = (20, 1_000);
     let said = pool.acknowledge(jobs, each);
     assert_eq!(said[1], Value::BulkString(vec![b'E'; jobs]), "nothing waits");
-    let left: u64 = cmd("EXISTS").arg(pool.keys.named("jn")).query(&mut pool.redis).unwrap();
+    let left: u64 = cmd("EXISTS").arg(pool.keys.named("notifications")).query(&mut pool.redis).unwrap();
     assert_eq!(left, 0);
 }
