@@ -117,6 +117,10 @@ pub enum Error {
     /// The node has been closed or is closing.
     #[error("the node is closed")]
     NodeClosed,
+    /// The node's engine has panicked, with this text. Its handlers were aborted, and its jobs start elsewhere when its
+    /// leases have run out. Only a new node helps.
+    #[error("the node has failed, its jobs move when its leases end: {0}")]
+    NodeFailed(Arc<str>),
     /// The node is client-only: it cannot have workers, and it may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,
@@ -241,6 +245,9 @@ pub enum DispatchError {
     /// The node was closed during the wait. A job that was accepted stays accepted.
     #[error("the node was closed, the job stays accepted if it was")]
     NodeClosed,
+    /// The node's engine has panicked, with this text. A job that was accepted stays accepted. Only a new node helps.
+    #[error("the node has failed, the job stays accepted if it was: {0}")]
+    NodeFailed(Arc<str>),
     /// There was no answer in time. A job that was accepted stays accepted: wait for it with the ticket.
     #[error("no answer in time for {ticket}; {}", known(*.accepted, *.no_worker, .trouble.as_deref()))]
     Deadline {
@@ -293,6 +300,24 @@ fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> Strin
     let no_worker = if no_worker { "; the pool has no worker" } else { "" };
     let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
     format!("{accepted}{no_worker}{trouble}")
+}
+
+/// The engine answers no more.
+pub(crate) struct Gone {
+    /// The text of its panic, if that was why.
+    pub(crate) panic: Option<Arc<str>>,
+}
+
+impl From<Gone> for Error {
+    fn from(gone: Gone) -> Self {
+        gone.panic.map_or(Self::NodeClosed, Self::NodeFailed)
+    }
+}
+
+impl From<Gone> for DispatchError {
+    fn from(gone: Gone) -> Self {
+        gone.panic.map_or(Self::NodeClosed, Self::NodeFailed)
+    }
 }
 
 impl From<IdError> for DispatchError {

@@ -2,6 +2,8 @@
 //! to it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod metering;
+
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -63,6 +65,18 @@ async fn a_line_break_of_a_handlers_makes_no_line() {
     }
     let forged: Vec<_> = log().into_iter().filter(|line| line.starts_with("FORGED")).collect();
     assert_eq!(forged, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_panics_says_so_with_its_text() {
+    let armed = metrics::set_default_local_recorder(&metering::Mine);
+    let node = join("panicking").await;
+    drop(armed);
+    node.add_worker(Forger).await.unwrap();
+    node.dispatch("key", "").await.unwrap();
+    let _ = node.notify("key", "hello").await;
+    let line = line_with(&["the engine failed", "panicking"]).await;
+    assert!(line.contains("ERROR") && line.contains("as it was told"), "{line}");
 }
 
 /// Ends its jobs only when the semaphore allows it.

@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::actor::panicked;
 use crate::model::id::NodeName;
 
 /// A runtime for one engine. A thread of its own ends when this is dropped, or when its driver has ended. The rest of
@@ -19,16 +20,13 @@ use crate::model::id::NodeName;
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     runtime: Handle,
-    over: CancellationToken,
     end: DropGuard,
 }
 
 impl EngineThread {
     /// Uses the present runtime instead of an own thread.
     pub(crate) fn home() -> Self {
-        let over = CancellationToken::new();
-        let end = over.clone().drop_guard();
-        Self { runtime: Handle::current(), over, end }
+        Self { runtime: Handle::current(), end: CancellationToken::new().drop_guard() }
     }
 
     /// Starts a thread.
@@ -39,13 +37,13 @@ impl EngineThread {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (handle, ended) = (runtime.handle().clone(), over.clone());
+        let handle = runtime.handle().clone();
         std::thread::Builder::new().name(format!("engine {node}")).spawn(move || {
-            runtime.block_on(ended.cancelled());
+            runtime.block_on(over.cancelled());
             // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, over, end })
+        Ok(Self { runtime: handle, end })
     }
 
     /// Within this guard, tasks are spawned on the thread.
@@ -68,20 +66,25 @@ impl EngineThread {
     }
 
     /// Runs the driver on the thread, which ends with the driver. If the caller's runtime ends, the driver is
-    /// aborted.
-    pub(crate) fn drive(self, driver: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let Self { runtime, over, end } = self;
+    /// aborted. `ended` gets the text of the driver's panic, if there was one.
+    pub(crate) fn drive(
+        self,
+        driver: impl Future<Output = ()> + Send + 'static,
+        ended: impl FnOnce(Option<String>) + Send + 'static,
+    ) -> AbortHandle {
+        let Self { runtime, end } = self;
         let driver = runtime.spawn(async move {
             let _end = end;
             driver.await;
         });
-        let driver = driver.abort_handle();
-        let guest = Guest(driver.clone());
+        let abort = driver.abort_handle();
+        let guest = Guest(abort.clone());
         tokio::spawn(async move {
             let _guest = guest;
-            over.cancelled().await;
+            let panic = driver.await.err().and_then(|error| error.try_into_panic().ok());
+            ended(panic.map(|panic| panicked(&*panic)));
         });
-        driver
+        abort
     }
 }
 

@@ -1,8 +1,10 @@
 //! The driver's report on the node's health: no round trip, and no wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::SetOnce;
 
 use crate::clock;
 use crate::core::engine::picture::Picture;
@@ -14,6 +16,8 @@ use crate::store::StoreError;
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     state: Mutex<Seen>,
+    /// The engine has ended; the text of its panic, if that was why.
+    end: SetOnce<Option<Arc<str>>>,
 }
 
 /// The last observations.
@@ -120,6 +124,25 @@ impl Vitals {
     /// Stores the engine's latest picture.
     pub(super) fn show(&self, picture: Picture) {
         self.state().picture = picture;
+    }
+
+    /// The engine has ended. `panic` is the text of its panic.
+    pub(crate) fn ended(&self, panic: Option<String>) {
+        // An engine ends once.
+        let _ = self.end.set(panic.map(Arc::from));
+    }
+
+    /// The text of the engine's panic.
+    pub(crate) fn panic(&self) -> Option<Arc<str>> {
+        self.end.get().cloned().flatten()
+    }
+
+    /// Waits for the engine's end. Returns the text of its panic.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub(crate) async fn end(&self) -> Option<Arc<str>> {
+        self.end.wait().await.clone()
     }
 
     pub(crate) fn seen(&self) -> Seen {

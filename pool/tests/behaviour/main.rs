@@ -23,6 +23,8 @@ mod life;
 mod lifetime;
 mod listing;
 mod lost_replies;
+#[path = "../metering/mod.rs"]
+mod metering;
 mod moves;
 mod notify;
 mod one_thread;

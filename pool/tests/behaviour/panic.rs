@@ -1,13 +1,12 @@
 //! A panic inside the library: the node fences itself, as if its process had ended.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use tenure_pool::{DispatchError, Error, TraceContext, Unhealthy};
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
+use crate::metering::Mine;
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, held_by, on_both_stores, workers_on};
 
@@ -18,39 +17,6 @@ on_both_stores!(
 
 /// A busy machine that pauses for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
-
-/// Panics in the thread that counts a notification.
-struct Mine;
-
-impl CounterFn for Mine {
-    fn increment(&self, _: u64) {
-        panic!("as it was told");
-    }
-
-    fn absolute(&self, _: u64) {}
-}
-
-impl metrics::Recorder for Mine {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        if key.name() == "tenure_pool_notifications_total" {
-            Counter::from_arc(Arc::new(Mine))
-        } else {
-            Counter::noop()
-        }
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
-}
 
 /// The node has no task for this job, and the job still learns of its end.
 fn has_no_task(key: &[u8]) -> bool {
@@ -87,10 +53,12 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     b.notify(orphans[0].as_str(), "hello").await.unwrap();
     a.closed().await;
     let opened = open.await.unwrap();
-    assert!(matches!(opened, Err(DispatchError::NodeClosed)), "{opened:?}");
-    assert!(matches!(a.notify(orphans[0].as_str(), "").await, Err(Error::NodeClosed)));
+    let why = "panicked: as it was told";
+    assert!(matches!(&opened, Err(DispatchError::NodeFailed(text)) if **text == *why), "{opened:?}");
+    let told = a.notify(orphans[0].as_str(), "").await;
+    assert!(matches!(&told, Err(Error::NodeFailed(text)) if **text == *why), "{told:?}");
     let health = a.health();
-    assert_eq!(health.reasons, [Unhealthy::Ended]);
+    assert_eq!(health.reasons, [Unhealthy::Failed(why.into())]);
     assert!(health.needs_restart());
     let ended = || {
         let entries = world.history().entries().into_iter();

@@ -1,5 +1,6 @@
 //! A node's health, judged by the progress that its parts made, and not by their mere existence.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -158,6 +159,9 @@ pub enum Unhealthy {
     /// The node has ended without leaving its pool: it was abandoned, or its runtime has ended.
     #[error("the node has ended without leaving its pool")]
     Ended,
+    /// The node's engine has panicked, with this text. The node's jobs start elsewhere when its leases have run out.
+    #[error("the node has failed: {0}")]
+    Failed(Arc<str>),
     /// The engine has done nothing for longer than the worker TTL, because something holds up its thread. Its leases
     /// run out.
     #[error("the engine has done nothing for {0:?}")]
@@ -210,14 +214,14 @@ impl Serialize for Unhealthy {
 impl Unhealthy {
     /// Whether only a restart of the process helps, as far as the node can tell.
     pub fn needs_restart(&self) -> bool {
-        matches!(self, Self::Ended | Self::Engine(_) | Self::Stuck(_) | Self::Overdue(..))
+        matches!(self, Self::Ended | Self::Failed(_) | Self::Engine(_) | Self::Stuck(_) | Self::Overdue(..))
     }
 }
 
-/// The reasons why this health is bad. `ended` says that the node's engine no longer runs.
+/// The reasons why this health is bad. `ended` says why the node's engine no longer runs.
 pub(crate) fn judge(
     health: &Health,
-    ended: bool,
+    ended: Option<Unhealthy>,
     client_only: bool,
     ttl: Duration,
     soft: Duration,
@@ -225,8 +229,10 @@ pub(crate) fn judge(
     if health.phase == PoolPhase::Closed {
         return Vec::new();
     }
-    if ended {
-        return if health.leaving { Vec::new() } else { vec![Unhealthy::Ended] };
+    match ended {
+        Some(Unhealthy::Ended) if health.leaving => return Vec::new(),
+        Some(why) => return vec![why],
+        None => {}
     }
     let mut reasons = Vec::new();
     if health.engine_idle > ttl {

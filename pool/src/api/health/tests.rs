@@ -38,17 +38,19 @@ fn well() -> Health {
 fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
     let mut health = well();
     change(&mut health);
-    judge(&health, false, false, TTL, SOFT)
+    judge(&health, None, false, TTL, SOFT)
 }
 
 #[test]
 fn every_trouble_has_its_reason_and_few_want_a_restart() {
     let stuck = JobKey::new("stuck").unwrap();
+    let failed = Unhealthy::Failed("it".into());
     let rows: Vec<(Vec<Unhealthy>, Unhealthy, bool)> = vec![
-        (judge(&well(), true, false, TTL, SOFT), Unhealthy::Ended, true),
+        (judge(&well(), Some(Unhealthy::Ended), false, TTL, SOFT), Unhealthy::Ended, true),
+        (judge(&well(), Some(failed.clone()), false, TTL, SOFT), failed.clone(), true),
         (but_for(|h| h.engine_idle = LONG), Unhealthy::Engine(LONG), true),
         (
-            judge(&Health { engine_idle: LONG, ..well() }, false, true, TTL, SOFT),
+            judge(&Health { engine_idle: LONG, ..well() }, None, true, TTL, SOFT),
             Unhealthy::Runtime(LONG),
             false,
         ),
@@ -112,9 +114,13 @@ fn a_node_that_leaves_lacks_only_what_it_still_needs() {
     assert_eq!(leaving(|h| h.workers[0].lease_left = Duration::ZERO), [Unhealthy::Lease(WorkerId(1))]);
     assert_eq!(leaving(|h| h.store.answered = Some(LONG)), [Unhealthy::Store(LONG)]);
     let left = Health { leaving: true, engine_idle: LONG, ..well() };
-    assert_eq!(judge(&left, true, false, TTL, SOFT), [], "it has left its pool in good order");
+    assert_eq!(
+        judge(&left, Some(Unhealthy::Ended), false, TTL, SOFT),
+        [],
+        "it has left its pool in good order"
+    );
     let closed = Health { phase: PoolPhase::Closed, engine_idle: LONG, ..well() };
-    assert_eq!(judge(&closed, true, false, TTL, SOFT), [], "and so has all of the pool");
+    assert_eq!(judge(&closed, Some(Unhealthy::Ended), false, TTL, SOFT), [], "and so has all of the pool");
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Shard {
                 | Answer::Unparked(result)
                 | Answer::Scheduled(result),
             )) => result.map_err(|refused| refused.into_error(patience)),
-            Ok(_) => Err(Error::NodeClosed),
+            Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(patience)),
         }
     }

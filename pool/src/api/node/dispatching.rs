@@ -158,7 +158,7 @@ impl Shard {
                 let stop = |reply| Command::StopJob { reply, key, id, until, deadline };
                 match self.request(left, stop).await {
                     Err(Error::Deadline(_) | Error::StillStopping { .. }) => Err(late()),
-                    Err(Error::NodeClosed) => Err(DispatchError::NodeClosed),
+                    Err(Error::NodeClosed | Error::NodeFailed(_)) => Err(self.gone().await.into()),
                     // The dispatch itself reports any other trouble.
                     Ok(()) | Err(_) => Ok(false),
                 }
@@ -267,7 +267,7 @@ impl<T> Dispatch<T> {
                     Err(shard.cancel_late(&ticket, late).await)
                 }
                 Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await,
-                Ok(_) => Err(DispatchError::NodeClosed),
+                Ok(_) => Err(shard.gone().await.into()),
                 Err(_) => Err(DispatchError::late(ticket)),
             };
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Node, Shard};
-use crate::api::health::{Health, StoreHealth, WorkerHealth, judge};
+use crate::api::health::{Health, StoreHealth, Unhealthy, WorkerHealth, judge};
 use crate::clock;
 use crate::core::lease::Timing;
 use crate::core::time::Time;
@@ -79,11 +79,12 @@ impl Shard {
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();
+        let ended = ended.then(|| self.shared.vitals.panic().map_or(Unhealthy::Ended, Unhealthy::Failed));
         health.reasons = judge(&health, ended, self.shared.client_only, timing.ttl, timing.soft);
         // Fenced workers keep their handlers for a moment, under an id that has gone.
         let known = |id| health.workers.iter().any(|worker| worker.id == Some(id));
         let overdue = standings.into_iter().filter(|(id, standing)| standing.overdue > 0 && !known(*id));
-        let overdue: Vec<_> = overdue.map(|(id, s)| crate::Unhealthy::Overdue(id, s.overdue)).collect();
+        let overdue: Vec<_> = overdue.map(|(id, s)| Unhealthy::Overdue(id, s.overdue)).collect();
         health.reasons.extend(overdue);
         health
     }

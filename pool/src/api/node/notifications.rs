@@ -120,7 +120,7 @@ impl Shard {
                 return Ok(incarnation);
             }
             if self.shared.messages.is_closed() {
-                return Err(Error::NodeClosed);
+                return Err(self.gone().await.into());
             }
             tokio::time::sleep(AGAIN).await;
         }

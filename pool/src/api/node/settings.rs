@@ -92,7 +92,7 @@ impl Shard {
             loop {
                 if self.shared.messages.is_closed() {
                     let closed = self.shared.vitals.seen().picture.phase == PoolPhase::Closed;
-                    return Err(if closed { Error::PoolClosed } else { Error::NodeClosed });
+                    return Err(if closed { Error::PoolClosed } else { self.gone().await.into() });
                 }
                 if let Some(revision) = self.try_change(&change, &mut unanswered).await? {
                     return self.settings_at(revision).await;
@@ -177,7 +177,10 @@ impl Shard {
     async fn settings_at(&self, revision: Revision) -> Result<Arc<Settings>, Error> {
         let mut settings = self.shared.settings.clone();
         // The sender is dropped with the driver.
-        let seen = settings.wait_for(|(seen, _)| *seen >= revision).await;
-        seen.map(|seen| seen.1.clone()).map_err(|_| Error::NodeClosed)
+        let seen = settings.wait_for(|(seen, _)| *seen >= revision).await.map(|seen| seen.1.clone());
+        match seen {
+            Ok(settings) => Ok(settings),
+            Err(_) => Err(self.gone().await.into()),
+        }
     }
 }

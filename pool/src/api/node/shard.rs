@@ -12,7 +12,7 @@ use super::joining::{Waiting, check_server};
 use crate::api::builder::join_patience;
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, Refused, ReplyTo};
-use crate::error::Error;
+use crate::error::{Error, Gone};
 use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
 use crate::model::policy::FencePolicy;
@@ -27,6 +27,8 @@ use crate::store::{Store, StoreError};
 
 /// How many commands may wait for the shard before callers must wait.
 const QUEUE: usize = 4096;
+/// How long a caller waits to hear why the engine has ended. Its runtime may be blocked.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// One process's part in one shard of a pool. In Redis, each shard is a pool of its own. When its last clone is
 /// dropped, it leaves in the background.
@@ -112,7 +114,16 @@ impl Shard {
             Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish, on_job_span };
         let home = Handle::current();
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
-        let driver = thread.drive(driver.run(events, inbox));
+        let ended = {
+            let (pool, node, vitals) = (pool.clone(), name.clone(), vitals.clone());
+            move |panic: Option<String>| {
+                if let Some(error) = &panic {
+                    tracing::error!(%pool, %node, error, "the engine failed: the node has ended, and its jobs move when its leases end");
+                }
+                vitals.ended(panic);
+            }
+        };
+        let driver = thread.drive(driver.run(events, inbox), ended);
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store.apart());
         let shard = Self {
@@ -144,7 +155,7 @@ impl Shard {
                 Error::NoPool { pool: shard.pool_name().to_owned() }
             }
             Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(timeout),
-            Ok(Ok(_)) => Error::NodeClosed,
+            Ok(Ok(_)) => shard.gone().await.into(),
             Ok(Err(lasting)) => Error::Store(lasting),
             Err(_) => Error::NotJoined { within: timeout, last: shard.last_trouble() },
         };
@@ -192,7 +203,7 @@ impl Shard {
         match tokio::time::timeout(patience, added).await {
             Ok(Some(Answer::WorkerAdded(Ok(())))) => Ok(id),
             Ok(Some(Answer::WorkerAdded(Err(refused)))) => Err(refused.into_error(patience)),
-            Ok(_) => Err(Error::NodeClosed),
+            Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(patience)),
         }
     }
@@ -215,13 +226,21 @@ impl Shard {
         let drained = self.ask(|reply| Command::DrainWorker { reply, local });
         match tokio::time::timeout(budget, drained).await {
             Ok(Some(Answer::Drained(result))) => result.map_err(|refused| refused.into_error(budget)),
-            Ok(_) => Err(Error::NodeClosed),
+            Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(budget)),
         }
     }
 
     pub(super) async fn send(&self, message: Message) -> Result<(), Error> {
-        self.shared.messages.send(message).await.map_err(|_| Error::NodeClosed)
+        match self.shared.messages.send(message).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.gone().await.into()),
+        }
+    }
+
+    /// Why the engine answers no more. Its end is known soon after its last answer.
+    pub(super) async fn gone(&self) -> Gone {
+        Gone { panic: tokio::time::timeout(ENDING, self.shared.vitals.end()).await.ok().flatten() }
     }
 
     /// Sends the engine a command, and waits for its answer. `None` if the node is closed.

@@ -138,7 +138,7 @@ impl Wait {
             shard.ask_about(&ticket.id, |reply| Command::Wait { reply, ticket: ticket.clone(), deadline });
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
             Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await.map(|_| ()),
-            Ok(_) => Err(DispatchError::NodeClosed),
+            Ok(_) => Err(shard.gone().await.into()),
             Err(_) => {
                 Err(DispatchError::Deadline { ticket, accepted: true, no_worker: false, trouble: None })
             }

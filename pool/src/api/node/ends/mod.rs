@@ -134,13 +134,14 @@ impl Shard {
             _ if self.shared.left.load(Ordering::Acquire) => {
                 Ok(CloseReport { complete: true, left: Vec::new() })
             }
-            _ => Err(Error::NodeClosed),
+            _ => Err(self.gone().await.into()),
         }
     }
 
     /// Waits until the shard was left, for any reason.
     pub(super) async fn closed(&self) {
         self.shared.messages.closed().await;
+        self.gone().await;
     }
 
     /// As [`Node::abandon`].
@@ -163,7 +164,7 @@ impl Shard {
                 Ok(ShutdownReport { complete, dropped_here: dropped, left })
             }
             Ok(Some(Answer::ShutDown { result: Err(refused), .. })) => Err(refused.into_error(budget)),
-            Ok(_) => Err(Error::NodeClosed),
+            Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(budget)),
         }
     }
