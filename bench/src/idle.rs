@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use redis::aio::MultiplexedConnection;
+use redis::pipe;
 use tenure_pool::JobState;
 use tokio::time::sleep;
 
@@ -85,28 +85,38 @@ async fn count(arena: &mut Arena, time: Duration) -> Result<u64, Error> {
         Err::<u64, Error>("the monitor has ended".into())
     };
     let counted = async {
-        mark(redis, MARKS[0]).await?;
-        let before = commands(redis).await?;
+        // A mark and its count are one transaction: no command of others comes between them.
+        let (before,): (String,) = pipe()
+            .atomic()
+            .cmd("ECHO")
+            .arg(MARKS[0])
+            .ignore()
+            .cmd("INFO")
+            .arg("commandstats")
+            .query_async(redis)
+            .await?;
         sleep(time).await;
-        // This includes the previous INFO.
-        let within = commands(redis).await? - before - 1;
-        mark(redis, MARKS[1]).await?;
-        Ok::<_, Error>(within)
+        let (after,): (String,) = pipe()
+            .atomic()
+            .cmd("INFO")
+            .arg("commandstats")
+            .cmd("ECHO")
+            .arg(MARKS[1])
+            .ignore()
+            .query_async(redis)
+            .await?;
+        // The first INFO and its EXEC, and the second MULTI.
+        Ok::<_, Error>(commands(&after) - commands(&before) - 3)
     };
     let (inside, within) = tokio::try_join!(seen, counted)?;
     Ok(within - inside)
 }
 
-async fn mark(redis: &mut MultiplexedConnection, word: &str) -> Result<(), Error> {
-    Ok(redis::cmd("ECHO").arg(word).query_async::<()>(redis).await?)
-}
-
-/// The number of commands that the server has run, those in scripts included.
-async fn commands(redis: &mut MultiplexedConnection) -> Result<u64, Error> {
-    let info: String = redis::cmd("INFO").arg("commandstats").query_async(redis).await?;
+/// The number of commands that the server has run, those in scripts included, as its `INFO commandstats` says.
+fn commands(info: &str) -> u64 {
     let calls = info.lines().filter_map(|line| {
         let (_, stats) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
         stats.split(',').next()?.parse::<u64>().ok()
     });
-    Ok(calls.sum())
+    calls.sum()
 }

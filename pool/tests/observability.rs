@@ -186,7 +186,7 @@ impl JobHandler for ByKey {
 
 fn builder(store: &MemoryStore, name: &str) -> NodeBuilder {
     let builder =
-        Node::builder("observed", store).name(name).assume_fresh(true).worker_ttl(Duration::from_secs(1));
+        Node::builder("observed", store).name(name).assume_fresh(true).worker_ttl(Duration::from_secs(3));
     builder.join_settle(SHORT).stable_after(SHORT).start_timeout(Duration::from_secs(1)).stop_timeout(SHORT)
 }
 

@@ -158,8 +158,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "hash_keys = true,", by "what_a_pool_keeps_for_its_life_is_refused";
     "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
         => "if false then", by "what_a_pool_keeps_for_its_life_is_refused";
-    "an own id that was attested and has ended lives again": "", "(given_up or p.ainc == argv[1]) and t"
-        => "(given_up or not own and p.ainc == argv[1]) and t", by "what_was_said_late_or_twice_changes_nothing";
+    "an own id that was attested and has ended lives again": "", "(given_up or p.ainc == argv[1]) and math.max(t"
+        => "(given_up or not own and p.ainc == argv[1]) and math.max(t", by "what_was_said_late_or_twice_changes_nothing";
     "an own id that has ended lives again": "", "local given_up = p.begun ~= '0' and"
         => "local given_up = not own and p.begun ~= '0' and", by "a_stop_of_what_was_given_up_long_after_its_dispatch_sticks";
     "release under any token": "release", " or p.token ~= token"
@@ -472,7 +472,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_runner_under_a_lower_token_is_outranked";
     "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
         => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
-    "what has ended is not remembered": "attest", "call('ZADD', ENDED, t + late_ms, id)"
+    "what has ended is not remembered": "attest", "call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)"
         => "", by "what_ended_is_gone_and_never_accepted_again";
     "a later dispatch gives way to an earlier one": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "if p and tonumber(p.token) > token and p.owner ~= '' then return 'O' end", by "what_was_begun_later_outranks_an_earlier_dispatch";
@@ -530,9 +530,13 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "what_no_pool_mints_is_not_believed";
     "a recovery gives used-up tokens out again": "recover", "if not stored or stored < begins then"
         => "if true then", by "a_counter_beyond_its_end_stays_there";
+    "a former use that its own node remembers ends the next one": "attest", "(created == nil or tonumber(created) <= tonumber(lasts))"
+        => "true", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "a cancel believes what is remembered of a former use": "stop", "if own and recovering and not another then return 'R' end"
+        => "", by "phase_r_asks_to_retry_what_may_run_unseen";
     "what the next worker ended is forgotten": "release", "math.max(since, created)"
         => "created", by "a_job_that_ended_with_the_next_worker_is_not_taken_back";
-    "what the next worker ended under a caller's id is forgotten": "", "and t or begun or not own"
+    "what the next worker ended under a caller's id is forgotten": "", "and math.max(t, p.created) or begun or not own"
         => "and t or not own", by "a_job_that_ended_with_the_next_worker_is_not_taken_back";
     "an adopted worker takes a slot in use": "attest", "or ring()[slot]) then"
         => ") then", by "a_worker_is_adopted_in_its_old_slot";

@@ -226,8 +226,14 @@ async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
     lab.dispatch("assigned", "node1.a").await;
     lab.route("assigned", worker).await;
     lab.run("running", "node1.r", worker).await;
+    for id in ["node1.gone", "node1.!gone"] {
+        lab.run("gone", id, worker).await;
+        assert_eq!(lab.release("gone", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
+    }
     lab.recover().await;
     let before = lab.backend.dump().await;
+    assert_eq!(lab.stop("gone", "node1.gone", None).await, StopReply::Ended, "no id is given twice");
+    assert_eq!(lab.stop("gone", "node1.!gone", None).await, StopReply::Recovering, "but a caller's may be");
     assert_eq!(lab.dispatch("new", "node1.n").await, DispatchReply::Recovering);
     assert_eq!(lab.dispatch("queued", "node1.q").await, DispatchReply::Accepted, "it was accepted before");
     assert_eq!(lab.dispatch("running", "node1.n").await, DispatchReply::Exists);

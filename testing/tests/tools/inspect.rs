@@ -3,6 +3,8 @@
 use redis::cmd;
 use tenure_testing::{Data, RedisServer, eventually};
 
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
 fn connect(url: &str) -> redis::Connection {
     redis::Client::open(url).unwrap().get_connection().unwrap()
 }
@@ -10,12 +12,18 @@ fn connect(url: &str) -> redis::Connection {
 #[tokio::test]
 async fn all_connected_clients_but_the_asking_one_are_listed() {
     let server = RedisServer::builder().tcp().start().unwrap();
-    assert_eq!(server.clients().unwrap(), []);
+    let nobody = async || server.clients().unwrap().is_empty();
+    // Those that waited for the server's start, or asked before, may still be closing.
+    eventually(PATIENCE, "nobody to be there", nobody).await;
     let mut one = connect(&server.url());
     let mut two = connect(&server.url());
     cmd("CLIENT").arg("SETNAME").arg("two").exec(&mut two).unwrap();
     cmd("GET").arg("key").exec(&mut one).unwrap();
-    let clients = server.clients().unwrap();
+    let both = async || {
+        let clients = server.clients().unwrap();
+        if clients.len() == 2 { Ok(clients) } else { Err(clients) }
+    };
+    let clients = eventually(PATIENCE, "the two", both).await;
     let seen: Vec<_> = clients
         .iter()
         .map(|client| {
@@ -25,10 +33,7 @@ async fn all_connected_clients_but_the_asking_one_are_listed() {
         .collect();
     assert_eq!(seen, [("", "default", "N", "get"), ("two", "default", "N", "client|setname")]);
     drop((one, two));
-    eventually(std::time::Duration::from_secs(20), "nobody to be left", async || {
-        server.clients().unwrap().is_empty()
-    })
-    .await;
+    eventually(PATIENCE, "nobody to be left", nobody).await;
 }
 
 #[test]

@@ -58,7 +58,9 @@ end
 
 -- Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
 local function has_ended(key, id, created)
-  if call('ZSCORE', ENDED, id) then return true end
+  local lasts = call('ZSCORE', ENDED, id)
+  -- What was accepted later is another use of a caller's id.
+  if lasts and (created == nil or tonumber(created) <= tonumber(lasts)) then return true end
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   local has_outcome = entry and entry.key == key and entry.outcome and entry.outcome ~= 'ok'
@@ -115,7 +117,7 @@ local function ended(key, p, token, id, outcome)
     write_deletions()
   end
   settle(id, outcome, t, retention_ms)
-  call('ZADD', ENDED, t + late_ms, id)
+  call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)
   return 'E'
 end
 

@@ -97,7 +97,7 @@ local function give_up(key, r, token, way)
     collect(key, wid, to_stop, id, math.max(since, created), t, late_ms)
   end
   if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
-    remembered[#remembered + 1] = t + late_ms
+    remembered[#remembered + 1] = math.max(t, p and p.created or created) + late_ms
     remembered[#remembered + 1] = id
   end
   tell(way.dispatcher, id, outcome)

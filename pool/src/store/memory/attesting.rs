@@ -175,13 +175,14 @@ impl State {
             return AttestReply::Nothing;
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
+        let created = record.as_ref().map_or(0, |record| record.created);
         let outcome = if outcome.is_empty() { "ended" } else { outcome };
         self.know(now, key, id, None);
         if let Some(record) = &record {
             self.drop_job(key, record, now, outcome);
         }
         self.settle_outcome(id, outcome, now);
-        self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("max_dispatch_deadline"));
+        self.ended.put(Ended::Dispatch(id.clone()), now.max(created) + self.limit("max_dispatch_deadline"));
         AttestReply::Ended
     }
 
@@ -232,7 +233,8 @@ impl State {
             known.key == *key && known.outcome.as_deref().is_some_and(|outcome| outcome != "ok")
         };
         let is_former = |known: &Remembered| created.is_some_and(|created| known.is_former(created));
-        self.ended.contains(&Ended::Dispatch(id.clone()))
+        let lasts = self.ended.score(&Ended::Dispatch(id.clone()));
+        lasts.is_some_and(|lasts| created.is_none_or(|created| created <= lasts))
             || known.is_some_and(|known| has_outcome(known) && !is_former(known))
     }
 

@@ -178,7 +178,8 @@ impl State {
             self.drop_job(key, &record, now, outcome);
             if item.mode != ReleaseMode::Delete {
                 // A worker that is not told of the end may claim the job after a loss of data.
-                self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("max_dispatch_deadline"));
+                let until = now.max(record.created) + self.limit("max_dispatch_deadline");
+                self.ended.put(Ended::Dispatch(id.clone()), until);
             }
             let nodes = item.tell.iter().chain(&item.tell_stopper);
             told.extend(nodes.map(|node| (node.clone(), id.clone(), outcome.to_owned())));

@@ -307,7 +307,7 @@ impl State {
         let accepted = record.id.caller_id().is_none().then_some(record.created);
         // Begun lately: a former owner that has not heard that may report it, too.
         let begun = owned.then_some(record.since.max(record.created));
-        let since = if again { Some(now) } else { begun.or(accepted) };
+        let since = if again { Some(now.max(record.created)) } else { begun.or(accepted) };
         if let Some(until) =
             since.map(|since| since + self.limit("max_dispatch_deadline")).filter(|until| *until > now)
         {

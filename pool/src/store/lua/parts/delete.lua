@@ -56,7 +56,7 @@ local function delete(key, p, t, outcome, late_ms, retention_ms)
   local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
   -- Begun lately: who had handed it on before, and has not heard that, may say so too.
   local begun = p.begun ~= '0' and math.max(p.since, p.created)
-  local since = (given_up or p.ainc == argv[1]) and t or begun or not own and p.created
+  local since = (given_up or p.ainc == argv[1]) and math.max(t, p.created) or begun or not own and p.created
   collect(key, p.owner, p.state ~= 'R' and p.state ~= 'P', p.id, since, t, late_ms)
 end
 
