@@ -57,12 +57,28 @@ impl Node {
         let scheduling = self.shards.iter().enumerate().map(|(index, shard)| {
             shard.schedule(&name, OfShard { planner: planner.clone(), index, shards }, every)
         });
-        let scheduled = join_all(scheduling).await;
-        if scheduled.iter().any(Result::is_err) {
-            // A shard that does not answer is left as soon as it can be.
-            join_all(scheduled.iter().flatten().map(InShard::close)).await;
+        let (mut parts, mut caring, mut failed) = (Vec::with_capacity(shards), Vec::new(), None);
+        for scheduled in join_all(scheduling).await {
+            match scheduled {
+                Ok((part, cares)) => {
+                    parts.push(part);
+                    caring.push(cares);
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(Schedule::new(name, scheduled.into_iter().collect::<Result<Vec<_>, _>>()?))
+        if let Some(error) = failed {
+            // Each shard is left as soon as it answers, even if this call is dropped.
+            drop(caring);
+            join_all(parts.iter().map(InShard::close)).await;
+            return Err(error);
+        }
+        // From here on every engine keeps the planner when the schedule's handle is dropped.
+        for cares in caring {
+            // A node that has ended does not listen.
+            let _ = cares.send(());
+        }
+        Ok(Schedule::new(name, parts))
     }
 
     /// A ticker, as a stream. Of all nodes with a ticker of this name (`[A-Za-z0-9_:.-]{1,64}`), one gets each tick.
@@ -122,18 +138,17 @@ impl<P: Planner> Planner for OfShard<P> {
 }
 
 impl Shard {
+    /// The node takes part until the returned sender is dropped without a value, as [`take_part`](Self::take_part).
     async fn schedule(
         &self,
         name: &ScheduleName,
         planner: impl Planner,
         every: Duration,
-    ) -> Result<InShard, Error> {
+    ) -> Result<(InShard, oneshot::Sender<()>), Error> {
         let (living, ended) = watch::channel(());
         let purpose = Purpose::Plan { planner: Arc::new(planner), _living: living };
         let (local, cares) = self.take_part(ScheduleKind::Plan, name, every, purpose).await?;
-        // The engine keeps the planner when the schedule's handle is dropped. A node that has ended does not answer.
-        let _ = cares.send(());
-        Ok(InShard { shard: self.clone(), local, ended })
+        Ok((InShard { shard: self.clone(), local, ended }, cares))
     }
 
     /// The node takes part until the returned sender is dropped without a value, as it is when the call is dropped or

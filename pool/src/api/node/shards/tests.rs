@@ -16,7 +16,8 @@ use crate::job::handler::JobHandler;
 use crate::job::plan::{Plan, Tick};
 use crate::model::id::NodeName;
 use crate::model::settings::{Settings, ShardId, ShutdownFlag};
-use crate::store::{MemoryStore, Seen, ShutdownMode, Store};
+use crate::store::Content;
+use crate::store::{MemoryStore, ScheduleEntry, Seen, ShutdownMode, Store};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
@@ -94,11 +95,8 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     assert!(report.complete);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_pool_returns_with_other_shards_drops_all() {
-    let (store, running) = (MemoryStore::new(), Arc::default());
-    let pool = builder(&store, 3).join().await.unwrap();
-    run_jobs(&pool, &running).await;
+/// The first shard loses its data, and is created again with another number of shards.
+async fn made_with_two_shards(store: &MemoryStore) {
     let first = store.shard(0);
     let run_id = first.server_identity().await.unwrap().run_id;
     let settings = Settings { shard: Some(ShardId { index: 0, count: 2 }), ..Settings::default() };
@@ -108,6 +106,14 @@ async fn a_node_whose_pool_returns_with_other_shards_drops_all() {
         first.bootstrap(Seen::default(), &run_id, &settings).await.unwrap().created
     };
     eventually(PATIENCE, "the pool to be made anew with two shards", made_with_two).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_pool_returns_with_other_shards_drops_all() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 3).join().await.unwrap();
+    run_jobs(&pool, &running).await;
+    made_with_two_shards(&store).await;
     tokio::time::timeout(PATIENCE, pool.closed()).await.expect("all shards to be dropped");
     assert!(pool.health().needs_restart());
     assert!(matches!(pool.stop_job("job-1").await, Err(Error::NodeClosed)));
@@ -225,4 +231,37 @@ async fn a_refusal_by_one_shard_is_undone_in_the_others() {
     assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
     // The planner is no longer held.
     eventually(PATIENCE, "the planner to be dropped", async || Arc::strong_count(&asked) == 1).await;
+}
+
+/// Whether a node has a turn in this shard.
+fn has_turn(store: &MemoryStore, shard: u32) -> bool {
+    let dump = store.shard(shard).dump();
+    let Some(Content::Hash(entries)) = dump.get("schedules") else { return false };
+    entries.values().any(|entry| ScheduleEntry::parse(&entry.to_string()).unwrap().holder.is_some())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_schedule_call_leaves_no_planner_in_any_shard() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    let planner = Arc::new(AtomicUsize::new(0));
+    let held = planner.clone();
+    let plan = move |_: Tick| {
+        held.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Plan::new()) }
+    };
+    store.shard(2).set_available(false);
+    let call = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.schedule("s", plan, SHORT).await }
+    });
+    eventually(PATIENCE, "two shards to plan", async || has_turn(&store, 0) && has_turn(&store, 1)).await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    store.shard(2).set_available(true);
+    eventually(PATIENCE, "the planner to be dropped", async || Arc::strong_count(&planner) == 1).await;
+    eventually(PATIENCE, "the turns to be left", async || !(0..3).any(|shard| has_turn(&store, shard))).await;
+    // The name is free, so a repeated call has the only part.
+    let again = pool.schedule("s", |_: Tick| async { Ok(Plan::new()) }, SHORT).await.unwrap();
+    again.close().await.unwrap();
 }
