@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_connection::Client;
 
-use crate::api::node::{Node, Shard, shards};
+use crate::api::node::{Limit, Node, Shard, shards};
 use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
@@ -288,8 +288,10 @@ impl NodeBuilder {
         self
     }
 
-    /// How long [`join`](Self::join) may take. 60 s, or twice the worker TTL and 10 s if that is longer. A join must
-    /// wait for the worker TTL if the store may have lost its data, or if a shutdown was left unfinished.
+    /// How long [`join`](Self::join) may take. 60 s, or twice the worker TTL and 10 s if that is longer. With several
+    /// shards it is four times the TTL, because the first one is joined before the others. A join must wait for the
+    /// worker TTL if the store may have lost its data, or if a shutdown was left unfinished. When the time is up, a
+    /// node that has joined some shards takes a few seconds more to leave them.
     ///
     /// A join logs after 2 s why it waits. It fails at once if an operator must act: nothing listens at the address,
     /// a password, permission or certificate is refused, or the server evicts keys or is too old.
@@ -326,24 +328,24 @@ impl NodeBuilder {
     /// A dropped call leaves nothing behind, except perhaps an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
         check("shards", self.shards.into())?;
-        if self.shards == 1 {
-            return Ok(Node::new([self.join_as(None, Purpose::Part).await?]));
+        self.validate()?;
+        let (count, limit) = (self.shards, Limit::new(self.patience()));
+        if count == 1 {
+            return Ok(Node::new([self.join_as(None, Purpose::Part, limit).await?]));
         }
-        let node = self.named();
-        node.validate()?;
-        let (count, patience) = (node.shards, node.patience());
         // Boxed, so that the future of a join of one shard does not grow.
-        Ok(Node::new(Box::pin(shards::join(node, count, patience)).await?))
+        Ok(Node::new(Box::pin(shards::join(self.named(), count, limit)).await?))
     }
 
     /// Joins a pool with one shard, or this shard of a pool.
-    pub(crate) async fn join_as(mut self, shard: Option<ShardId>, purpose: Purpose) -> Result<Shard, Error> {
-        let pool = self.pool_of(shard)?;
+    pub(crate) async fn join_as(
+        mut self,
+        shard: Option<ShardId>,
+        purpose: Purpose,
+        limit: Limit,
+    ) -> Result<Shard, Error> {
+        let (pool, node) = self.names(shard)?;
         self.settings.shard = shard;
-        let node = match &self.name {
-            Some(name) => NodeName::new(name)?,
-            None => NodeName::new(format!("node-{}", ulid::Ulid::generate()))?,
-        };
         self.settings.validate()?;
         self.check_own()?;
         let thread = if self.client_only || self.broken.has(Breakage::EngineAtHome) {
@@ -355,9 +357,8 @@ impl NodeBuilder {
             let _here = thread.enter();
             self.store_of(shard, Some(&node))?
         };
-        let timeout = self.patience();
         let config = self.config(node, purpose);
-        Shard::start(pool, config, store, thread, self.fence_policy, self.on_job_span, timeout).await
+        Shard::start(pool, config, store, thread, self.fence_policy, self.on_job_span, limit).await
     }
 
     /// The settings that the node runs with.
@@ -382,6 +383,16 @@ impl NodeBuilder {
             purpose,
             broken: self.broken.clone(),
         }
+    }
+
+    /// The name of the pool, or of this shard, and that of the node. It is random if none was given.
+    pub(crate) fn names(&self, shard: Option<ShardId>) -> Result<(PoolName, NodeName), Error> {
+        let pool = self.pool_of(shard)?;
+        let node = match &self.name {
+            Some(name) => NodeName::new(name)?,
+            None => NodeName::new(format!("node-{}", ulid::Ulid::generate()))?,
+        };
+        Ok((pool, node))
     }
 
     fn pool_of(&self, shard: Option<ShardId>) -> Result<PoolName, Error> {
@@ -415,7 +426,8 @@ impl NodeBuilder {
 
     /// How long a join may take.
     pub(crate) fn patience(&self) -> Duration {
-        self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl))
+        let steps = if self.shards == 1 { 1 } else { 2 };
+        self.join_timeout.unwrap_or_else(|| join_patience(self.settings.worker_ttl.saturating_mul(steps)))
     }
 
     /// How long a pool whose data were lost may still run. Zero if the store is known to be new.

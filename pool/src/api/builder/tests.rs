@@ -44,6 +44,11 @@ fn a_handler_that_does_not_end_is_aborted_within_a_usual_budget() {
 fn a_join_is_given_the_time_that_a_pool_takes_to_open() {
     let patience = |ttl| join_patience(Duration::from_secs(ttl)).as_secs();
     assert_eq!([1, 10, 25, 26, 600].map(patience), [60, 60, 60, 62, 1210]);
+    let given = |ttl, shards| {
+        let builder = NodeBuilder::new("p", crate::store::MemoryStore::new().into());
+        builder.worker_ttl(Duration::from_secs(ttl)).shards(shards).patience().as_secs()
+    };
+    assert_eq!([given(26, 1), given(26, 2), given(10, 4)], [62, 114, 60], "the first one before the others");
 }
 
 /// A builder with this value of that name, and with other settings that are valid beside it.

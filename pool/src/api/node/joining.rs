@@ -1,47 +1,72 @@
 //! A join that waits. It logs the reason of its wait, and fails at once on a trouble that only an operator can mend.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Shard;
 use crate::core::ctx::RETRY;
+use crate::error::Error;
 use crate::model::id::{NodeName, PoolName};
 use crate::store::{Store, StoreError};
 
 /// A join that takes no longer than this logs nothing.
 const QUIET: Duration = Duration::from_secs(2);
 
+/// The time that a join may take, with all its shards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(super) within: Duration,
+    pub(super) deadline: Instant,
+}
+
+impl Limit {
+    /// The time begins now. `within` is in the range of a `join_timeout`.
+    pub(crate) fn new(within: Duration) -> Self {
+        Self { within, deadline: Instant::now() + within }
+    }
+
+    /// The remaining time.
+    pub(super) fn rest(self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// The error of a join whose time is up.
+    pub(super) fn is_up(self, last: Option<StoreError>) -> Error {
+        Error::NotJoined { within: self.within, last }
+    }
+}
+
 /// The state of a join, and what it has logged.
 pub(super) struct Waiting {
     pool: PoolName,
     node: NodeName,
     since: Instant,
-    said: Option<String>,
+    said: Mutex<Option<String>>,
 }
 
 impl Waiting {
-    pub(super) fn new(pool: &PoolName, node: &NodeName) -> Self {
-        Self { pool: pool.clone(), node: node.clone(), since: Instant::now(), said: None }
+    pub(super) fn new(pool: PoolName, node: NodeName) -> Self {
+        Self { pool, node, since: Instant::now(), said: Mutex::default() }
     }
 
     /// Takes a failure of the store. Logs it when the join has waited for a while, and at once if the server is a
     /// read-only replica: then a fail-over may be under way, or the address is wrong. The same failure is logged
     /// once.
-    pub(super) fn hear(&mut self, error: &StoreError) {
+    pub(super) fn hear(&self, error: &StoreError) {
         if self.since.elapsed() < QUIET && !is_read_only(error) {
             return;
         }
         let text = error.to_string();
-        if self.said.as_ref() != Some(&text) {
+        let before = self.said.lock().unwrap_or_else(PoisonError::into_inner).replace(text.clone());
+        if before.as_ref() != Some(&text) {
             tracing::warn!(pool = %self.pool, node = %self.node, error = text, "the pool is not joined yet, it is tried again");
-            self.said = Some(text);
         }
     }
 }
 
 impl Shard {
     /// Waits for a trouble that does not pass by itself, and logs the others.
-    pub(super) async fn lasting_trouble(&self, waiting: &mut Waiting) -> StoreError {
+    pub(super) async fn lasting_trouble(&self, waiting: &Waiting) -> StoreError {
         loop {
             match self.last_trouble() {
                 Some(lasting @ StoreError::Unusable(_)) => return lasting,
@@ -58,29 +83,27 @@ impl Shard {
     }
 }
 
-/// Asks until the deadline whether a pool can live on this server. A refused connection counts as an answer, because
-/// most often the address is wrong. `hear` gets each failure.
-pub(crate) async fn check_server(
-    store: &dyn Store,
-    deadline: Instant,
-    mut hear: impl FnMut(&StoreError),
-) -> Result<(), StoreError> {
+/// Asks until the time is up whether a pool can live on this server. A refused connection counts as an answer, because
+/// most often the address is wrong.
+pub(super) async fn check_server(store: &dyn Store, limit: Limit, waiting: &Waiting) -> Result<(), Error> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
     let mut last = StoreError::NotExecuted(Arc::new(late));
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left, store.server_checks()).await {
-            Err(_) => return Err(last),
+        match tokio::time::timeout(limit.rest(), store.server_checks()).await {
+            Err(_) => return Err(limit.is_up(Some(last))),
             Ok(Err(StoreError::NotExecuted(error))) if nobody_listens(&error) => {
-                return Err(StoreError::NotExecuted(error));
+                return Err(StoreError::NotExecuted(error).into());
             }
             Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => {
-                hear(&error);
+                waiting.hear(&error);
                 last = error;
             }
-            Ok(checked) => return checked,
+            Ok(checked) => return Ok(checked?),
         }
-        tokio::time::sleep(RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
+        if limit.rest().is_zero() {
+            return Err(limit.is_up(Some(last)));
+        }
+        tokio::time::sleep(RETRY.min(limit.rest())).await;
     }
 }
 

@@ -23,6 +23,7 @@ pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
+pub(crate) use joining::Limit;
 pub use notifications::WaitingNotification;
 pub(crate) use shard::Shard;
 pub use stopping::StopJob;

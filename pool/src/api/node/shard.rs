@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::joining::{Waiting, check_server};
+use super::joining::{Limit, Waiting, check_server};
 use crate::api::builder::join_patience;
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, Refused, ReplyTo};
@@ -73,24 +73,21 @@ impl Shard {
         thread: EngineThread,
         policy: FencePolicy,
         on_job_span: Option<JobSpanHook>,
-        timeout: Duration,
+        limit: Limit,
     ) -> Result<Self, Error> {
         let mut meters = Meters::new(&pool, &config.node);
-        let begun = Instant::now();
-        let mut waiting = Waiting::new(&pool, &config.node);
+        let waiting = Waiting::new(pool.clone(), config.node.clone());
         let checked = thread.run({
             let store = store.clone();
-            async move {
-                let checked = check_server(&*store, begun + timeout, |error| waiting.hear(error)).await;
-                checked.map(|()| waiting)
-            }
+            async move { check_server(&*store, limit, &waiting).await.map(|()| waiting) }
         });
-        let checked = checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic))));
-        let mut waiting = match checked {
+        let checked =
+            checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic)).into()));
+        let waiting = match checked {
             Ok(waiting) => waiting,
             Err(error) => {
                 store.close().await;
-                return Err(error.into());
+                return Err(error);
             }
         };
         let (inputs, events) = mpsc::unbounded_channel();
@@ -142,22 +139,21 @@ impl Shard {
                 left,
             }),
         };
-        let rest = timeout.saturating_sub(begun.elapsed());
         let attached = async {
             tokio::select! {
                 answer = shard.ask(|reply| Command::Attach { reply }) => Ok(answer),
-                lasting = shard.lasting_trouble(&mut waiting) => Err(lasting),
+                lasting = shard.lasting_trouble(&waiting) => Err(lasting),
             }
         };
-        let failed = match tokio::time::timeout(rest, attached).await {
+        let failed = match tokio::time::timeout(limit.rest(), attached).await {
             Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(shard),
             Ok(Ok(Some(Answer::Attached(Err(Refused::NoPool))))) => {
                 Error::NoPool { pool: shard.pool_name().to_owned() }
             }
-            Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(timeout),
+            Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(limit.within),
             Ok(Ok(_)) => shard.gone().await.into(),
             Ok(Err(lasting)) => Error::Store(lasting),
-            Err(_) => Error::NotJoined { within: timeout, last: shard.last_trouble() },
+            Err(_) => limit.is_up(shard.last_trouble()),
         };
         shard.abandon();
         shard.shared.store.0.close().await;

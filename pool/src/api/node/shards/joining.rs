@@ -1,34 +1,36 @@
 //! The join of all shards: they must have the same number, belong to one pool, and not be shutting down.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::guard::{Asked, guard};
-use super::look::{Look, Seen};
+use super::look::{Look, SOON, Seen, is_silence};
 use crate::api::builder::NodeBuilder;
 use crate::api::node::Shard;
+use crate::api::node::joining::{Limit, Waiting};
 use crate::core::ctx::Purpose;
 use crate::error::Error;
 use crate::model::id::Incarnation;
 use crate::model::settings::{ShardId, ShutdownFlag};
+use crate::store::StoreError;
 
-/// How long a node has to leave the shards that it joined when it cannot join all.
+/// How long a node has at most to leave the shards that it joined when it cannot join all.
 const LEAVING: Duration = Duration::from_secs(10);
 
 /// The state of a join.
 pub(super) struct Joining {
     pub(super) node: NodeBuilder,
     pub(super) count: u32,
-    pub(super) deadline: Instant,
+    pub(super) limit: Limit,
 }
 
 impl Joining {
     /// Joins a node in each shard. `None` asks for another attempt: the first shard has become another one meanwhile.
     pub(super) async fn attempt(&self) -> Result<Option<Vec<Shard>>, Error> {
         let first = self.look_at(0).await?;
-        let seen = first.see().await?;
+        let seen = self.see(&first).await?;
         seen.check_count(self.count)?;
         let purpose = match &seen {
             Seen::Present(incarnation, settings) => match settings.flag() {
@@ -41,7 +43,7 @@ impl Joining {
             Seen::Absent | Seen::Closed => {
                 // Its data were lost, so it no longer says how many shards there are. Every pool with several shards
                 // has a second one, which still does.
-                self.look_at(1).await?.see().await?.check_count(self.count)?;
+                self.see(&self.look_at(1).await?).await?.check_count(self.count)?;
                 Purpose::Part
             }
         };
@@ -52,27 +54,27 @@ impl Joining {
         let (incarnation, store) = (node.incarnation(), node.store());
         let mut nodes = vec![node];
         if let Err(error) = self.join_others(&mut nodes).await {
-            leave(&nodes).await;
+            self.leave(&nodes).await;
             return if has_ended(&error) { Ok(None) } else { Err(error) };
         }
         // The first shard may have ended since it was joined. The others may then belong to the next pool.
-        match Look::through(store, self.deadline).see().await {
+        match self.see(&first.joined(store)).await {
             Ok(Seen::Present(now, settings)) if Some(now) == incarnation => {
                 if settings.flag().is_none() {
                     return Ok(Some(nodes));
                 }
                 // The shards that were joined or created meanwhile end with it.
                 let ending = guard(nodes.iter().map(Shard::overseen).collect());
-                let _ = tokio::time::timeout(LEAVING, ending).await;
-                leave(&nodes).await;
+                let _ = tokio::time::timeout(self.leaving(), ending).await;
+                self.leave(&nodes).await;
                 Err(Error::ShuttingDown)
             }
             Ok(_) => {
-                leave(&nodes).await;
+                self.leave(&nodes).await;
                 Ok(None)
             }
             Err(error) => {
-                leave(&nodes).await;
+                self.leave(&nodes).await;
                 Err(error)
             }
         }
@@ -123,14 +125,16 @@ impl Joining {
         let look = self.look_at(index).await?;
         let mut absent = false;
         loop {
-            match look.see().await? {
+            match self.see(&look).await? {
                 Seen::Closed => return Ok(true),
                 Seen::Absent if absent => return Ok(true),
                 Seen::Absent => {
                     // After a loss of data, a node that runs jobs here may create the shard again while its leases
                     // last.
                     absent = true;
-                    tokio::time::sleep(self.node.shadow()).await;
+                    let leases_end = tokio::time::sleep(self.node.shadow());
+                    let in_time = tokio::time::timeout(self.limit.rest(), leases_end).await;
+                    in_time.map_err(|_| self.limit.is_up(None))?;
                     continue;
                 }
                 Seen::Present(..) => absent = false,
@@ -144,13 +148,13 @@ impl Joining {
             match first.shuts_down(incarnation).await {
                 Ok(true) => {}
                 other => {
-                    leave(&[node]).await;
-                    return other;
+                    self.leave(&[node]).await;
+                    return other.map_err(|error| self.failed(error));
                 }
             }
             let overseen = node.overseen();
             overseen.shut_down(asked.mode()).await;
-            let ended = tokio::time::timeout(first.rest(), node.closed()).await;
+            let ended = tokio::time::timeout(self.limit.rest(), node.closed()).await;
             if ended.is_err() || !node.saw_the_end() {
                 node.abandon();
                 return Err(Error::ShuttingDown);
@@ -160,13 +164,23 @@ impl Joining {
 
     async fn look_at(&self, index: u32) -> Result<Look, Error> {
         // The index matters here, and the number does not.
-        let store = self.node.store_of(Some(ShardId { index, count: self.count }), None)?;
-        Look::at(store, self.deadline).await
+        let shard = Some(ShardId { index, count: self.count });
+        let (pool, name) = self.node.names(shard)?;
+        Look::at(self.node.store_of(shard, None)?, self.limit, Waiting::new(pool, name)).await
+    }
+
+    async fn see(&self, look: &Look) -> Result<Seen, Error> {
+        look.see().await.map_err(|error| self.failed(error))
+    }
+
+    /// The error of a look that has failed.
+    fn failed(&self, error: StoreError) -> Error {
+        if is_silence(&error) { self.limit.is_up(Some(error)) } else { error.into() }
     }
 
     async fn join(&self, index: u32, purpose: Purpose) -> Result<Shard, Error> {
         let shard = ShardId { index, count: self.count };
-        self.node.clone().join_as(Some(shard), purpose).await.map_err(|error| match error {
+        self.node.clone().join_as(Some(shard), purpose, self.limit).await.map_err(|error| match error {
             Error::SettingMismatch { name, theirs, ours } if name == ShardId::SETTING => {
                 match ShardId::parse(&theirs) {
                     Some(theirs) if theirs.count != shard.count => {
@@ -178,20 +192,26 @@ impl Joining {
             error => error,
         })
     }
+
+    /// How long the node may take to leave: there is a little time even when the join's is up.
+    fn leaving(&self) -> Duration {
+        self.limit.rest().clamp(SOON, LEAVING)
+    }
+
+    /// Leaves these shards, because not all could be joined.
+    async fn leave(&self, nodes: &[Shard]) {
+        let within = self.leaving();
+        join_all(nodes.iter().map(|node| async {
+            match node.close_within(within).await {
+                Ok(report) if report.complete => {}
+                _ => node.abandon(),
+            }
+        }))
+        .await;
+    }
 }
 
 /// Whether the pool, and the node with it, ended during the join.
 fn has_ended(error: &Error) -> bool {
     matches!(error, Error::PoolClosed | Error::NodeClosed)
-}
-
-/// Leaves these shards, because not all could be joined.
-async fn leave(nodes: &[Shard]) {
-    join_all(nodes.iter().map(|node| async {
-        match node.close_within(LEAVING).await {
-            Ok(report) if report.complete => {}
-            _ => node.abandon(),
-        }
-    }))
-    .await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::api::node::joining::check_server;
+use crate::api::node::joining::{Limit, Waiting, check_server};
 use crate::error::Error;
 use crate::model::id::Incarnation;
 use crate::model::settings::{ShardId, StoredSettings};
@@ -12,7 +12,7 @@ use crate::store::{PoolState, Store, StoreError};
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long to wait for an answer, before asking again or going on without one.
-const SOON: Duration = Duration::from_secs(2);
+pub(super) const SOON: Duration = Duration::from_secs(2);
 
 /// The state of a shard.
 pub(crate) enum Seen {
@@ -28,32 +28,43 @@ pub(crate) struct Look {
     /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
     deadline: Instant,
+    /// The join that looks, if one does.
+    waiting: Option<Waiting>,
 }
 
 impl Look {
     /// Looks through a store of its own.
-    pub(super) async fn at(store: Arc<dyn Store>, deadline: Instant) -> Result<Self, Error> {
-        check_server(&*store, deadline, |_| {}).await?;
-        Ok(Self { store, own: true, deadline })
+    pub(super) async fn at(store: Arc<dyn Store>, limit: Limit, waiting: Waiting) -> Result<Self, Error> {
+        check_server(&*store, limit, &waiting).await?;
+        Ok(Self { store, own: true, deadline: limit.deadline, waiting: Some(waiting) })
     }
 
-    /// Looks through the store of a node.
+    /// Looks through the store of a node. There is time for an answer even if the deadline has passed.
     pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
-        Self { store, own: false, deadline }
+        Self { store, own: false, deadline: deadline.max(Instant::now() + SOON), waiting: None }
     }
 
-    /// Reads the present state.
-    pub(crate) async fn see(&self) -> Result<Seen, Error> {
+    /// Goes on through the store of a node that has joined meanwhile.
+    pub(super) fn joined(self, store: Arc<dyn Store>) -> Self {
+        Self { waiting: self.waiting, ..Self::through(store, self.deadline) }
+    }
+
+    /// Reads the present state. A store that does not answer is asked until the deadline.
+    pub(crate) async fn see(&self) -> Result<Seen, StoreError> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
-            let late = match tokio::time::timeout(left.min(SOON), self.read()).await {
+            let error = match tokio::time::timeout(left.min(SOON), self.read()).await {
                 Ok(Ok(seen)) => return Ok(seen),
-                Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => error,
-                Ok(Err(error)) => return Err(error.into()),
-                Err(late) => StoreError::Unanswered(Arc::new(late)),
+                Ok(Err(error)) => error,
+                Err(late) => {
+                    self.store.unfollowed().unwrap_or_else(|| StoreError::Unanswered(Arc::new(late)))
+                }
             };
-            if Instant::now() >= self.deadline {
-                return Err(late.into());
+            if !is_silence(&error) || Instant::now() >= self.deadline {
+                return Err(error);
+            }
+            if let Some(waiting) = &self.waiting {
+                waiting.hear(&error);
             }
             tokio::time::sleep(AGAIN).await;
         }
@@ -80,7 +91,7 @@ impl Look {
     }
 
     /// Whether the pool of this incarnation exists and is shutting down.
-    pub(super) async fn shuts_down(&self, incarnation: Incarnation) -> Result<bool, Error> {
+    pub(super) async fn shuts_down(&self, incarnation: Incarnation) -> Result<bool, StoreError> {
         Ok(match self.see().await? {
             Seen::Present(seen, settings) => seen == incarnation && settings.flag().is_some(),
             Seen::Absent | Seen::Closed => false,
@@ -90,11 +101,11 @@ impl Look {
     pub(super) async fn server_ms(&self) -> Option<u64> {
         server_ms(&*self.store).await
     }
+}
 
-    /// The remaining time.
-    pub(super) fn rest(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
+/// Whether the store has not answered. Any other failure lasts.
+pub(crate) fn is_silence(error: &StoreError) -> bool {
+    matches!(error, StoreError::NotExecuted(_) | StoreError::Unanswered(_))
 }
 
 /// The time of the server's clock, if it answers soon.

@@ -14,9 +14,8 @@ mod tests;
 
 pub(super) use look::{Look, Seen};
 
-use std::time::{Duration, Instant};
-
 use super::Shard;
+use super::joining::Limit;
 use crate::api::builder::NodeBuilder;
 use crate::error::Error;
 use guard::guard;
@@ -24,16 +23,16 @@ use joining::Joining;
 
 /// Joins every shard of the pool, and creates missing ones. If no living node carries on a shutdown of the pool, this
 /// first ends it, shard by shard.
-pub(crate) async fn join(node: NodeBuilder, count: u32, patience: Duration) -> Result<Vec<Shard>, Error> {
-    let joining = Joining { deadline: Instant::now() + patience, node, count };
+pub(crate) async fn join(node: NodeBuilder, count: u32, limit: Limit) -> Result<Vec<Shard>, Error> {
+    let joining = Joining { node, count, limit };
     loop {
         if let Some(shards) = joining.attempt().await? {
             // The task ends when the shards have ended.
             tokio::spawn(guard(shards.iter().map(Shard::overseen).collect()));
             return Ok(shards);
         }
-        if Instant::now() >= joining.deadline {
-            return Err(Error::Deadline(patience));
+        if limit.rest().is_zero() {
+            return Err(limit.is_up(None));
         }
     }
 }

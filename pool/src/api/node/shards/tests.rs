@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure_testing::eventually;
+use tenure_testing::{Lines, eventually};
 
 use crate::api::builder::NodeBuilder;
 use crate::api::node::Node;
@@ -264,4 +264,52 @@ async fn a_dropped_schedule_call_leaves_no_planner_in_any_shard() {
     // The name is free, so a repeated call has the only part.
     let again = pool.schedule("s", |_: Tick| async { Ok(Plan::new()) }, SHORT).await.unwrap();
     again.close().await.unwrap();
+}
+
+/// Each shard opens after a worker TTL, and the others wait for the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_of_several_shards_keeps_to_its_time() {
+    let store = MemoryStore::new();
+    for shard in 0..3 {
+        store.shard(shard).wipe();
+    }
+    let (ttl, timeout) = (Duration::from_secs(2), Duration::from_secs(3));
+    let joining = || builder(&store, 3).assume_fresh(false).worker_ttl(ttl);
+    match joining().join_timeout(timeout).join().await {
+        Err(Error::NotJoined { within, .. }) => assert_eq!(within, timeout),
+        joined => panic!("{joined:?}"),
+    }
+    assert_eq!(joining().name("b").join().await.unwrap().shards(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_does_not_answer_ends_a_join_in_time() {
+    for silent in [0, 1] {
+        let store = MemoryStore::new();
+        store.shard(silent).set_available(false);
+        let timeout = Duration::from_secs(1);
+        let join = tokio::time::timeout(PATIENCE, builder(&store, 2).join_timeout(timeout).join());
+        match join.await.expect("an answer") {
+            Err(Error::NotJoined { within, last: Some(last) }) => {
+                assert_eq!(within, timeout);
+                assert!(last.to_string().contains("switched off"), "{silent}: {last}");
+            }
+            joined => panic!("{silent}: {joined:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_join_of_several_shards_logs_why_it_waits() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _log = tracing::subscriber::set_default(log);
+    let store = MemoryStore::new();
+    store.shard(0).set_available(false);
+    let joining = tokio::spawn(builder(&store, 2).join());
+    let says = |line: &String| line.contains("not joined yet") && line.contains("p#0");
+    eventually(PATIENCE, "a line", async || lines.all().iter().any(says)).await;
+    store.shard(0).set_available(true);
+    joining.await.unwrap().unwrap();
 }
