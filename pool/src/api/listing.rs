@@ -137,6 +137,15 @@ impl JobInfo {
     }
 }
 
+/// The listings of all shards in one. The first one is handed on, and no item is copied.
+pub(crate) fn one_after_another<T>(shards: Vec<Vec<T>>) -> Vec<T> {
+    let joined = shards.into_iter().reduce(|mut all, shard| {
+        all.extend(shard);
+        all
+    });
+    joined.unwrap_or_default()
+}
+
 pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
     let info = |(&id, m): (&WorkerId, &crate::model::member::Member)| WorkerInfo {
         shard,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{join_all, try_join_all};
 use tokio::sync::watch;
 
-use crate::api::listing::{JobInfo, WorkerInfo};
+use crate::api::listing::{self, JobInfo, WorkerInfo};
 use crate::api::node::Node;
 use crate::core::input::LocalWorker;
 use crate::error::Error;
@@ -69,7 +69,7 @@ impl Worker {
     pub async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobInfo>, Error> {
         let shards = self.ids().into_iter().enumerate().filter_map(|(shard, id)| Some((shard, id?)));
         let listing = shards.map(|(shard, id)| self.node.shards[shard].jobs_of(id, after, limit));
-        let mut jobs = try_join_all(listing).await?.concat();
+        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         if self.shards.len() > 1 {
             // Each shard's part is complete up to its last key. So the first `limit` keys of all parts are the first
             // of all.

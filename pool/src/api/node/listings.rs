@@ -30,7 +30,7 @@ impl Node {
     /// Safe to drop at any time.
     pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
         let listing = self.shards.iter().map(|shard| listing::jobs(&*shard.shared.store.0));
-        let mut jobs = try_join_all(listing).await?.concat();
+        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         if self.shards.len() > 1 {
             jobs.sort_by(|a, b| a.key.cmp(&b.key));
         }

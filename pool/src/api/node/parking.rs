@@ -5,7 +5,7 @@ use futures::stream::{self, StreamExt};
 
 use super::calls::PATIENCE;
 use super::{Node, Shard};
-use crate::api::listing::{Cursor, PAGE, Page};
+use crate::api::listing::{self, Cursor, PAGE, Page};
 use crate::api::parked::{self, ParkedJob, Unparked};
 use crate::clock;
 use crate::core::input::Command;
@@ -29,7 +29,7 @@ impl Node {
     /// Safe to drop at any time.
     pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
         let listing = self.shards.iter().map(|shard| parked::all(&*shard.shared.store.0));
-        let mut jobs = try_join_all(listing).await?.concat();
+        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         jobs.sort_by_key(|job| job.since);
         Ok(jobs)
     }
