@@ -125,9 +125,10 @@ impl Node {
     /// # Errors
     /// - The pool runs with other settings, or is shutting down.
     /// - The node is client-only or closing.
-    /// - The worker is not a member within 60 s, or twice the worker TTL and 10 s if that is longer. It then stays in
-    ///   place, as after a dropped call.
-    /// - One of several shards refuses it. It is then drained in all of them.
+    /// - The worker is not a member within 60 s, or twice the worker TTL and 10 s if that is longer. With one shard it
+    ///   then stays in place, as after a dropped call.
+    /// - One of several shards refuses it, or does not answer in that time. It is then drained in all of them, which
+    ///   takes up to 30 s more.
     ///
     /// # Cancel safety
     /// A dropped call leaves the worker in place. The worker leaves with the node.
