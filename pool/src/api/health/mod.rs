@@ -16,7 +16,7 @@ use crate::runtime::polls::BlockedJob;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// The phase of the pool, as far as the node knows.
+    /// The phase of the pool, as far as the node knows. It is [`Closed`](PoolPhase::Closed) once all shards are.
     pub phase: PoolPhase,
     /// The node is leaving its pool, or has left it.
     pub leaving: bool,
@@ -101,7 +101,7 @@ impl Health {
     }
 }
 
-/// The phase that is further from an open pool.
+/// The phase that is further from an open pool. While some shard has not ended, the pool is ending.
 fn worse(one: PoolPhase, other: PoolPhase) -> PoolPhase {
     let distance = |phase| match phase {
         PoolPhase::Open => 0,
@@ -111,7 +111,13 @@ fn worse(one: PoolPhase, other: PoolPhase) -> PoolPhase {
         PoolPhase::Stopping => 4,
         PoolPhase::Closed => 5,
     };
-    if distance(other) > distance(one) { other } else { one }
+    match (one, other) {
+        (PoolPhase::Closed, living) | (living, PoolPhase::Closed) if living != PoolPhase::Closed => {
+            PoolPhase::Stopping
+        }
+        _ if distance(other) > distance(one) => other,
+        _ => one,
+    }
 }
 
 /// The connection to the store, judged by its renewals (one every fifth of the worker TTL) and by all other steps.

@@ -136,3 +136,18 @@ fn two_shards_together_are_as_well_as_the_worse_one() {
         assert_eq!((whole.workers.len(), whole.reasons), (4, vec![Unhealthy::Engine(LONG)]));
     }
 }
+
+#[test]
+fn the_whole_is_closed_when_every_shard_is() {
+    use PoolPhase::{Closed, Closing, Open, Stopping, Unknown};
+    let whole = |phases: &[PoolPhase]| {
+        let shards = phases.iter().map(|phase| Health { phase: *phase, ..well() });
+        shards.reduce(Health::and).unwrap().phase
+    };
+    assert_eq!(whole(&[Closed, Closed, Closed]), Closed);
+    for living in [Open, Unknown, Closing, Stopping] {
+        for phases in [[living, Closed, Closed], [Closed, living, Closed], [Closed, Closed, living]] {
+            assert_eq!(whole(&phases), Stopping, "{phases:?}");
+        }
+    }
+}
