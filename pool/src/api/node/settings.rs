@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
+
 use super::calls::PATIENCE;
-use super::shards::{Look, Seen};
+use super::shards::{Look, Seen, is_silence};
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
@@ -28,8 +30,8 @@ impl Node {
     ///
     /// `change` sets the values. It is called again if another call changes a setting at the same time. Settings that
     /// it does not touch stay. With several shards, `change` is called for the first one, and the others then get the
-    /// settings of the first. If several calls change settings at once, all shards end with the last change of the
-    /// first shard.
+    /// settings of the first, all at once. If several calls change settings at once, all shards end with the last
+    /// change of the first shard.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -52,25 +54,31 @@ impl Node {
     /// only some shards have the new settings, and nodes that join with either are refused. `change_settings(|_| {})`
     /// then gives the others the settings of the first.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
-        let mut wanted = self.shards[0].change_settings(&change).await?;
-        let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
         let deadline = Instant::now() + PATIENCE;
+        let mut wanted = self.shards[0].change_settings(&change, deadline).await?;
+        let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
         while !others.is_empty() {
-            for shard in others {
-                let values = |settings: &mut Settings| {
-                    // Each shard has its own index and its own keys.
-                    let Settings { hash_keys, shard, .. } = *settings;
-                    *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
-                };
-                shard.change_settings(values).await?;
+            let values = |settings: &mut Settings| {
+                // Each shard has its own index and its own keys.
+                let Settings { hash_keys, shard, .. } = *settings;
+                *settings = Settings { hash_keys, shard, ..(*wanted).clone() };
+            };
+            let changing = others.iter().map(|shard| shard.change_settings(&values, deadline));
+            let changed: Result<Vec<_>, _> = join_all(changing).await.into_iter().collect();
+            // A shard with a higher value got it from another call, which has changed the first shard before.
+            if !matches!(changed, Ok(_) | Err(Error::LoweredSetting { .. })) {
+                return changed.map(|_| wanted);
             }
             // Another call may have changed the first shard since, and then the others, too.
-            let Seen::Present(_, stored) = Look::through(first.store(), deadline).see().await? else {
-                return Err(Error::PoolClosed);
+            let stored = match Look::through(first.store(), deadline).see().await {
+                Ok(Seen::Present(_, stored)) => stored,
+                Ok(_) => return Err(Error::PoolClosed),
+                Err(error) if is_silence(&error) => return Err(Error::Deadline(PATIENCE)),
+                Err(error) => return Err(error.into()),
             };
             let now = wanted.adopting(&stored.fields);
             if now == *wanted {
-                break;
+                return changed.map(|_| wanted);
             }
             if Instant::now() >= deadline {
                 return Err(Error::Deadline(PATIENCE));
@@ -82,10 +90,11 @@ impl Node {
 }
 
 impl Shard {
-    /// Like [`Node::change_settings`], in this shard.
+    /// Like [`Node::change_settings`], in this shard and until the deadline.
     pub(super) async fn change_settings(
         &self,
         change: impl Fn(&mut Settings),
+        deadline: Instant,
     ) -> Result<Arc<Settings>, Error> {
         let changed = async {
             let mut unanswered = None;
@@ -100,7 +109,8 @@ impl Shard {
                 tokio::time::sleep(AGAIN).await;
             }
         };
-        tokio::time::timeout(PATIENCE, changed).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+        let in_time = tokio::time::timeout_at(deadline.into(), changed).await;
+        in_time.unwrap_or(Err(Error::Deadline(PATIENCE)))
     }
 
     /// One attempt, based on the stored settings that this node knows. `None` asks for another attempt. A change that

@@ -12,7 +12,7 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-pub(super) use look::{Look, Seen};
+pub(super) use look::{Look, Seen, is_silence};
 
 use super::Shard;
 use super::joining::Limit;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_testing::{Lines, eventually};
 
@@ -162,15 +162,20 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     assert_eq!(joining("c").join().await.unwrap().jobs().await.unwrap(), []);
 }
 
+/// Changes the settings of one shard.
+async fn of_shard(pool: &Node, shard: usize, change: impl Fn(&mut Settings)) {
+    pool.shards[shard].change_settings(change, Instant::now() + PATIENCE).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_that_differ_come_to_those_of_the_first_shard() {
     let store = MemoryStore::new();
     let pool = builder(&store, 3).join().await.unwrap();
-    pool.shards[1].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    of_shard(&pool, 1, |settings| settings.max_queued = 7).await;
     let changed = pool.change_settings(|settings| settings.max_queued += 1).await.unwrap();
     assert_eq!(changed.max_queued, 10_001);
     assert!(pool.shards.iter().all(|node| node.settings().max_queued == 10_001));
-    pool.shards[2].change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    of_shard(&pool, 2, |settings| settings.max_queued = 7).await;
     pool.change_settings(|_| {}).await.unwrap();
     assert_eq!(pool.shards[2].settings().max_queued, 10_001);
     // Of two calls at once, each adds to the result of the other.
@@ -312,4 +317,39 @@ async fn a_join_of_several_shards_logs_why_it_waits() {
     eventually(PATIENCE, "a line", async || lines.all().iter().any(says)).await;
     store.shard(0).set_available(true);
     joining.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_shard_delays_the_settings_of_no_other() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    store.shard(1).set_available(false);
+    let change = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.change_settings(|settings| settings.max_queued = 7).await }
+    });
+    let last = &pool.shards[2];
+    eventually(PATIENCE, "the last to change", async || last.settings().max_queued == 7).await;
+    store.shard(1).set_available(true);
+    change.await.unwrap().unwrap();
+    assert!(pool.shards.iter().all(|shard| shard.settings().max_queued == 7));
+}
+
+/// Another call, which raises it further, has changed the second shard by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_raise_a_setting_at_once_both_succeed() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    let [low, high] = [1, 2].map(|more| pool.settings().max_dispatch_deadline + Duration::from_secs(more));
+    of_shard(&pool, 1, |settings| settings.max_dispatch_deadline = high).await;
+    store.shard(2).set_available(false);
+    let change = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.change_settings(|settings| settings.max_dispatch_deadline = low).await }
+    });
+    eventually(PATIENCE, "the first to change", async || pool.settings().max_dispatch_deadline == low).await;
+    of_shard(&pool, 0, |settings| settings.max_dispatch_deadline = high).await;
+    store.shard(2).set_available(true);
+    assert_eq!(change.await.unwrap().unwrap().max_dispatch_deadline, high);
+    assert!(pool.shards.iter().all(|shard| shard.settings().max_dispatch_deadline == high));
 }
