@@ -1,9 +1,9 @@
 //! The thread of a node's engine: the driver, with all its connections to the store.
 //!
 //! Handlers run on the runtime that the node was joined on, its home. The engine of a full node has a thread of its
-//! own. So a handler that blocks its thread delays other tasks on that thread, and never the engine. Leases are
-//! renewed, jobs are routed, and no job of the node moves. A client has no handlers, so its engine runs at home: a
-//! call and its answer need not wake another thread.
+//! own, and so has the guard of several shards. So a handler that blocks its thread delays other tasks on that thread,
+//! and never the engine. Leases are renewed, jobs are routed, and no job of the node moves. A client has no handlers, so
+//! its engine runs at home: a call and its answer need not wake another thread.
 
 use std::io;
 
@@ -13,7 +13,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::actor::panicked;
-use crate::model::id::NodeName;
 
 /// A runtime for one engine. A thread of its own ends when this is dropped, or when its driver has ended. The rest of
 /// its runtime is then dropped.
@@ -29,16 +28,16 @@ impl EngineThread {
         Self { runtime: Handle::current(), end: CancellationToken::new().drop_guard() }
     }
 
-    /// Starts a thread.
+    /// Starts a thread of this name.
     ///
     /// # Errors
     /// The system gives no thread or no event queue.
-    pub(crate) fn start(node: &NodeName) -> io::Result<Self> {
+    pub(crate) fn start(name: String) -> io::Result<Self> {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        std::thread::Builder::new().name(format!("engine {node}")).spawn(move || {
+        std::thread::Builder::new().name(name).spawn(move || {
             runtime.block_on(over.cancelled());
             // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();

@@ -309,9 +309,10 @@ impl NodeBuilder {
     }
 
     /// Joins the pool, and creates it if it does not exist. Handlers and planners run on the current tokio runtime,
-    /// and the node ends with it. A full node has a thread for its engine and one for its leases. A client's engine
-    /// runs on the current runtime. If the server cannot be reached or is a read-only replica, the join waits for up
-    /// to [`join_timeout`](Self::join_timeout).
+    /// and the node ends with it. A full node has a thread for its engine and one for its leases. With several shards
+    /// it has both in each shard, and a thread that watches over all. A client's engine runs on the current runtime.
+    /// If the server cannot be reached or is a read-only replica, the join waits for up to
+    /// [`join_timeout`](Self::join_timeout).
     ///
     /// # Errors
     /// - A name or setting is not valid. The server is too old or evicts keys.
@@ -348,17 +349,21 @@ impl NodeBuilder {
         self.settings.shard = shard;
         self.settings.validate()?;
         self.check_own()?;
-        let thread = if self.client_only || self.broken.has(Breakage::EngineAtHome) {
-            EngineThread::home()
-        } else {
-            EngineThread::start(&node).map_err(|error| StoreError::NotExecuted(Arc::new(error)))?
-        };
+        let thread = self.thread(format!("engine {node}"))?;
         let store = {
             let _here = thread.enter();
             self.store_of(shard, Some(&node))?
         };
         let config = self.config(node, purpose);
         Shard::start(pool, config, store, thread, self.fence_policy, self.on_job_span, limit).await
+    }
+
+    /// A thread of this name, or the present runtime for a client.
+    pub(crate) fn thread(&self, name: String) -> Result<EngineThread, StoreError> {
+        if self.client_only || self.broken.has(Breakage::EngineAtHome) {
+            return Ok(EngineThread::home());
+        }
+        EngineThread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))
     }
 
     /// The settings that the node runs with.

@@ -92,9 +92,9 @@ impl Overseen {
         }
     }
 
-    /// The shard's store, while a clone of its node lives.
+    /// The shard's store over connections of the guard's own, while a clone of its node lives.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
-        Some(self.shard.upgrade()?.store.0.clone())
+        Some(self.shard.upgrade()?.store.0.apart())
     }
 
     /// Tells the shard that the pool's other shards have ended.

@@ -24,11 +24,18 @@ use joining::Joining;
 /// Joins every shard of the pool, and creates missing ones. If no living node carries on a shutdown of the pool, this
 /// first ends it, shard by shard.
 pub(crate) async fn join(node: NodeBuilder, count: u32, limit: Limit) -> Result<Vec<Shard>, Error> {
+    // A handler that blocks every thread of its runtime must not stop the guard.
+    let thread = node.thread(format!("guard {}", node.names(None)?.1))?;
     let joining = Joining { node, count, limit };
     loop {
         if let Some(shards) = joining.attempt().await? {
-            // The task ends when the shards have ended.
-            tokio::spawn(guard(shards.iter().map(Shard::overseen).collect()));
+            // The thread ends when the shards have ended.
+            let ended = |panic: Option<String>| {
+                if let Some(error) = panic {
+                    tracing::error!(error, "the guard failed: another number of shards goes unnoticed here");
+                }
+            };
+            thread.drive(guard(shards.iter().map(Shard::overseen).collect()), ended);
             return Ok(shards);
         }
         if limit.rest().is_zero() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tenure_testing::{Lines, eventually};
 
 use crate::api::builder::NodeBuilder;
+use crate::api::health::Health;
 use crate::api::node::Node;
 use crate::api::node::ends::CLOSING;
 use crate::error::Error;
@@ -352,4 +353,18 @@ async fn two_that_raise_a_setting_at_once_both_succeed() {
     store.shard(2).set_available(true);
     assert_eq!(change.await.unwrap().unwrap().max_dispatch_deadline, high);
     assert!(pool.shards.iter().all(|shard| shard.settings().max_dispatch_deadline == high));
+}
+
+/// The test blocks the only thread of the runtime on which the node was joined.
+#[tokio::test]
+async fn a_blocked_runtime_does_not_stop_the_guard() {
+    let (store, running) = (MemoryStore::new(), Arc::default());
+    let pool = builder(&store, 3).join().await.unwrap();
+    run_jobs(&pool, &running).await;
+    made_with_two_shards(&store).await;
+    let deadline = Instant::now() + PATIENCE;
+    while !pool.shard_health().iter().all(Health::needs_restart) {
+        assert!(Instant::now() < deadline, "all shards are to be dropped");
+        std::thread::yield_now();
+    }
 }
