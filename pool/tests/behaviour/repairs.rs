@@ -31,6 +31,11 @@ impl Damaged {
         let () = redis::cmd("HSET").arg(key).arg(field).arg(value).query(&mut self.world.client()).unwrap();
     }
 
+    fn lose(&self, key: &str, field: &str) {
+        let key = format!("tenure:{{{POOL}}}:{key}");
+        let () = redis::cmd("HDEL").arg(key).arg(field).query(&mut self.world.client()).unwrap();
+    }
+
     fn read(&self, key: &str, field: &str) -> Option<String> {
         let key = format!("tenure:{{{POOL}}}:{key}");
         redis::cmd("HGET").arg(key).arg(field).query(&mut self.world.client()).unwrap()
@@ -135,6 +140,35 @@ async fn a_revision_that_no_map_has_ends_by_itself() {
         let incarnation = pool.read("pool", "incarnation");
         pool.write("pool", field, damage);
         pool.recovered(incarnation).await;
+        pool.heals().await;
+    }
+}
+
+/// No node lives that has read the maps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cold_pools_high_or_lost_revision_ends_by_itself() {
+    for (field, damage) in [("workers_revision", Some("9007199254740993")), ("settings_revision", None)] {
+        let mut pool = Damaged::new().await;
+        assert!(pool.node.close().await.unwrap().complete);
+        match damage {
+            Some(damage) => pool.write("pool", field, damage),
+            None => pool.lose("pool", field),
+        }
+        pool.node = pool.world.node_with("b", 1).await;
+        pool.heals().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cold_pools_unreadable_revision_is_put_right_by_hand() {
+    for (field, damage) in [("workers_revision", "18446744073709551616"), ("settings_revision", "abc")] {
+        let mut pool = Damaged::new().await;
+        assert!(pool.node.close().await.unwrap().complete);
+        pool.write("pool", field, damage);
+        let refused = pool.world.builder("b").join_timeout(Duration::from_secs(1)).join().await;
+        assert!(matches!(refused, Err(Error::NotJoined { .. })), "{refused:?}");
+        pool.write("pool", field, "1");
+        pool.node = pool.world.node_with("b", 1).await;
         pool.heals().await;
     }
 }

@@ -101,6 +101,22 @@ async fn a_single_shard_is_a_pool(fleet: Fleet) {
     fleet.assert_clean_at_end();
 }
 
+/// No node lives. The one that joins looks at the first shard's settings, and then recovers it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_revision_of_the_settings_keeps_no_node_out() {
+    let fleet = Fleet::on_redis().with_ttl(Duration::from_secs(2));
+    let (node, _) = fleet.node_with("a").await;
+    assert!(node.close().await.unwrap().complete);
+    let mut redis =
+        redis::Client::open(fleet.server.as_ref().unwrap().url()).unwrap().get_connection().unwrap();
+    let key = format!("tenure:{{{POOL}#0}}:pool");
+    let lost: u64 = redis::cmd("HDEL").arg(key).arg("settings_revision").query(&mut redis).unwrap();
+    assert_eq!(lost, 1);
+    let (again, _) = fleet.node_with("b").await;
+    fleet.dispatch_one(&again, "key").await;
+    fleet.assert_clean();
+}
+
 /// A pool with one shard cannot have the name of a shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_by_itself_of_the_same_name_is_another_one() {

@@ -82,8 +82,10 @@ impl Look {
         self.store.expect(incarnation, members, revision);
         let mut settings = self.store.settings();
         let as_new = |seen: &Arc<StoredSettings>| {
+            // A revision that no map has is never reached. The node that joins recovers the pool from it.
             seen.incarnation > Some(incarnation)
-                || seen.incarnation == Some(incarnation) && seen.revision >= revision
+                || seen.incarnation == Some(incarnation)
+                    && (seen.revision >= revision || !revision.is_sound())
         };
         let seen = settings.wait_for(as_new).await.map(|seen| seen.clone());
         let seen = seen.map_err(|ended| StoreError::Unanswered(Arc::new(ended)))?;
