@@ -6,8 +6,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 use tenure_pool::{JobInfo, JobSpec, JobState, MemberState, Node};
-use tenure_testing::RedisServer;
-use tokio::time::{Instant, sleep};
+use tenure_testing::{RedisServer, within};
 
 use crate::Error;
 use crate::clock::now_us;
@@ -22,8 +21,7 @@ use crate::worker::Pool;
 /// The payload of every job.
 pub(crate) const PAYLOAD: [u8; 100] = [b'x'; 100];
 /// The longest time for any step.
-const PATIENCE: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Longer than a move takes from its end to its start, and than nodes lag behind each other.
 const QUIET_MS: u64 = 500;
 /// Callers that stop leftover jobs.
@@ -73,8 +71,8 @@ impl Arena {
         let started = names.iter().map(|name| WorkerProcess::start(pool, name, workers));
         self.workers.extend(try_join_all(started).await?);
         self.processes += processes;
-        self.until("the workers to be in the ring", async |arena| Ok(arena.up() == up + processes * workers))
-            .await
+        let joined = async || self.up() == up + processes * workers;
+        Ok(within(PATIENCE, "the workers to be in the ring", joined).await?)
     }
 
     /// Starts one process. Its workers are members of the pool when this returns, but perhaps not yet in the ring.
@@ -148,17 +146,15 @@ impl Arena {
 
     /// Waits until the handlers have seen `count` events, and returns when they had.
     pub(crate) async fn seen(&mut self, what: fn(&Counts) -> u64, count: u64) -> Result<u64, Error> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let counts = self.counts().await?;
+        let seen = within(PATIENCE, "handlers to have seen all", async || {
+            let counts = self.counts().await.map_err(|error| error.to_string())?;
             if what(&counts) >= count {
-                return Ok(counts.last_us);
+                Ok(counts.last_us)
+            } else {
+                Err(format!("{} of {count}", what(&counts)))
             }
-            if Instant::now() > end {
-                return Err(format!("handlers have seen {} of {count}", what(&counts)).into());
-            }
-            sleep(POLL).await;
-        }
+        });
+        Ok(seen.await?)
     }
 
     /// The events that all processes have recorded since the last call.
@@ -173,36 +169,20 @@ impl Arena {
     /// Waits until every job runs where it belongs: nothing has moved for a while, and nothing will.
     pub(crate) async fn at_rest(&mut self) -> Result<(), Error> {
         let (began, quiet_us) = (now_us(), 1_000 * (self.pool.stable_after_ms + QUIET_MS));
-        self.until("jobs to be where they belong", async |arena| {
-            let last_us = arena.counts().await?.last_us.max(began);
-            Ok(now_us().saturating_sub(last_us) > quiet_us)
+        within(PATIENCE, "jobs to be where they belong", async || {
+            let counts = self.counts().await;
+            counts.is_ok_and(|counts| now_us().saturating_sub(counts.last_us.max(began)) > quiet_us)
         })
         .await?;
-        self.until("all jobs to run", async |arena| {
-            Ok(arena.jobs().await?.iter().all(|job| job.state == JobState::Running))
-        })
-        .await
+        let all_run = within(PATIENCE, "all jobs to run", async || {
+            self.jobs().await.is_ok_and(|jobs| jobs.iter().all(|job| job.state == JobState::Running))
+        });
+        Ok(all_run.await?)
     }
 
     /// All jobs.
     pub(crate) async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
         Ok(self.producer.jobs().await?)
-    }
-
-    /// Waits for a condition.
-    pub(crate) async fn until(
-        &mut self,
-        what: &str,
-        mut holds: impl AsyncFnMut(&mut Self) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let end = Instant::now() + PATIENCE;
-        while !holds(self).await? {
-            if Instant::now() > end {
-                return Err(format!("waited in vain for {what}").into());
-            }
-            sleep(POLL).await;
-        }
-        Ok(())
     }
 }
 

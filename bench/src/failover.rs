@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use tenure_pool::JobInfo;
+use tenure_testing::within;
 
 use crate::Error;
-use crate::arena::Arena;
+use crate::arena::{Arena, PATIENCE};
 use crate::clock::now_us;
 use crate::moves::{Moves, report_gaps};
 use crate::options::Options;
@@ -72,15 +73,14 @@ async fn death(options: &Options, ttl_ms: u64, jobs: u64) -> Result<Death, Error
     let began = now_us();
     victim.kill().await?;
     let (mut seen, mut events) = (BTreeSet::new(), Vec::new());
-    arena
-        .until("the jobs of a killed process to run again", async |arena| {
-            for event in arena.events().await? {
-                seen.insert(event.key.clone());
-                events.push(event);
-            }
-            Ok(lost.is_subset(&seen))
-        })
-        .await?;
+    within(PATIENCE, "the jobs of a killed process to run again", async || {
+        for event in arena.events().await.map_err(|error| error.to_string())? {
+            seen.insert(event.key.clone());
+            events.push(event);
+        }
+        if lost.is_subset(&seen) { Ok(()) } else { Err(format!("{} jobs", seen.len())) }
+    })
+    .await?;
     arena.at_rest().await?;
     events.extend(arena.events().await?);
     let running =

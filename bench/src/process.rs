@@ -1,12 +1,9 @@
 //! A worker's process from its parent's point of view.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use tenure_testing::ChildProcess;
 
 use crate::Error;
 use crate::tally::{Counts, Event};
@@ -19,28 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(150);
 #[derive(Debug)]
 pub(crate) struct WorkerProcess {
     pub(crate) pid: u32,
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    process: ChildProcess,
 }
 
 impl WorkerProcess {
     /// Starts the process. Its workers are members of the pool when this returns.
     pub(crate) async fn start(pool: &Pool, name: &str, workers: usize) -> Result<Self, Error> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["worker", "--name", name, "--pool", &serde_json::to_string(pool)?, "--workers"])
-            .arg(workers.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let pid = child.id().ok_or("a worker's process has ended")?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("a worker's process has no input or output".into());
-        };
-        let mut process = Self { pid, child, input, output: BufReader::new(output).lines() };
-        let ready = process.line().await?;
-        if ready == READY { Ok(process) } else { Err(format!("a worker's process said {ready:?}").into()) }
+        let (pool, workers) = (serde_json::to_string(pool)?, workers.to_string());
+        let args = ["worker", "--name", name, "--pool", &pool, "--workers", &workers];
+        let process = started(name, args).await?;
+        Ok(Self { pid: process.id().ok_or("a worker's process has ended")?, process })
     }
 
     pub(crate) async fn counts(&mut self) -> Result<Counts, Error> {
@@ -65,17 +50,20 @@ impl WorkerProcess {
 
     /// Kills the process (SIGKILL), and returns when it is gone.
     pub(crate) async fn kill(mut self) -> Result<(), Error> {
-        Ok(self.child.kill().await?)
+        Ok(self.process.kill().await?)
     }
 
     async fn ask<T: DeserializeOwned>(&mut self, request: Request) -> Result<T, Error> {
-        self.input.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes()).await?;
-        Ok(serde_json::from_str(&self.line().await?)?)
+        self.process.tell(&serde_json::to_string(&request)?).await?;
+        Ok(serde_json::from_str(&self.process.line(PATIENCE).await?)?)
     }
+}
 
-    async fn line(&mut self) -> Result<String, Error> {
-        let line =
-            timeout(PATIENCE, self.output.next_line()).await.map_err(|_| "a worker's process is silent")?;
-        line?.ok_or_else(|| "a worker's process has ended".into())
+/// Starts this program once more, and returns when it has said that it is ready.
+pub(crate) async fn started(name: &str, args: impl IntoIterator<Item = &str>) -> Result<ChildProcess, Error> {
+    let mut process = ChildProcess::of_this_program(name, args, &[])?;
+    match process.line(PATIENCE).await?.as_str() {
+        READY => Ok(process),
+        said => Err(format!("{name} said {said:?}").into()),
     }
 }

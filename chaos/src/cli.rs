@@ -6,7 +6,7 @@ use std::process::{ExitCode, Termination};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use tenure_examples::feeds::cli::describe;
+use tenure_testing::{describe, logging};
 
 use crate::Result;
 use crate::bounds::{self, BoundsPlan};
@@ -175,7 +175,7 @@ fn judged(found: Result<Vec<String>>) -> Result<ExitCode> {
 
 async fn node(plan: &str) -> Result<ExitCode> {
     let plan: NodePlan = serde_json::from_str(plan)?;
-    tenure_examples::logging::to_stderr();
+    logging::to_stderr();
     Ok(node::run(plan).await?.report())
 }
 

@@ -18,34 +18,5 @@ pub mod resource;
 pub mod soak;
 pub mod storm;
 
-use std::future::Future;
-use std::time::{Duration, Instant};
-
 /// The result of a run; an error says that it cannot be executed.
 pub type Result<T> = std::result::Result<T, tenure_pool::BoxError>;
-
-const POLL: Duration = Duration::from_millis(20);
-
-/// Looks again and again until there is a value.
-///
-/// # Errors
-/// There is no value in time.
-///
-/// # Cancel safety
-/// As `look`.
-pub async fn within<T, F: Future<Output = Option<T>>>(
-    time: Duration,
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> Result<T> {
-    let end = Instant::now() + time;
-    loop {
-        if let Some(value) = look().await {
-            return Ok(value);
-        }
-        if Instant::now() >= end {
-            return Err(format!("waited {} s in vain for {what}", time.as_secs()).into());
-        }
-        tokio::time::sleep(POLL).await;
-    }
-}

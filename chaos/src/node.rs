@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
-use tenure_examples::child::end_with_parent;
 use tenure_pool::store::StoreError;
 use tenure_pool::{CloseReport, Error, Job, JobHandler, Node, NodeBuilder, Settings, Start};
+use tenure_testing::end_with_parent;
 use tenure_testing::history::History;
 use tokio::time::sleep;
 

@@ -4,13 +4,15 @@
 //! - [`drill`]: a rolling deploy under running jobs, with figures and bounds.
 //! - The small stories in `src/bin`: each prints what `README.md` shows.
 
-pub mod child;
 pub mod drill;
 pub mod feeds;
-pub mod logging;
-pub mod patience;
+
+use std::time::Duration;
 
 use bytes::Bytes;
+
+/// Long enough for each step of a story on the slowest machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A field of an entry as text, for printing.
 pub fn text(value: Option<&Bytes>) -> String {

@@ -2,14 +2,12 @@
 //! it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tenure_pool::{Client, FencePolicy, Job, Node};
-use tenure_testing::{ChildProcess, Proxy, RedisServer, eventually};
+use tenure_testing::{ChildProcess, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHILD: &str = "TENURE_ABORTING_PROCESS";
@@ -41,14 +39,10 @@ async fn a_process_whose_handler_outlives_its_lease_is_aborted() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(&server).await.unwrap();
     let name = "a_process_whose_handler_outlives_its_lease_is_aborted";
-    let mut child = ChildProcess::of_test(name, (CHILD, &proxy.url()), Stdio::piped()).unwrap();
-    let said = BufReader::new(child.0.stdout.take().unwrap());
-    let mut lines = said.lines();
-    assert!(tokio::task::block_in_place(|| lines.any(|line| line.unwrap().contains("blocked"))));
-    assert_eq!(child.0.try_wait().unwrap(), None, "it holds its lease");
+    let mut child = ChildProcess::of_test(name, (CHILD, &proxy.url())).unwrap();
+    while !child.line(PATIENCE).await.unwrap().contains("blocked") {}
+    assert!(child.is_running(), "it holds its lease");
     proxy.pause();
-    let ended =
-        eventually(PATIENCE, "the process to end", async || child.0.try_wait().unwrap().ok_or("it runs"))
-            .await;
+    let ended = child.ended(PATIENCE).await.unwrap();
     assert_eq!(ended.signal(), Some(Signal::ABORT.as_raw()));
 }

@@ -2,7 +2,6 @@
 //! other job is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use tenure_pool::{Client, Job, JobSpec, JobState, Node, NodeBuilder, Settings};
@@ -50,7 +49,7 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
     let server = RedisServer::start().unwrap();
     let start = || {
         let name = "a_payload_that_aborts_its_process_is_parked_alone";
-        ChildProcess::of_test(name, (CHILD, &server.url()), Stdio::null()).unwrap()
+        ChildProcess::of_test(name, (CHILD, &server.url())).unwrap()
     };
     let mut child = start();
     let watcher = builder(&server.url()).client_only().join().await.unwrap();
@@ -61,7 +60,7 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
     watcher.submit("culprit", "poison").await.unwrap();
     let mut crashes = 0;
     eventually(PATIENCE, "the culprit to be parked", async || {
-        if child.0.try_wait().unwrap().is_some() {
+        if !child.is_running() {
             crashes += 1;
             child = start();
         }

@@ -2,8 +2,7 @@
 //! is one for all of them, so each test has it exclusively.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufRead, BufReader};
-use std::process::{ExitCode, Stdio, Termination};
+use std::process::{ExitCode, Termination};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -200,12 +199,8 @@ async fn a_process_ends_within_its_budget_with_a_blocked_thread() {
         std::thread::spawn(|| blocked_process()).join().unwrap();
     }
     let name = "a_process_ends_within_its_budget_with_a_blocked_thread";
-    let mut child = ChildProcess::of_test(name, (CHILD, ""), Stdio::piped()).unwrap();
-    let said = BufReader::new(child.0.stdout.take().unwrap());
-    assert!(said.lines().any(|line| line.unwrap().contains("blocked")));
-    kill_process(rustix::process::Pid::from_child(&child.0), Signal::TERM).unwrap();
-    let ended =
-        eventually(PATIENCE, "the process to end", async || child.0.try_wait().unwrap().ok_or("it runs"))
-            .await;
+    let mut child = ChildProcess::of_test(name, (CHILD, "")).unwrap();
+    while !child.line(PATIENCE).await.unwrap().contains("blocked") {}
+    let ended = child.leave(PATIENCE).await.unwrap();
     assert_eq!(ended.code(), Some(1));
 }

@@ -1,8 +1,8 @@
-//! Failures to start, control or query a private Redis server.
+//! Failures of servers, proxies and processes, and of waiting for them.
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// A private server could not be started or controlled.
+/// A tool could not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -10,7 +10,7 @@ pub enum Error {
     #[error("no redis-server at hand, nothing was started: {0}")]
     NoBinary(String),
     /// The guard process that owns the server did not do its task.
-    #[error("the guard of the private redis server failed while it was to {doing}")]
+    #[error("the guard of the private redis server failed: it should {doing}")]
     Guard {
         /// The task.
         doing: &'static str,
@@ -56,17 +56,41 @@ pub enum Error {
     /// No key or certificate could be made.
     #[error("no certificate was made")]
     Certificate(#[from] rcgen::Error),
-    /// Servers of one group run, but did not reach the awaited state.
-    #[error("{what} is not so after {after:?}, last seen: {seen}")]
-    Unsettled {
-        /// The awaited state.
-        what: &'static str,
+    /// A condition did not hold in time.
+    #[error("waited {after:?} in vain for {what}; last seen: {seen}")]
+    Late {
+        /// The condition.
+        what: String,
         /// The time waited.
         after: Duration,
         /// The state seen last.
         seen: String,
     },
+    /// A child process could not be started, signalled, spoken to or awaited.
+    #[error("{name}: the process cannot be handled")]
+    Process {
+        /// The process.
+        name: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A child process ended or continued when it should not have.
+    #[error("{name}: {what}")]
+    Unexpected {
+        /// The process.
+        name: String,
+        /// The unexpected behaviour.
+        what: String,
+    },
     /// A signal could not be sent to the server.
     #[error("cannot signal the redis server")]
     Signal(#[source] io::Error),
+}
+
+impl Error {
+    /// One look has not found this.
+    pub(crate) fn late(what: &str, seen: String) -> Self {
+        Self::Late { what: what.to_owned(), after: Duration::ZERO, seen }
+    }
 }

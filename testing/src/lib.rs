@@ -5,36 +5,40 @@
 //!   [`Endpoint`] is the Redis of `REDIS_URL`, or a private server. [`tls`] makes certificates for servers.
 //! - [`Cluster`] and [`Sentinels`] are groups of such servers, with fail-overs.
 //! - [`Proxy`] stands before a server and cuts, delays, loses or refuses traffic.
-//! - [`eventually`] waits for a condition, and names the condition when the time is up.
-//! - [`ChildProcess`] runs a test once more, in a process of its own; [`Lines`] keeps what a log writes.
+//! - [`eventually`] and [`within`] wait for a condition, and name it when the time is up: one panics, one is an error.
+//! - [`ChildProcess`] is a process that can be spoken to, paused and killed, and ends with its parent. [`logging`] is the
+//!   log of such a program, and [`describe`] the text of its errors. [`Lines`] keeps the log of a test.
 //! - [`history`] records who ran which key when, and [`history::check`] finds the broken promises.
 //! - [`mod@mutants`] breaks lines of scripts, and checks that a test notices each.
 //! - [`plot`] draws measurements.
 
 mod address;
+mod ask;
 mod binary;
 mod builder;
 mod child;
 pub mod cluster;
+mod describe;
 mod endpoint;
 mod error;
 mod guard;
 pub mod history;
 mod inspect;
 mod lines;
+pub mod logging;
 pub mod mutants;
 pub mod plot;
 mod port;
 pub mod proxy;
 pub mod sentinels;
 mod server;
-mod settle;
 pub mod tls;
 mod wait;
 
 pub use builder::Builder;
-pub use child::ChildProcess;
+pub use child::{ChildProcess, end_with_parent};
 pub use cluster::Cluster;
+pub use describe::describe;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use inspect::Connected;
@@ -42,4 +46,4 @@ pub use lines::Lines;
 pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 pub use server::{Data, RedisServer};
-pub use wait::{Outcome, eventually};
+pub use wait::{Outcome, eventually, within};

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use clap::Args;
 use tenure_connection::{Client, Event};
 use tenure_rmap::RawMap;
+use tenure_testing::end_with_parent;
 use tokio::process::Command;
 
 use super::propagation::{FLOOR, MAP, ring_key};
@@ -12,6 +13,7 @@ use crate::Error;
 use crate::clock::now_us;
 use crate::floor;
 use crate::usage::resident;
+use crate::worker::READY;
 
 #[derive(Args)]
 pub(crate) struct Following {
@@ -34,6 +36,9 @@ const COPIES: u64 = 5;
 const LOOKED_AT: u64 = 16;
 
 pub(crate) async fn run(options: Following) -> Result<(), Error> {
+    if options.weigh.is_none() {
+        end_with_parent();
+    }
     let client = floor::client(&options.url)?;
     let delays = match options.weigh {
         Some(entries) => {
@@ -43,9 +48,7 @@ pub(crate) async fn run(options: Following) -> Result<(), Error> {
         None if options.bare => follow_bare(&client).await?,
         None => follow_map(&client, options.ticks).await?,
     };
-    for delay in delays {
-        println!("{delay}");
-    }
+    println!("{}", serde_json::to_string(&delays)?);
     Ok(())
 }
 
@@ -71,7 +74,7 @@ async fn weigh(client: &Client, entries: u64) -> Result<f64, Error> {
 async fn follow_map(client: &Client, ticks: u64) -> Result<Vec<u64>, Error> {
     let map = RawMap::join(client, MAP).await?;
     let mut watcher = map.watch();
-    println!("ready");
+    println!("{READY}");
     let (mut seen, mut next, mut delays) = (vec![false; ticks as usize], 0, Vec::new());
     while map.get("end").is_none() {
         watcher.changed().await?;
@@ -107,7 +110,7 @@ async fn follow_bare(client: &Client) -> Result<Vec<u64>, Error> {
     let mut delays = Vec::new();
     loop {
         match messages.next().await {
-            Event::Subscribed => println!("ready"),
+            Event::Subscribed => println!("{READY}"),
             Event::Message(message) if &message.payload[..] == b"end" => return Ok(delays),
             Event::Message(message) => {
                 if let Ok(sent) = std::str::from_utf8(&message.payload)?.parse::<u64>() {

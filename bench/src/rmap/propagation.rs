@@ -1,21 +1,20 @@
 //! The delay until another process sees a write. Every millisecond one write carries the time of its sending, alone or
 //! among nine others. It uses one of a ring of keys, so that no write is overwritten before it was seen.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use futures::future::join_all;
 use redis::aio::MultiplexedConnection;
 use tenure_connection::Client;
 use tenure_rmap::RawMap;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tenure_testing::ChildProcess;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{VALUE, key};
 use crate::Error;
 use crate::clock::now_us;
 use crate::figures::percentile_ms;
+use crate::process::started;
 
 /// The number of writes beside each timed write, for 10,000 writes a second.
 pub(crate) const OTHERS: u64 = 9;
@@ -23,6 +22,9 @@ pub(crate) const OTHERS: u64 = 9;
 const RING: u64 = 256;
 pub(crate) const MAP: &str = "seen";
 pub(crate) const FLOOR: &str = "floor:seen";
+
+/// The longest time from the last write until it has reported.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The delays of the writes.
 pub(crate) struct Figure {
@@ -107,42 +109,23 @@ fn every_millisecond() -> tokio::time::Interval {
 
 /// The other process.
 struct Follower {
-    process: Child,
-    output: BufReader<tokio::process::ChildStdout>,
+    process: ChildProcess,
     /// The number of timed writes that it should see.
     writes: u64,
 }
 
 impl Follower {
     async fn start(url: &str, bare: bool, writes: u64) -> Result<Self, Error> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("follow").arg("--url").arg(url).arg("--ticks").arg(writes.to_string());
-        if bare {
-            command.arg("--bare");
-        }
-        let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-        let output = process.stdout.take().ok_or("the other process has no output")?;
-        let mut output = BufReader::new(output);
-        let mut ready = String::new();
-        output.read_line(&mut ready).await?;
-        if ready.trim() != "ready" {
-            return Err(format!("the other process said {ready:?}").into());
-        }
-        Ok(Self { process, output, writes })
+        let ticks = writes.to_string();
+        let args = ["follow", "--url", url, "--ticks", &ticks];
+        let process = started("the follower", args.into_iter().chain(bare.then_some("--bare"))).await?;
+        Ok(Self { process, writes })
     }
 
-    /// Reads the delays that it saw, one on each line, in microseconds.
+    /// Reads the delays that it saw, in microseconds.
     async fn figure(mut self, elapsed: Duration, others: u64) -> Result<Figure, Error> {
-        let mut text = String::new();
-        self.output.read_to_string(&mut text).await?;
-        let status = self.process.wait().await?;
-        if !status.success() {
-            return Err(format!("the other process ended with {status}").into());
-        }
-        let mut delays = Vec::new();
-        for line in text.lines() {
-            delays.push(Duration::from_micros(line.parse()?));
-        }
+        let delays: Vec<u64> = serde_json::from_str(&self.process.line(PATIENCE).await?)?;
+        let mut delays: Vec<_> = delays.into_iter().map(Duration::from_micros).collect();
         delays.sort_unstable();
         Ok(Figure {
             p50_ms: percentile_ms(&delays, 0.5),

@@ -13,15 +13,15 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use redis::cmd;
 use tenure_pool::{JobSpec, Node};
-use tenure_testing::RedisServer;
 use tenure_testing::history::{Expect, History, boottime_ns, check};
+use tenure_testing::{RedisServer, within};
 use tokio::time::sleep;
 
 pub use figures::{Figures, Round, bounds};
 
+use crate::Result;
 use crate::node::{NodePlan, PoolPlan, Watched};
 use crate::process::NodeProcess;
-use crate::{Result, within};
 
 /// The pool's time to live: the least one for which the promises about crashes hold.
 const TTL: Duration = Duration::from_secs(5);
@@ -106,17 +106,17 @@ async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Resu
         for worker in &victim {
             conductor.worker_dead(worker);
         }
-    } else if !first.leave(PATIENCE).await? {
+    } else if !first.leave(PATIENCE).await?.success() {
         strange.push("the node left badly".to_owned());
     }
     at_rest(&redis, &pool, NODES - 1, jobs).await?;
-    let round = within(PATIENCE, "all jobs to be handled elsewhere", || async {
+    let round = within(PATIENCE, "all jobs to be handled elsewhere", async || {
         let history = read(dir).ok()?;
         Round::of(crashes, from, &victim, &history.entries()).filter(|round| round.moved() == jobs)
     })
     .await?;
     for mut node in nodes {
-        if !node.leave(PATIENCE).await? {
+        if !node.leave(PATIENCE).await?.success() {
             strange.push(format!("{} left badly", node.name()));
         }
     }
@@ -158,7 +158,7 @@ async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usi
     let count = |command: &str, key: &str| -> Option<usize> {
         redis.query(cmd(command).arg(format!("tenure:{{{}}}:{key}", pool.pool))).ok()
     };
-    within(PATIENCE, "all jobs to run", || async {
+    let all_run = within(PATIENCE, "all jobs to run", async || {
         sleep(LOOK).await;
         // The hash of members also holds the ring's size.
         let is_so = count("HLEN", "workers")? == workers + 1
@@ -166,8 +166,8 @@ async fn at_rest(redis: &RedisServer, pool: &PoolPlan, workers: usize, jobs: usi
             && count("ZCARD", "queue")? == 0
             && count("ZCARD", "owners")? == jobs;
         is_so.then_some(())
-    })
-    .await
+    });
+    Ok(all_run.await?)
 }
 
 /// All histories in this folder, as one.

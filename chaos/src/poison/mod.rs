@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use tenure_pool::Node;
-use tenure_testing::RedisServer;
+use tenure_testing::{RedisServer, within};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -26,7 +26,7 @@ pub use inflict::{Touched, Wound, deletion_of};
 pub use kind::{Choice, Kind, Manner, Shape, all, chosen};
 pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, rests, running, touched};
 
-use crate::{Result, within};
+use crate::Result;
 use inflict::Poisoner;
 use world::{NEIGHBOUR, POOL, Side, busy, now};
 
@@ -179,23 +179,19 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
             sleep(Duration::from_millis(random.random_range(EVERY_MS))).await;
         }
     }
-    within(HEALED, "the damage to be put right", || {
-        std::future::ready(poisoner.put_right(true).then_some(()))
-    })
-    .await?;
+    within(HEALED, "the damage to be put right", async || poisoner.put_right(true)).await?;
     churn.abort();
     let wounds = std::mem::take(&mut poisoner.wounds);
     let harmed = touched(&wounds, &pool.keys);
     let sound: Vec<_> = pool.keys.iter().filter(|key| !harmed.contains(*key)).cloned().collect();
     let limit = if control { SETTLED } else { REST };
     // Those who do not come to rest are found by the judges.
-    let _ =
-        within(limit, "those that were not touched", || async { pool.all_run(&sound).ok()?.then_some(()) })
-            .await;
+    let _ = within(limit, "those that were not touched", async || pool.all_run(&sound).is_ok_and(|all| all))
+        .await;
     if !control {
         pool.ensure(&pool.keys).await;
     }
-    let at_rest = || async { pool.entries().ok().filter(|entries| rests(entries, &pool.keys, &sound)) };
+    let at_rest = async || pool.entries().ok().filter(|entries| rests(entries, &pool.keys, &sound));
     let limit = if control { Duration::ZERO } else { SETTLED };
     let entries = match within(limit, "each job to have one handler", at_rest).await {
         Ok(entries) => entries,

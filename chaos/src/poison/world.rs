@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_pool::{JobSpec, MemberState, Node};
-use tenure_testing::RedisServer;
 use tenure_testing::history::{Entry, History, boottime_ns};
+use tenure_testing::{RedisServer, within};
 
 use super::verdict::{Worked, running};
+use crate::Result;
 use crate::bounds::read;
 use crate::node::{NodePlan, PoolPlan, Watched};
 use crate::process::NodeProcess;
 use crate::resource::Resource;
-use crate::{Result, within};
 
 /// The names of the pools.
 pub(super) const POOL: &str = "poisoned";
@@ -86,10 +86,9 @@ impl Side {
             node.ready(PATIENCE).await?;
         }
         // Jobs that come later stay where they are: none moves by itself while all is watched.
-        within(PATIENCE, "all workers to be in the ring", || async { side.is_whole().then_some(()) }).await?;
+        within(PATIENCE, "all workers to be in the ring", async || side.is_whole()).await?;
         side.ensure(&side.keys).await;
-        within(PATIENCE, "all jobs to run", || async { side.all_run(&side.keys).ok()?.then_some(()) })
-            .await?;
+        within(PATIENCE, "all jobs to run", async || side.all_run(&side.keys).is_ok_and(|all| all)).await?;
         Ok(side)
     }
 
@@ -160,7 +159,7 @@ impl Side {
     }
 
     fn worked(&self, node: &mut NodeProcess, before: Duration) -> Worked {
-        let busy = node.pid().and_then(|pid| busy(pid).ok()).unwrap_or_default();
+        let busy = node.id().and_then(|pid| busy(pid).ok()).unwrap_or_default();
         // It may write at this moment.
         let log = fs::read(self.log(node.name())).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -170,7 +169,7 @@ impl Side {
             lines: log.lines().count(),
             panics: log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
             // One that may not join, as settings are damaged, ends with an error.
-            ended: node.is_ready() && !node.runs(),
+            ended: node.is_ready() && !node.is_running(),
         }
     }
 

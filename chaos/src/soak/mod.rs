@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tenure_pool::{JobState, Node};
-use tenure_testing::RedisServer;
+use tenure_testing::{RedisServer, within};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 pub use plot::svg;
 pub use sample::{SERIES, Sample, Series};
 pub use verdict::{Change, growth};
 
+use crate::Result;
 use crate::node::PoolPlan;
-use crate::{Result, within};
 use load::Load;
 use sample::Sampler;
 use trouble::Fleet;
@@ -132,12 +132,11 @@ fn nearly_all(samples: usize, time: Duration) -> bool {
 }
 
 async fn await_all_running(node: &Node, jobs: usize) -> Result<()> {
-    within(SETTLED, "all jobs to run", || async {
-        let listed = node.jobs().await.ok()?;
-        let running = listed.iter().filter(|job| job.state == JobState::Running).count();
-        (listed.len() == jobs && running == jobs).then_some(())
-    })
-    .await
+    let all_run = within(SETTLED, "all jobs to run", async || {
+        let listed = node.jobs().await.unwrap_or_default();
+        listed.len() == jobs && listed.iter().all(|job| job.state == JobState::Running)
+    });
+    Ok(all_run.await?)
 }
 
 /// Written after every sample, so that a run can be watched.

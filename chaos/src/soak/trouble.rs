@@ -62,7 +62,7 @@ impl Fleet {
 
     /// The processes of the nodes that stay.
     pub(super) fn steady(&self) -> Vec<u32> {
-        self.steady.iter().filter_map(NodeProcess::pid).collect()
+        self.steady.iter().filter_map(|node| node.id()).collect()
     }
 
     /// The number of troubles so far.
@@ -84,7 +84,7 @@ impl Fleet {
                     let new = self.another().await?;
                     self.passing.push_back(new);
                     if let Some(mut old) = self.passing.pop_front() {
-                        let well = old.leave(PATIENCE).await?;
+                        let well = old.leave(PATIENCE).await?.success();
                         say(&format!(
                             "{} was replaced{}",
                             old.name(),

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use redis::cmd;
-use tenure_examples::feeds::cli::describe;
 use tenure_pool::{BoxError, JobInfo, JobState, MemberState, Node, Plan, Tick};
 use tenure_testing::history::{Entry, Event, Expect, Fault, History, Report, boottime_ns, check};
+use tenure_testing::{describe, within};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::sleep;
 
@@ -18,10 +18,10 @@ use super::fault::{self, Scene};
 use super::nemesis::Nemesis;
 use super::users::{Told, Users};
 use super::verdict::Outcome;
+use crate::Result;
 use crate::broken::Broken;
 use crate::node::PoolPlan;
 use crate::resource::Resource;
-use crate::{Result, within};
 
 const POOL: &str = "chaos";
 /// The number of concurrent users.
@@ -34,7 +34,6 @@ const REST_EVERY: Duration = Duration::from_secs(60);
 const ACTED: Duration = Duration::from_secs(1);
 /// The interval between two ticks of a schedule.
 const TICK: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(100);
 /// The time for which a loss of data may show in answers.
 const AFTERMATH_NS: u64 = 30_000_000_000;
 
@@ -218,8 +217,8 @@ async fn all_ready(arena: &mut Arena) -> Result<()> {
     for place in arena.empty() {
         arena.start(place)?;
     }
-    let all = || std::future::ready((arena.ready_from(0).len() == NODES).then_some(()));
-    within(PATIENCE, "all nodes to be ready", all).await
+    let all_ready = async || arena.ready_from(0).len() == NODES;
+    Ok(within(PATIENCE, "all nodes to be ready", all_ready).await?)
 }
 
 /// The pool at rest.
@@ -256,28 +255,18 @@ async fn at_rest(
     arena: &Arena,
     resource: &Resource,
 ) -> std::result::Result<(u64, BTreeMap<String, u64>), String> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let unrest = match running(watcher, arena).await {
-            Ok(running) => {
-                // All have acted since they began.
-                sleep(ACTED).await;
-                let at = boottime_ns();
-                sleep(ACTED).await;
-                match running.iter().find(|&job| !resource.wrote_around([job].into_iter(), at)) {
-                    None => return Ok((at, running)),
-                    Some((key, token)) => {
-                        format!("{key} is said to run under token {token}, and does not act")
-                    }
-                }
-            }
-            Err(unrest) => unrest,
-        };
-        if Instant::now() >= end {
-            return Err(format!("not at rest after {} s: {unrest}", PATIENCE.as_secs()));
+    let rest = within(PATIENCE, "the pool to be at rest", async || {
+        let running = running(watcher, arena).await?;
+        // All have acted since they began.
+        sleep(ACTED).await;
+        let at = boottime_ns();
+        sleep(ACTED).await;
+        match running.iter().find(|&job| !resource.wrote_around([job].into_iter(), at)) {
+            None => Ok((at, running)),
+            Some((key, token)) => Err(format!("{key} is said to run under token {token}, and does not act")),
         }
-        sleep(LOOK).await;
-    }
+    });
+    rest.await.map_err(|late| late.to_string())
 }
 
 /// All jobs and their tokens, if each is run by a live worker and no notification waits; otherwise the missing
@@ -310,7 +299,7 @@ async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     if !report.complete {
         strange.push(format!("the pool was not shut down within {} s: {report:?}", PATIENCE.as_secs()));
     }
-    let ended = within(PATIENCE, "the nodes to end", || std::future::ready(arena.all_ended().then_some(())));
+    let ended = within(PATIENCE, "the nodes to end", async || arena.all_ended());
     strange.extend(ended.await.err().map(|error| error.to_string()));
     let prefix = format!("tenure:{{{POOL}}}:");
     let server = arena.ground.server().await?;

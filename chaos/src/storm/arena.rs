@@ -171,8 +171,8 @@ impl Arena {
     }
 
     /// The places with a ready node, beginning with this one.
-    pub(super) fn ready_from(&self, place: usize) -> Vec<usize> {
-        let is_ready = |&place: &usize| self.places[place].node.as_ref().is_some_and(NodeProcess::is_ready);
+    pub(super) fn ready_from(&mut self, place: usize) -> Vec<usize> {
+        let is_ready = |&place: &usize| self.places[place].node.as_mut().is_some_and(NodeProcess::is_ready);
         (0..NODES).map(|offset| (place + offset) % NODES).filter(is_ready).collect()
     }
 
@@ -190,7 +190,7 @@ impl Arena {
 
     /// Makes a node leave, and records that.
     pub(super) async fn leave(&mut self, mut node: NodeProcess) -> Result<()> {
-        if !node.leave(LEAVE).await? {
+        if !node.leave(LEAVE).await?.success() {
             self.strange.push(format!("{} left badly", node.name()));
         }
         self.is_gone(&node);
@@ -200,7 +200,7 @@ impl Arena {
     /// Notes the nodes that have ended by themselves.
     pub(super) fn look_for_the_dead(&mut self) {
         for place in &mut self.places {
-            if place.node.as_mut().is_some_and(|node| !node.runs())
+            if place.node.as_mut().is_some_and(|node| !node.is_running())
                 && let Some(node) = place.node.take()
             {
                 self.strange.push(format!("{} ended by itself", node.name()));
@@ -212,7 +212,7 @@ impl Arena {
     /// Whether all nodes have ended; ended ones are forgotten.
     pub(super) fn all_ended(&mut self) -> bool {
         for place in &mut self.places {
-            if place.node.as_mut().is_some_and(|node| !node.runs()) {
+            if place.node.as_mut().is_some_and(|node| !node.is_running()) {
                 place.node = None;
             }
         }

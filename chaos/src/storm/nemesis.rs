@@ -10,12 +10,12 @@ use redis::cmd;
 use tenure_pool::{Node, PoolPhase};
 use tenure_testing::history::{Event, boottime_ns};
 use tenure_testing::proxy::Direction;
-use tenure_testing::{Data, Proxy, RedisServer};
+use tenure_testing::{Data, Proxy, RedisServer, within};
 use tokio::time::sleep;
 
 use super::arena::{Arena, Ground, NODES, USERS};
 use super::fault::{Fault, Occurrence, Scene};
-use crate::{Result, within};
+use crate::Result;
 
 /// The longest time for a node to join, and for a pool to recover.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,10 +76,8 @@ impl Nemesis {
     }
 
     async fn await_well(&self, watcher: &Node) -> Result<()> {
-        within(PATIENCE, "the pool to be open", || async {
-            (watcher.health().phase == PoolPhase::Open).then_some(())
-        })
-        .await
+        let is_open = async || watcher.health().phase == PoolPhase::Open;
+        Ok(within(PATIENCE, "the pool to be open", is_open).await?)
     }
 
     async fn make_happen(&mut self, fault: Fault, arena: &mut Arena) -> Result<bool> {
@@ -159,11 +157,11 @@ impl Nemesis {
     /// The moment at which a pool that has lost everything exists again: no lease is renewed before.
     async fn made_anew(&self, server: &RedisServer) -> Result<u64> {
         let meta = format!("tenure:{{{}}}:pool", self.pool);
-        within(PATIENCE, "the pool to be made anew", || async {
+        let made = within(PATIENCE, "the pool to be made anew", async || {
             let there = server.query::<u64>(cmd("EXISTS").arg(&meta)).ok()?;
             (there > 0).then(boottime_ns)
-        })
-        .await
+        });
+        Ok(made.await?)
     }
 }
 

@@ -7,6 +7,6 @@ use tenure_examples::drill::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tenure_examples::logging::to_stderr();
+    tenure_testing::logging::to_stderr();
     Cli::parse().run().await
 }

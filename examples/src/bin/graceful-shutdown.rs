@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use tenure_examples::child::{ChildProcess, end_with_parent};
-use tenure_examples::patience::until;
+use tenure_examples::PATIENCE;
 use tenure_pool::{Client, CloseReport, Job, JobState, MemberState, Node, NodeBuilder, WorkerInfo};
-use tenure_testing::Endpoint;
 use tenure_testing::history::{Expect, History, check};
+use tenure_testing::{ChildProcess, Endpoint, end_with_parent, within};
 
 const POOL: &str = "example-shutdown";
 const JOBS: usize = 30;
@@ -68,10 +67,12 @@ async fn story() -> Result<()> {
     let caller = node(&redis, "caller")?.join().await?;
     let mut services = Vec::new();
     for name in ["one", "two"] {
-        let args = [name.into(), history.clone().into_os_string()];
-        services.push(ChildProcess::start(name, args, &[("REDIS_URL", redis.url())]).await?.0);
+        let args = [name.as_ref(), history.as_os_str()];
+        let mut service = ChildProcess::of_this_program(name, args, &[("REDIS_URL", redis.url())])?;
+        service.line(PATIENCE).await?;
+        services.push(service);
         let is_up = |worker: &WorkerInfo| worker.node == name && worker.state == MemberState::Up;
-        until("a service's worker", async || Ok(caller.workers().iter().any(is_up))).await?;
+        within(PATIENCE, "a service's worker", async || caller.workers().iter().any(is_up)).await?;
     }
     let jobs = (0..JOBS).map(|number| caller.dispatch(format!("job-{number}"), "").into_future());
     try_join_all(jobs).await?;
@@ -79,9 +80,11 @@ async fn story() -> Result<()> {
     show(&before);
 
     println!("one is told to end");
-    services.remove(0).leave().await?;
+    services.remove(0).leave_well(PATIENCE).await?;
     println!("one has ended, with exit code 0");
-    until("every job to run", async || Ok(running(&caller).await?.values().sum::<usize>() == JOBS)).await?;
+    let all_run =
+        async || running(&caller).await.is_ok_and(|running| running.values().sum::<usize>() == JOBS);
+    within(PATIENCE, "every job to run", all_run).await?;
     show(&running(&caller).await?);
 
     let report = check(&History::load(&history)?, &Expect::default());
@@ -89,8 +92,8 @@ async fn story() -> Result<()> {
     println!("jobs that were started again, besides those of one: {}", report.starts - report.keys - of_one);
     println!("jobs that ran twice at once, or not at all: {}", report.faults.len());
     caller.shutdown().await?;
-    for service in services {
-        service.leave().await?;
+    for mut service in services {
+        service.leave_well(PATIENCE).await?;
     }
     Ok(())
 }

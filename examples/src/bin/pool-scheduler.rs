@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_examples::patience::until;
+use tenure_examples::PATIENCE;
 use tenure_pool::{BoxError, Client, Job, JobSpec, JobState, Node, Payload, Plan, Planner, Tick};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, within};
 
 const POOL: &str = "example-scheduler";
 /// The interval between looks at the table.
@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
     let last = Arc::<Mutex<(String, Option<String>)>>::default();
     let planned = |wanted: fn(&(String, Option<String>)) -> bool| {
         let last = last.clone();
-        move || Ok(last.lock().is_ok_and(|last| wanted(&last)))
+        move || last.lock().is_ok_and(|last| wanted(&last))
     };
     let write = |rows: &str| write(&file, &format!("name,feed\n{rows}"));
 
@@ -79,7 +79,7 @@ async fn main() -> Result<()> {
         let table = Table { file: file.clone(), last: last.clone(), node: name.to_owned() };
         node.schedule("tenants", table, EVERY).await?;
         let plans = planned(|last| !last.0.is_empty());
-        until("a plan", async || plans()).await?;
+        within(PATIENCE, "a plan", async || plans()).await?;
         nodes.push(node);
     }
     let [anna, bert] = nodes.try_into().map_err(|_| "two nodes")?;
@@ -96,7 +96,7 @@ async fn main() -> Result<()> {
     std::fs::remove_file(&file)?;
     println!("the table is gone");
     let fails = planned(|last| last.1.is_some());
-    until("a plan that fails", async || fails()).await?;
+    within(PATIENCE, "a plan that fails", async || fails()).await?;
     println!("the plan fails, and nothing changes");
     running(&bert, &["acme", "audit", "initech", "umbrella"]).await?;
 
@@ -106,7 +106,7 @@ async fn main() -> Result<()> {
     println!("the table is back, with umbrella only");
     running(&bert, &["audit", "umbrella"]).await?;
     let by_bert = planned(|last| last.0 == "bert" && last.1.is_none());
-    until("a plan of bert", async || by_bert()).await?;
+    within(PATIENCE, "a plan of bert", async || by_bert()).await?;
     println!("bert plans");
 
     bert.shutdown().await?;
@@ -122,12 +122,10 @@ fn write(file: &Path, table: &str) -> std::io::Result<()> {
 
 /// Waits until exactly these jobs run, and prints them.
 async fn running(node: &Node, wanted: &[&str]) -> Result<()> {
-    let jobs = async || -> Result<BTreeMap<String, JobState>> {
-        Ok(node.jobs().await?.into_iter().map(|job| (job.key.to_string(), job.state)).collect())
-    };
-    until("the jobs to be as they should", async || {
-        let jobs = jobs().await?;
-        Ok(jobs.keys().eq(wanted) && jobs.values().all(|state| *state == JobState::Running))
+    within(PATIENCE, "the jobs to be as they should", async || {
+        let jobs = node.jobs().await.unwrap_or_default();
+        let jobs: BTreeMap<_, _> = jobs.into_iter().map(|job| (job.key.to_string(), job.state)).collect();
+        jobs.keys().eq(wanted) && jobs.values().all(|state| *state == JobState::Running)
     })
     .await?;
     println!("  running: {}", wanted.join(", "));

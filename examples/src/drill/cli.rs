@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Termination};
 
 use clap::{Parser, Subcommand};
+use tenure_testing::{describe, end_with_parent};
 
 use super::deploy::{self, Plan};
 use super::node;
-use crate::child::end_with_parent;
-use crate::feeds::cli::describe;
 
 /// Replaces every node of a pool, one after the other, while its jobs run, and judges the effect on the jobs.
 #[derive(Debug, Parser)]

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use tempfile::TempDir;
 use tenure_pool::{JobState, MemberState, Node};
-use tenure_testing::RedisServer;
 use tenure_testing::history::{Expect, History, check};
+use tenure_testing::{ChildProcess, RedisServer, within};
 use tokio::time::sleep;
 
 use super::node::join;
 use super::verdict::Verdict;
-use crate::child::ChildProcess;
-use crate::patience::until;
+use crate::PATIENCE;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -47,7 +46,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
     for _ in 0..plan.nodes {
         fleet.add().await?;
     }
-    until("all workers to be up", async || Ok(up(&conductor).len() == plan.nodes)).await?;
+    within(PATIENCE, "all workers to be up", async || up(&conductor).len() == plan.nodes).await?;
     dispatch(&conductor, plan.jobs, &fleet.history).await?;
     say(&format!("{} jobs run on {} nodes", plan.jobs, plan.nodes));
 
@@ -59,7 +58,8 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
     }
 
     // The judge reports a lost job.
-    let all_run = until("every job to run", async || Ok(running(&conductor).await? == plan.jobs)).await;
+    let all_run = async || running(&conductor).await.is_ok_and(|running| running == plan.jobs);
+    let all_run = within(PATIENCE, "every job to run", all_run).await;
     sleep(REST).await;
     let history = History::load(&fleet.history)?;
     history.settled();
@@ -86,20 +86,21 @@ impl Fleet {
         self.started += 1;
         let name = format!("node-{}", self.started);
         let args = ["node".as_ref(), name.as_ref(), self.history.as_os_str()].map(OsString::from);
-        let (child, _) = ChildProcess::start(&name, args, &[("REDIS_URL", &self.url)]).await?;
+        let mut child = ChildProcess::of_this_program(&name, args, &[("REDIS_URL", &self.url)])?;
+        child.line(PATIENCE).await?;
         self.running.push_back((name.clone(), child));
         Ok(name)
     }
 
     /// Makes the oldest node hand its jobs on and leave.
     async fn retire_oldest(&mut self) -> Result<String> {
-        let (name, child) = self.running.pop_front().ok_or("no node runs")?;
-        child.leave().await?;
+        let (name, mut child) = self.running.pop_front().ok_or("no node runs")?;
+        child.leave_well(PATIENCE).await?;
         Ok(name)
     }
 
-    async fn end(self) -> Result<()> {
-        try_join_all(self.running.into_iter().map(|(_, child)| child.leave())).await?;
+    async fn end(mut self) -> Result<()> {
+        try_join_all(self.running.iter_mut().map(|(_, child)| child.leave_well(PATIENCE))).await?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand};
 use tenure_connection::Client;
 use tenure_testing::history::History;
+use tenure_testing::{describe, end_with_parent};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,6 @@ use super::judge::Fencing;
 use super::node::{FeedNode, Timings};
 use super::server::FeedServer;
 use super::tenants::{self, Tenant, TenantsError};
-use crate::child::end_with_parent;
 
 const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;
@@ -174,12 +174,6 @@ fn status(result: Result<(), Box<dyn Error>>) -> ExitCode {
 fn failed(error: &(dyn Error + 'static), status: u8) -> ExitCode {
     complain(&describe(error));
     ExitCode::from(status)
-}
-
-/// An error with its chain of causes.
-pub fn describe(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 // A reader of the output that has gone is no error.

@@ -1,9 +1,9 @@
 //! The conductor: sets the stage, plays the story, shuts the pool down, and reports, whatever happened meanwhile.
 
 use clap::ValueEnum;
+use tenure_testing::describe;
 use tokio_util::sync::CancellationToken;
 
-use super::cli::describe;
 use super::node::Timings;
 use super::progress::Progress;
 use super::report::{Closing, Report};

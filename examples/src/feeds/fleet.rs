@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tenure_pool::MemoryStore;
+use tenure_testing::ChildProcess;
 
 use super::node::{CloseError, FeedNode, Timings};
-use crate::child::{ChildError, ChildProcess};
+use crate::PATIENCE;
 
 /// A node does not behave as it should.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +15,7 @@ use crate::child::{ChildError, ChildProcess};
 pub enum FleetError {
     /// A node's process failed.
     #[error("a node process failed")]
-    Process(#[from] ChildError),
+    Process(#[from] tenure_testing::Error),
     /// A node in this process could not join.
     #[error("{name}: could not join the pool")]
     Join {
@@ -106,8 +107,8 @@ impl Fleet {
                 ];
                 // The URL may hold a password, and everybody can see arguments.
                 let variables = [("REDIS_URL", redis_url.as_str())];
-                let (child, _) =
-                    ChildProcess::start(name, args.into_iter().map(Into::into), &variables).await?;
+                let mut child = ChildProcess::of_this_program(name, args, &variables)?;
+                child.line(PATIENCE).await?;
                 running.insert(name.to_owned(), child);
             }
             Nodes::Tasks { store, running } => {
@@ -131,7 +132,7 @@ impl Fleet {
         let absent = || FleetError::Absent { name: name.to_owned() };
         match &mut self.nodes {
             Nodes::Processes { running, .. } => {
-                running.remove(name).ok_or_else(absent)?.leave().await?;
+                running.remove(name).ok_or_else(absent)?.leave_well(PATIENCE).await?;
             }
             Nodes::Tasks { running, .. } => {
                 let node = running.remove(name).ok_or_else(absent)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_connection::Client;
 use tenure_pool::{Backend, MemoryStore, Node};
-use tenure_testing::Endpoint;
+use tenure_testing::{ChildProcess, Endpoint};
 use tokio::time::timeout;
 
 use super::fleet::{Fleet, FleetError, Plan};
@@ -15,7 +15,7 @@ use super::node::{Timings, join};
 use super::server::FeedServer;
 use super::session::{Control, SessionError};
 use super::view::View;
-use crate::child::{ChildError, ChildProcess};
+use crate::PATIENCE;
 
 /// The longest time for the shutdown of the whole pool.
 const SHUTDOWN: Duration = Duration::from_secs(15);
@@ -44,7 +44,7 @@ pub enum StageError {
     Feed(#[from] std::io::Error),
     /// The feed server's process could not be started.
     #[error("the feed server's process could not be started")]
-    FeedProcess(#[from] ChildError),
+    FeedProcess(#[source] tenure_testing::Error),
     /// The feed server's process printed something else than its address.
     #[error("the feed server's process gave no address: {0:?}")]
     FeedAddress(String),
@@ -100,7 +100,7 @@ impl Stage {
     pub async fn over_redis(timings: &Timings) -> Result<Self, StageError> {
         let endpoint = Endpoint::from_env()?;
         let client = Client::open(endpoint.url())?;
-        let (child, line) = ChildProcess::start("feed server", ["server".into()], &[]).await?;
+        let (child, line) = feed_server().await.map_err(StageError::FeedProcess)?;
         let feed = Feed::Process { _child: Box::new(child) };
         let address = line.parse().map_err(|_| StageError::FeedAddress(line))?;
         // A pool of its own: the Redis may be somebody's, and other stories may run on it.
@@ -204,6 +204,13 @@ impl Stage {
         }
         Ok(())
     }
+}
+
+/// Starts a feed server, which says its address.
+async fn feed_server() -> Result<(ChildProcess, String), tenure_testing::Error> {
+    let mut child = ChildProcess::of_this_program("feed server", ["server"], &[])?;
+    let line = child.line(PATIENCE).await?;
+    Ok((child, line))
 }
 
 fn plan(pool: String, feed: SocketAddr, timings: &Timings) -> Plan {

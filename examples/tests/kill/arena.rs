@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use rand::Rng;
 use tempfile::TempDir;
 use tenure_connection::Client;
@@ -19,24 +20,22 @@ use tenure_examples::feeds::view::View;
 use tenure_examples::feeds::wire::Hello;
 use tenure_pool::{JobInfo, JobState, MemberState, Node};
 use tenure_testing::history::{Expect, History, Report, check};
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::{ChildProcess, RedisServer, eventually};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fault::{Fault, LONG_PAUSE, SHORT_PAUSE, TTL_MS};
-use crate::process::NodeProcess;
+use crate::process::{self, PATIENCE, workers};
 
 const POOL: &str = "feeds";
 const TENANTS: usize = 40;
 const NODES: usize = 3;
 const TIMINGS: Timings = Timings { ttl_ms: TTL_MS, join_settle_ms: 100, stable_after_ms: 50 };
-/// The longest time until every tenant is connected again.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The pool is at rest when no connection was made or ended for this long.
 const QUIET_MS: u64 = 10 * TIMINGS.stable_after_ms;
 
 /// Everything that runs. The nodes end before the servers.
 pub(crate) struct Arena {
-    nodes: Vec<NodeProcess>,
+    nodes: Vec<ChildProcess>,
     started: usize,
     node: Node,
     tenants: BTreeSet<String>,
@@ -119,37 +118,35 @@ impl Arena {
             format!("--stable-after-ms={}", TIMINGS.stable_after_ms),
         ];
         let log = self.dir.path().join(format!("{name}.log"));
-        self.nodes.push(NodeProcess::start(&name, &args, &self.redis.url(), &log).await);
+        self.nodes.push(process::start(&name, &args, &self.redis.url(), &log).await);
     }
 
     async fn kill(&mut self, count: usize, random: &mut impl Rng) {
         let mut victims: Vec<_> = (0..count).map(|_| self.take(random)).collect();
-        victims.iter().for_each(NodeProcess::kill);
-        for victim in &mut victims {
-            victim.ended().await;
-            victim.workers().for_each(|worker| self.history.worker_dead(&worker));
+        try_join_all(victims.iter_mut().map(ChildProcess::kill)).await.unwrap();
+        for victim in &victims {
+            workers(victim).for_each(|worker| self.history.worker_dead(&worker));
         }
     }
 
     async fn drain(&mut self, random: &mut impl Rng) {
         let mut node = self.take(random);
-        node.drain();
-        assert!(node.ended().await, "{} does not leave in order", node.name());
-        node.workers().for_each(|worker| self.history.worker_dead(&worker));
+        node.leave_well(PATIENCE).await.unwrap();
+        workers(&node).for_each(|worker| self.history.worker_dead(&worker));
     }
 
     /// Pauses a node for this long. Returns the tokens that it held while it was paused.
     async fn pause(&self, index: usize, length: Duration) -> BTreeMap<String, u64> {
         let node = &self.nodes[index];
-        node.pause();
+        node.pause().unwrap();
         let end = Instant::now() + length;
-        node.workers().for_each(|worker| self.history.paused(&worker));
+        workers(node).for_each(|worker| self.history.paused(&worker));
         let held = self.look(Stats::default()).await;
         let held = held.jobs.into_iter().filter(|(_, job)| job.node.as_deref() == Some(node.name()));
         let held = held.map(|(tenant, job)| (tenant, job.token)).collect();
         sleep_until(end).await;
-        node.workers().for_each(|worker| self.history.resumed(&worker));
-        node.resume();
+        workers(node).for_each(|worker| self.history.resumed(&worker));
+        node.resume().unwrap();
         held
     }
 
@@ -222,7 +219,7 @@ impl Arena {
         }
     }
 
-    fn take(&mut self, random: &mut impl Rng) -> NodeProcess {
+    fn take(&mut self, random: &mut impl Rng) -> ChildProcess {
         self.nodes.swap_remove(random.random_range(0..self.nodes.len()))
     }
 

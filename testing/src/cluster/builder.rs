@@ -5,11 +5,7 @@ use std::time::Duration;
 use redis::cmd;
 
 use super::{Cluster, MASTERS, Node, SETTLED, SLOTS, ranges};
-use crate::{
-    Error, builder as server,
-    settle::{ask, settled},
-    tls::Authority,
-};
+use crate::{Error, ask::ask, builder as server, tls::Authority, within};
 
 /// After this time without a sign of a node, the others call it failed.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -81,7 +77,7 @@ impl Builder {
         }
         for (number, replica) in nodes.iter().enumerate().skip(MASTERS) {
             let master = &nodes[(number - MASTERS) / self.replicas];
-            settled(SETTLED, "a replica that knows its master", async || {
+            within(SETTLED, "a replica that knows its master", async || {
                 ask::<()>(replica.server.control(), cmd("CLUSTER").arg("REPLICATE").arg(&master.id)).await
             })
             .await?;
@@ -89,7 +85,7 @@ impl Builder {
         let login = nodes.first().and_then(|node| node.server.login().cloned());
         let cluster = Cluster { nodes, login, tls: self.tls };
         cluster.await_state("ok").await?;
-        settled(SETTLED, "nodes that know each other", async || {
+        within(SETTLED, "nodes that know each other", async || -> Result<(), String> {
             for node in &cluster.nodes {
                 self.knows_all(&cluster, node).await?;
             }
@@ -118,7 +114,7 @@ impl Builder {
         let id = words.next().unwrap_or_default().to_owned();
         let bus = words.next().and_then(|address| address.split(['@', ',']).nth(1)?.parse().ok());
         let Some(bus) = bus else {
-            return Err(Error::Unsettled { what: "a node's own line", after: Duration::ZERO, seen: line });
+            return Err(Error::late("a node's own line", line));
         };
         Ok(Node { port: server.address().port().unwrap_or_default(), bus, id, server })
     }

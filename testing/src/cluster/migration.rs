@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::cmd;
 
 use super::{Cluster, Node, SETTLED};
-use crate::{Error, settle::settled};
+use crate::{Error, within};
 
 /// The longest time in which the source may hand keys over.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ impl<'a> Migration<'a> {
                 let _ = self.give(number);
             }
         }
-        settled(SETTLED, "the nodes' agreement on the slot's new owner", async || {
+        within(SETTLED, "the nodes' agreement on the slot's new owner", async || -> Result<(), String> {
             match self.cluster.named_owner(self.slot).await? {
                 owner if owner == self.to => Ok(()),
                 owner => Err(format!("they name the node {owner}")),

@@ -16,8 +16,9 @@ pub use migration::Migration;
 use crate::{
     Error, RedisServer,
     address::{Login, url_of_many},
+    ask::ask,
     inspect::set_user,
-    settle::{ask, settled},
+    within,
 };
 
 /// The number of masters, each of which begins with a third of the slots.
@@ -114,10 +115,8 @@ impl Cluster {
     /// # Cancel safety
     /// Safe: it only asks.
     pub async fn owner(&self, slot: u16) -> Result<usize, Error> {
-        settled(Duration::ZERO, "the nodes' agreement on a slot's owner", async || {
-            self.named_owner(slot).await
-        })
-        .await
+        let what = "the nodes' agreement on a slot's owner";
+        self.named_owner(slot).await.map_err(|seen| Error::late(what, seen))
     }
 
     /// Waits until all running nodes that are not paused name another owner of the slot than `old`, and report a
@@ -129,12 +128,13 @@ impl Cluster {
     /// # Cancel safety
     /// Safe: it only asks.
     pub async fn await_new_owner(&self, slot: u16, old: usize) -> Result<usize, Error> {
-        let owner =
-            settled(SETTLED, "another owner of the slot", async || match self.named_owner(slot).await? {
+        let owner = within(SETTLED, "another owner of the slot", async || -> Result<usize, String> {
+            match self.named_owner(slot).await? {
                 owner if owner == old => Err(format!("it is still the node {old}")),
                 owner => Ok(owner),
-            })
-            .await?;
+            }
+        })
+        .await?;
         self.await_state("ok").await?;
         Ok(owner)
     }
@@ -149,7 +149,7 @@ impl Cluster {
     /// Safe: it only asks.
     pub async fn await_state(&self, state: &str) -> Result<(), Error> {
         let expected = format!("cluster_state:{state}");
-        settled(SETTLED, "the cluster's state", async || {
+        within(SETTLED, "the cluster's state", async || -> Result<(), String> {
             for node in self.running() {
                 let info: String = ask(node.server.control(), cmd("CLUSTER").arg("INFO")).await?;
                 if !info.lines().any(|line| line == expected) {
@@ -171,7 +171,7 @@ impl Cluster {
     /// Safe: it only asks.
     pub async fn await_replica(&self, number: usize) -> Result<usize, Error> {
         let node = &self.nodes[number];
-        settled(SETTLED, "a replica that all nodes know", async || {
+        within(SETTLED, "a replica that all nodes know", async || {
             let info: String = ask(node.server.control(), cmd("INFO").arg("replication")).await?;
             if !info.lines().any(|line| line == "master_link_status:up") {
                 return Err(info);
@@ -200,7 +200,7 @@ impl Cluster {
         let order = cmd("CLUSTER").arg("FAILOVER").to_owned();
         // A busy machine may need longer than the nodes allow; they then cancel the fail-over.
         let mut ordered: Option<Instant> = None;
-        settled(SETTLED, "a fail-over on order", async || {
+        within(SETTLED, "a fail-over on order", async || -> Result<(), String> {
             if ordered.is_none_or(|at| at.elapsed() > CALLED_OFF) {
                 ask::<()>(self.nodes[replica].server.control(), &order).await?;
                 ordered = Some(Instant::now());

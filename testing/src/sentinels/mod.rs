@@ -15,8 +15,9 @@ pub use builder::Builder;
 use crate::{
     Error, RedisServer,
     address::{Login, encoded, url_of_many},
+    ask::ask,
     inspect::set_user,
-    settle::{ask, settled},
+    within,
 };
 
 /// The name by which the sentinels know the master.
@@ -96,7 +97,7 @@ impl Sentinels {
     /// # Cancel safety
     /// Safe: it only asks.
     pub async fn master(&self) -> Result<&RedisServer, Error> {
-        let master = settled(Duration::from_secs(1), "the sentinels' agreement on a master", async || {
+        let master = within(Duration::from_secs(1), "the sentinels' agreement on a master", async || {
             self.named_master().await
         });
         Ok(&self.servers[master.await?])
@@ -130,7 +131,7 @@ impl Sentinels {
         order.arg("FAILOVER").arg(SERVICE);
         // On a busy machine it may take longer than the sentinels allow; they then cancel it.
         let mut ordered: Option<Instant> = None;
-        let new = settled(SETTLED, "a fail-over on order", async || {
+        let new = within(SETTLED, "a fail-over on order", async || {
             match self.settled_master_now(Some(old)).await {
                 Err(_) if ordered.is_none_or(|at| at.elapsed() > CALLED_OFF) => {
                     ask::<()>(self.watchers[0].control(), &order).await?;
@@ -204,7 +205,7 @@ impl Sentinels {
     /// Safe: it only asks.
     pub async fn await_replica(&self) -> Result<(), Error> {
         let what = "a replica in step that all sentinels know";
-        settled(SETTLED, what, async || {
+        within(SETTLED, what, async || -> Result<(), String> {
             let master = self.named_master().await?;
             let replica = &self.servers[1 - master];
             let role: redis::Value = ask(replica.control(), &cmd("ROLE")).await?;
@@ -230,7 +231,7 @@ impl Sentinels {
     pub async fn await_replicated(&self) -> Result<(), Error> {
         let written = replication(self.master().await?, "master_repl_offset")?;
         let replica = self.replica().await?;
-        settled(SETTLED, "a replica that has all that was written", async || {
+        within(SETTLED, "a replica that has all that was written", async || -> Result<(), String> {
             let has = replication(replica, "slave_repl_offset").map_err(|error| error.to_string())?;
             if has >= written { Ok(()) } else { Err(format!("it has {has} of {written} bytes")) }
         })
@@ -247,8 +248,7 @@ impl Sentinels {
 
     /// The number of the server, other than `old`, that all running sentinels name and that accepts writes.
     async fn settled_master(&self, old: Option<usize>) -> Result<usize, Error> {
-        settled(SETTLED, "a master that all sentinels name", async || self.settled_master_now(old).await)
-            .await
+        within(SETTLED, "a master that all sentinels name", async || self.settled_master_now(old).await).await
     }
 
     async fn settled_master_now(&self, old: Option<usize>) -> Result<usize, String> {

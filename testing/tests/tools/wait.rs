@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::FutureExt as _;
-use tenure_testing::eventually;
+use tenure_testing::{eventually, within};
 
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(20);
@@ -39,15 +39,27 @@ async fn a_wait_in_vain_names_its_condition_place_and_last_look() {
         if looks == 1000 { Ok(()) } else { Err("fewer") }
     });
     let message = message(wait).await;
-    assert!(message.contains("waited 20ms in vain"), "{message}");
-    assert!(message.contains(file!()), "{message}");
-    assert!(message.ends_with("for: a thousand looks; last seen: \"fewer\""), "{message}");
+    assert!(message.starts_with(file!()), "{message}");
+    let late = "waited 20ms in vain for a thousand looks; last seen: \"fewer\"";
+    assert!(message.ends_with(late), "{message}");
     let message = self::message(eventually(SHORT, "the truth", async || false)).await;
-    assert!(message.ends_with("for: the truth; last seen: false"), "{message}");
+    assert!(message.ends_with("for the truth; last seen: false"), "{message}");
+}
+
+#[tokio::test]
+async fn a_wait_without_time_looks_once_and_says_so_as_an_error() {
+    let mut looks = 0;
+    let mut second = async || {
+        looks += 1;
+        looks == 2
+    };
+    let late = within(Duration::ZERO, "the second look", &mut second).await.unwrap_err();
+    assert_eq!(late.to_string(), "waited 0ns in vain for the second look; last seen: false");
+    within(Duration::ZERO, "the second look", &mut second).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_look_that_hangs_does_not_outlast_the_deadline() {
     let message = message(eventually(SHORT, "a look", async || std::future::pending::<bool>().await)).await;
-    assert!(message.ends_with("for: a look; last seen: nothing"), "{message}");
+    assert!(message.ends_with("for a look; last seen: nothing"), "{message}");
 }
