@@ -76,16 +76,16 @@ enum Command {
     },
     /// Damage to the keys of a living pool, beside a neighbour on the same server.
     Poison {
-        /// For how long.
+        /// The length of the run.
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
-        /// Chooses the damage; made up unless it is given.
+        /// The seed of the damage; random by default.
         #[arg(long)]
         seed: Option<u64>,
-        /// Only this damage, or these: a key (jobs), a manner (mutate, lose, stray, mistype, delete), or both (jobs-lose).
+        /// Only this damage: a key (jobs), a manner (mutate, lose, stray, mistype, delete), or both (jobs-lose).
         #[arg(long)]
         only: Vec<Choice>,
-        /// Nothing is damaged, but jobs are stopped unseen: the judges must find it.
+        /// Damages nothing, and stops jobs unseen: the judges must find it.
         #[arg(long)]
         control: bool,
     },

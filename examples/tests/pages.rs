@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What compiles the programs of the pages.
+/// The file that compiles the programs of the pages.
 const LIB: &str = include_str!("../src/lib.rs");
 
 fn root() -> PathBuf {

@@ -1,9 +1,9 @@
-//! What a test has written, as lines.
+//! The log of a test, as lines.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A writer that keeps what is written. Clones write to the same place: one is for a log, the other for who reads it.
+/// A writer that keeps what is written. Clones write to the same place: one is for a log, the other for its reader.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_clone_writes_is_read_as_lines() {
+    fn text_that_a_clone_writes_is_read_as_lines() {
         let lines = Lines::default();
         lines.clone().write_all(b"one\ntwo \xff\n").ok();
         assert_eq!(lines.all(), ["one", "two \u{fffd}"]);

@@ -19,22 +19,23 @@ const HELD: Duration = Duration::from_secs(2);
 /// Which jobs' own values were damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
-    /// Those of this key, or of none.
+    /// The values of this job, or of none.
     Key(Option<String>),
-    /// Any job may be lost, and none may run twice: the values of all keys went at once, or a limit parks whatever fails.
+    /// Any job may be lost, and none may run twice: the values of all jobs went at once, or a limit parks each job that
+    /// fails.
     All,
 }
 
 /// One damage that was done.
 #[derive(Clone, Debug)]
 pub struct Wound {
-    /// What was done, as a line.
+    /// The damage, as a line.
     pub what: String,
     /// Its kind.
     pub kind: Kind,
-    /// Since the beginning of the damage.
+    /// The time since the first damage.
     pub at: Duration,
-    /// Whose values.
+    /// The jobs whose values were damaged.
     pub touched: Touched,
 }
 
@@ -44,11 +45,11 @@ impl fmt::Display for Wound {
     }
 }
 
-/// What has to be put right by hand: nothing else tells what stood there.
+/// A repair by hand: the damaged value stood in one place only, so the pool cannot restore it.
 enum Remedy {
-    /// The field had this value, or is to go, while it still has the damaged one.
+    /// The field gets the value `before`, unless somebody has changed the damaged one, or deleted the hash.
     Field { key: String, field: Vec<u8>, before: Vec<u8>, damaged: Option<Vec<u8>> },
-    /// The key lies aside.
+    /// The key gets its place back from `aside`.
     Aside { key: String, aside: String },
 }
 
@@ -185,7 +186,7 @@ impl<'a> Poisoner<'a> {
         let Some(before): Option<Vec<u8>> = self.redis.query(cmd("HGET").arg(key).arg(&field))? else {
             return Ok(None);
         };
-        // What stands there once for the whole pool is known to nobody else: a person puts it right.
+        // These values stand in one place only, for the whole pool: a person puts them right.
         let of_pool = matches!(kind.key, "pool" | "settings")
             || (kind.key == "workers" && kind.manner == Manner::Mutate);
         let damaged = match kind.manner {
@@ -336,7 +337,7 @@ impl<'a> Poisoner<'a> {
     }
 }
 
-/// Whose values go with this key. What the other keys say of jobs stands in their records, too.
+/// The jobs whose values go with this key. The records of jobs also hold everything that the other keys say of them.
 pub fn deletion_of(key: &str) -> Touched {
     if matches!(key, "jobs" | "payloads") { Touched::All } else { Touched::Key(None) }
 }
@@ -365,7 +366,7 @@ mod tests {
 
     use super::*;
 
-    /// What damage makes of this hash of a pool, again and again.
+    /// Damages this hash of a pool fifty times, and returns the values of the field.
     fn damaged(key: &'static str, field: &str, value: &str) -> Vec<String> {
         let redis = RedisServer::start().unwrap();
         let name = format!("tenure:{{p}}:{key}");

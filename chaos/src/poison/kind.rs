@@ -1,4 +1,4 @@
-//! What can be damaged, and in which manner.
+//! The kinds of damage: a key of a pool, and a manner.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum Shape {
     Channel,
 }
 
-/// What is done to a key.
+/// A manner of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manner {
     /// Bytes of a value, or a score, are changed.
@@ -48,9 +48,9 @@ impl Manner {
 pub struct Kind {
     /// The key's name within its pool; `worker` and `node` stand for the streams of workers and nodes.
     pub key: &'static str,
-    /// What stands there.
+    /// The kind of values at this key.
     pub shape: Shape,
-    /// What is done to it.
+    /// The manner of the damage.
     pub manner: Manner,
 }
 
@@ -122,7 +122,7 @@ impl FromStr for Choice {
     }
 }
 
-/// The kinds of damage that are asked for: all when there is no choice.
+/// The chosen kinds of damage; all of them without a choice.
 pub fn chosen(only: &[Choice]) -> Vec<Kind> {
     let mut kinds = all();
     kinds.retain(|&kind| only.is_empty() || only.iter().any(|choice| choice.includes(kind)));

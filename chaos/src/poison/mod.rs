@@ -37,25 +37,25 @@ const DAMAGE: Duration = Duration::from_secs(8);
 const EVERY_MS: std::ops::Range<u64> = 100..400;
 /// How long the server may be blocked when a person puts things right.
 const HEALED: Duration = Duration::from_secs(60);
-/// Everything that was not touched must run so soon after the damage. A record that cannot be read is tried again after a minute,
-/// and nobody else waits for it.
+/// The longest time after the damage until each untouched job runs. A record that cannot be read is tried again after a
+/// minute, and no other job waits for it.
 const REST: Duration = Duration::from_secs(45);
-/// Each job must have one handler at the same moment so soon after all were asked for again.
+/// The longest time after the last call until each job has one handler at the same moment.
 const SETTLED: Duration = Duration::from_secs(10);
 /// Jobs of the damaged pool, and of its neighbour.
 const KEYS: usize = 40;
 const NEIGHBOURS: usize = 20;
 /// Jobs that come and go meanwhile.
 const CHURN: usize = 10;
-/// How long each of their calls may take.
+/// The longest time of each of their calls.
 const CALL: Duration = Duration::from_secs(1);
 
-/// What to run.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct PoisonPlan {
-    /// For how long in all; the last round is ended.
+    /// The length of the run; the last round is played to its end.
     pub time: Duration,
-    /// Chooses the damage.
+    /// The seed of the damage.
     pub seed: u64,
     /// The only kinds of damage; all when there are none.
     pub only: Vec<Choice>,
@@ -63,10 +63,10 @@ pub struct PoisonPlan {
     pub control: bool,
 }
 
-/// Runs round after round, and says what must not be. The last line that is said is the verdict as JSON.
+/// Runs round after round, and returns the findings. The last line that it prints is the verdict as JSON.
 ///
 /// # Errors
-/// A round cannot be carried out.
+/// A round cannot be executed.
 ///
 /// # Cancel safety
 /// All processes end when the future is dropped.
@@ -185,7 +185,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
     let harmed = touched(&wounds, &pool.keys);
     let sound: Vec<_> = pool.keys.iter().filter(|key| !harmed.contains(*key)).cloned().collect();
     let limit = if control { SETTLED } else { REST };
-    // Those who do not come to rest are found by the judges.
+    // The judges find the jobs that do not come to rest.
     let _ = within(limit, "those that were not touched", async || pool.all_run(&sound).is_ok_and(|all| all))
         .await;
     if !control {
@@ -221,7 +221,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
     Ok(evidence)
 }
 
-/// What the server and all nodes have used by now.
+/// The use of the server and of all nodes so far.
 fn used(redis: &RedisServer, pool: &mut Side, neighbour: &mut Side) -> Vec<Worked> {
     let busy = redis.pid().and_then(|pid| busy(pid).ok()).unwrap_or_default();
     let ended = redis.pid().is_none();
@@ -232,7 +232,7 @@ fn used(redis: &RedisServer, pool: &mut Side, neighbour: &mut Side) -> Vec<Worke
     all
 }
 
-/// Jobs come, are told something and go, whatever is answered.
+/// Dispatches, notifies and stops jobs, and ignores the answers.
 fn churn(caller: Node, mut random: StdRng) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
@@ -251,7 +251,7 @@ fn churn(caller: Node, mut random: StdRng) -> JoinHandle<()> {
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Panics of the conductor's own tasks end nothing that would be seen.
+/// Counts the panics of the conductor's own tasks, which end no process.
 fn count_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! What is known of a round, and what of it must not be.
+//! The evidence of a round, and the judges' findings in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,59 +9,59 @@ use tenure_testing::history::{Entry, Event, Expect, Fault, History, Holder, chec
 use super::inflict::{Touched, Wound};
 use super::kind::Manner;
 
-/// A process may keep so much of a core busy: it has less than a hundred jobs, which do nothing.
+/// The largest part of a core that a process may keep busy: it has less than a hundred jobs, which do nothing.
 const BUSY: f64 = 0.5;
-/// A node may log so many lines a minute: some for each damage that it meets, and none for each try.
+/// The most lines a minute that a node may log: some for each damage that it meets, and none for each try.
 const LINES_PER_MINUTE: f64 = 200.0;
 
-/// A process of a round, and what it did with its time.
+/// A process of a round, and its use of time and of its log.
 #[derive(Clone, Debug)]
 pub struct Worked {
     /// Its name.
     pub name: String,
     /// The time of a core that it used.
     pub busy: Duration,
-    /// Lines that it has logged.
+    /// The number of lines that it has logged.
     pub lines: usize,
-    /// Those of them that tell of a panic.
+    /// The lines that tell of a panic.
     pub panics: Vec<String>,
-    /// It has ended, and nobody has told it to.
+    /// Whether it has ended by itself.
     pub ended: bool,
 }
 
-/// Everything that the judges of one round go by.
+/// The facts that the judges of one round use.
 #[derive(Debug)]
 pub struct Evidence {
     /// The damage, in its order.
     pub wounds: Vec<Wound>,
-    /// How long all was watched, from the first damage on.
+    /// The time from the first damage to the end of the round.
     pub watched: Duration,
     /// The nodes of both pools, and the server.
     pub processes: Vec<Worked>,
     /// Panics in the conductor, which is a client of both pools.
     pub panics: u64,
-    /// What the handlers of the damaged pool did.
+    /// The acts of the handlers of the damaged pool.
     pub pool: Vec<Entry>,
-    /// What those of the neighbour did.
+    /// The acts of the handlers of the neighbour.
     pub neighbour: Vec<Entry>,
-    /// The jobs that must run at the end, of each pool.
+    /// The jobs of the damaged pool that must run at the end.
     pub keys: Vec<String>,
-    /// The same of the neighbour.
+    /// The jobs of the neighbour that must run at the end.
     pub neighbour_keys: Vec<String>,
-    /// When the damage began, in the time of histories.
+    /// The moment of the first damage, in the time of histories.
     pub began: u64,
-    /// Writes that the world outside took from somebody whom another one had followed.
+    /// Accepted writes of a holder whom another one had already followed.
     pub stale_accepted: u64,
 }
 
-/// What must not be.
+/// A forbidden kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wrong {
     /// A process has panicked, or ended by itself.
     Panic,
     /// A process is busy with nothing.
     Spin,
-    /// A node logs and logs.
+    /// A node logs too much.
     Flood,
     /// Something happened to a job of the neighbour.
     Neighbour,
@@ -84,12 +84,12 @@ pub const WRONGS: [(Wrong, &str); 7] = [
     (Wrong::Token, "tokens_repeated"),
 ];
 
-/// One thing that must not be.
+/// A forbidden event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which.
+    /// Its kind.
     pub wrong: Wrong,
-    /// How it showed.
+    /// Its description.
     pub what: String,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Who runs which key at the end of a history.
+/// The handlers of each key at the end of a history.
 pub fn running(entries: &[Entry]) -> BTreeMap<String, Vec<Holder>> {
     let mut running: BTreeMap<String, Vec<Holder>> = BTreeMap::new();
     for entry in entries {
@@ -129,8 +129,8 @@ pub fn running(entries: &[Entry]) -> BTreeMap<String, Vec<Holder>> {
     running
 }
 
-/// Whether no job of `keys` has two handlers, and each of `sound` has one, all at the same moment: a job that moves is on its
-/// way to rest, and nothing is judged before.
+/// Whether no job of `keys` has two handlers, and each of `sound` has one, at the same moment. A pool is judged when its
+/// jobs have come to rest.
 pub fn rests(entries: &[Entry], keys: &[String], sound: &[String]) -> bool {
     let running = running(entries);
     let handlers = |key: &String| running.get(key).map_or(0, Vec::len);

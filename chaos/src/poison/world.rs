@@ -22,10 +22,10 @@ pub(super) const NEIGHBOUR: &str = "neighbour";
 const WORKERS: usize = 2;
 /// Linux shows times of processes in hundredths of a second.
 const TICK_MS: u64 = 10;
-/// How long the beginning may take.
+/// The longest time of the beginning.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One pool, its node processes, and who calls it.
+/// One pool, its node processes, and its caller.
 pub(super) struct Side {
     plan: PoolPlan,
     url: String,
@@ -34,14 +34,14 @@ pub(super) struct Side {
     conductor: History,
     lives: usize,
     pub(super) nodes: Vec<NodeProcess>,
-    /// Who has ended, and when it was alive what it had used.
+    /// The nodes that have ended, with their use until then.
     ended: Vec<Worked>,
     pub(super) keys: Vec<String>,
     pub(super) caller: Node,
 }
 
 impl Side {
-    /// Starts the nodes, and has a job run for each of the keys.
+    /// Starts the nodes, and a job for each of the keys.
     pub(super) async fn start(
         redis: &RedisServer,
         dir: &Path,
@@ -133,7 +133,7 @@ impl Side {
         self.dir.join(format!("{name}.log"))
     }
 
-    /// Asks for these jobs, whatever is answered.
+    /// Asks for these jobs, and ignores the answers.
     pub(super) async fn ensure(&self, keys: &[String]) {
         let asked = keys.iter().map(|key| async move {
             let job = JobSpec::new(key.as_str(), &b"payload"[..]);
@@ -142,7 +142,7 @@ impl Side {
         futures::future::join_all(asked).await;
     }
 
-    /// All that handlers have written down.
+    /// The records of all handlers.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         Ok(read(&self.dir)?.entries())
     }
@@ -153,7 +153,7 @@ impl Side {
         Ok(keys.iter().all(|key| running.get(key).is_some_and(|holders| holders.len() == 1)))
     }
 
-    /// Writes of which the world outside could not know that they were stale.
+    /// Accepted writes of a holder whom another one had already followed.
     pub(super) fn stale_accepted(&self) -> u64 {
         self.resource.counts().stale_accepted
     }
@@ -168,12 +168,12 @@ impl Side {
             busy: busy.saturating_sub(before),
             lines: log.lines().count(),
             panics: log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
-            // One that may not join, as settings are damaged, ends with an error.
+            // A node that cannot join, because settings are damaged, ends with an error.
             ended: node.is_ready() && !node.is_running(),
         }
     }
 
-    /// What each node has done by now.
+    /// The use of each node so far.
     pub(super) fn all_worked(&mut self) -> Vec<Worked> {
         let mut nodes = std::mem::take(&mut self.nodes);
         let mut worked: Vec<_> = nodes.iter_mut().map(|node| self.worked(node, Duration::ZERO)).collect();
