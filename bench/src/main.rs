@@ -33,6 +33,7 @@ mod usage;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use tenure_testing::Failure;
 
 use options::Options;
 
@@ -87,8 +88,12 @@ enum Scenario {
     Follow(rmap::follow::Following),
 }
 
-fn main() -> Result<(), Error> {
-    let CommandLine { scenario } = CommandLine::parse();
+fn main() -> Result<(), Failure> {
+    run(CommandLine::parse().scenario).map_err(|error| -> Box<dyn std::error::Error> { error })?;
+    Ok(())
+}
+
+fn run(scenario: Scenario) -> Result<(), Error> {
     let mut runtime = match std::env::var_os(THREADS) {
         Some(_) => tokio::runtime::Builder::new_multi_thread(),
         None => tokio::runtime::Builder::new_current_thread(),

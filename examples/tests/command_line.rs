@@ -1,4 +1,4 @@
-//! Wrong arguments and wrong input end with status 2, before anything is started.
+//! The command lines: wrong arguments and wrong input end with status 2, before anything is started.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::Write;
@@ -32,6 +32,17 @@ fn a_wrong_input_file_is_named_with_its_line() {
     let path = file.path().to_str().unwrap();
     assert_refused(&["demo", "--tenants", path], &format!("{path}:3: has 2 fields, expected 4"));
     assert_refused(&["demo", "--tenants", "/nowhere/t.csv"], "/nowhere/t.csv: cannot be read: No such file");
+}
+
+#[test]
+fn a_story_that_fails_says_why_in_words_and_exits_with_1() {
+    let unreachable = "redis did not complete the call: redis cannot be reached, the command was not sent: ";
+    for (url, why) in [("http://here", "not a usable redis url"), ("redis://127.0.0.1:1", unreachable)] {
+        let output = Command::new(env!("CARGO_BIN_EXE_map-config")).env("REDIS_URL", url).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.starts_with(&format!("Error: {why}")), "{complaint}");
+    }
 }
 
 #[test]

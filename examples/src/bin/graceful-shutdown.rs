@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::error::Error;
 use std::future::IntoFuture;
 use std::path::Path;
 use std::process::{ExitCode, Termination};
@@ -13,14 +12,14 @@ use futures::future::try_join_all;
 use tenure_examples::PATIENCE;
 use tenure_pool::{Client, CloseReport, Job, JobState, MemberState, Node, NodeBuilder, WorkerInfo};
 use tenure_testing::history::{Expect, History, check};
-use tenure_testing::{ChildProcess, Endpoint, end_with_parent, within};
+use tenure_testing::{ChildProcess, Endpoint, Failure, end_with_parent, within};
 
 const POOL: &str = "example-shutdown";
 const JOBS: usize = 30;
 /// The time in which a service must leave. Its supervisor kills it after a longer time.
 const BUDGET: Duration = Duration::from_secs(20);
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Failure>;
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {

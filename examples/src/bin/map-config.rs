@@ -1,12 +1,11 @@
 //! `map-config`: one service changes a setting; all see it, and read it without a round trip.
 
-use std::error::Error;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
 use tenure_rmap::{Exchange, Map};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 const NAME: &str = "example:limits";
 
@@ -18,7 +17,7 @@ struct Limit {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     // Real services are separate processes: here each has its own client and its own copy of the map.
     let admin = Map::<Limit>::join(&Client::open(redis.url())?, NAME).await?;

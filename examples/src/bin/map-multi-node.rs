@@ -3,14 +3,13 @@
 //! Each node keeps its own entry alive. One is killed: its entry ends, and all others hear of it.
 
 use std::env;
-use std::error::Error;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use futures::future::try_join_all;
 use tenure_connection::Client;
 use tenure_rmap::RawMap;
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 use tokio::process::{Child, Command};
 use tokio::time::{interval, timeout};
 
@@ -24,7 +23,7 @@ const COUNTS: usize = 100;
 /// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Failure>;
 
 #[tokio::main]
 async fn main() -> Result<()> {

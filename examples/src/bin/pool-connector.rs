@@ -1,11 +1,10 @@
 //! `pool-connector`: jobs that count as started when they are connected.
 
-use std::error::Error;
 use std::future::IntoFuture;
 use std::net::SocketAddr;
 
 use tenure_pool::{BoxError, Client, Job, JobHandler, Node, RestartPolicy, Start};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -59,7 +58,7 @@ impl JobHandler for Connector {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let private = redis.private().is_some();
     let exchange = TcpListener::bind("127.0.0.1:0").await?;
@@ -70,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The exchange is closed: it hangs up without a greeting, and the dispatch fails.
     let turned_away = async {
         visitor(&exchange).await?;
-        Ok::<_, Box<dyn Error>>(())
+        Ok::<_, Failure>(())
     };
     let dispatched = async { Ok(node.dispatch("acme", "").await) };
     if let (Err(error), ()) = try_join!(dispatched, turned_away)? {
@@ -100,7 +99,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The next one that connects, and its name.
-async fn visitor(exchange: &TcpListener) -> Result<(TcpStream, String), Box<dyn Error>> {
+async fn visitor(exchange: &TcpListener) -> Result<(TcpStream, String), Failure> {
     let (mut feed, _) = exchange.accept().await?;
     let mut name = String::new();
     BufReader::new(&mut feed).read_line(&mut name).await?;
@@ -108,7 +107,7 @@ async fn visitor(exchange: &TcpListener) -> Result<(TcpStream, String), Box<dyn 
 }
 
 /// Serves the next one that connects.
-async fn greet(exchange: &TcpListener) -> Result<TcpStream, Box<dyn Error>> {
+async fn greet(exchange: &TcpListener) -> Result<TcpStream, Failure> {
     let (mut feed, name) = visitor(exchange).await?;
     println!("the exchange greets {name}");
     feed.write_all(b"hello\n").await?;

@@ -1,16 +1,14 @@
 //! `pool-producer`: a node without workers dispatches jobs, talks to them, lists and stops them; another node runs
 //! them.
 
-use std::error::Error;
-
 use tenure_examples::text;
 use tenure_pool::{Client, DispatchError, Job, JobSpec, Node, NodeBuilder};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const POOL: &str = "example-producer";
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Failure>;
 
 #[tokio::main]
 async fn main() -> Result<()> {

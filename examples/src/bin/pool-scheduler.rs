@@ -1,7 +1,6 @@
 //! `pool-scheduler`: a table of tenants in a file changes while the program runs. Jobs follow it, whichever node plans.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,13 +8,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tenure_examples::PATIENCE;
 use tenure_pool::{BoxError, Client, Job, JobSpec, JobState, Node, Payload, Plan, Planner, Tick};
-use tenure_testing::{Endpoint, within};
+use tenure_testing::{Endpoint, Failure, within};
 
 const POOL: &str = "example-scheduler";
 /// The interval between looks at the table.
 const EVERY: Duration = Duration::from_millis(50);
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// A row of the table.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,13 +1,12 @@
 //! `pool-worker`: the requests to a worker's handler, from a job's start to its stop.
 
-use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_examples::text;
 use tenure_pool::{BoxError, Client, Job, JobHandler, Node, Start, StopReason};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const POOL: &str = "example-worker";
@@ -50,7 +49,7 @@ impl JobHandler for Shops {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let private = redis.private().is_some();
     let node = Node::builder(POOL, Client::open(redis.url())?)

@@ -1,16 +1,15 @@
 //! `stream-many`: one reader of many streams, which come and go while it reads.
 
-use std::error::Error;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tenure_connection::Client;
 use tenure_examples::text;
 use tenure_streaming::{Reader, Start, Stream};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let client = Client::open(redis.url())?;
     let [oslo, lima, cairo] =
@@ -63,7 +62,7 @@ async fn measure(place: &Stream, celsius: &str) -> Result<(), tenure_streaming::
     place.add(&[("celsius", celsius)]).await.map(drop)
 }
 
-async fn show(reader: &mut Reader) -> Result<(), Box<dyn Error>> {
+async fn show(reader: &mut Reader) -> Result<(), Failure> {
     let entry = reader.next().await.ok_or("the reader has ended")??;
     println!("{} says {}", entry.stream, text(entry.get("celsius")));
     Ok(())

@@ -1,17 +1,15 @@
 //! `stream-readers`: independent readers each see all entries, from any start.
 
-use std::error::Error;
-
 use futures::StreamExt;
 use tenure_connection::Client;
 use tenure_examples::text;
 use tenure_streaming::{Reader, Start, Stream};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 const NAME: &str = "example:orders";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let client = Client::open(redis.url())?;
     let orders = Stream::new(&client, NAME)?;
@@ -48,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The items of the next `count` entries.
-async fn take(reader: &mut Reader, count: usize) -> Result<String, Box<dyn Error>> {
+async fn take(reader: &mut Reader, count: usize) -> Result<String, Failure> {
     let mut items = Vec::new();
     while items.len() < count {
         let entry = reader.next().await.ok_or("the reader has ended")??;

@@ -1,17 +1,16 @@
 //! `stream-sinks`: two workers share a cursor; one dies, and the other gets its unfinished entries.
 
-use std::error::Error;
 use std::time::Duration;
 
 use tenure_connection::Client;
 use tenure_examples::text;
 use tenure_streaming::{Entry, Sink, Start, Stream};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 const NAME: &str = "example:invoices";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let client = Client::open(redis.url())?;
     let invoices = Stream::new(&client, NAME)?;

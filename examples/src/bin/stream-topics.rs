@@ -1,17 +1,15 @@
 //! `stream-topics`: readers that want only some of the entries.
 
-use std::error::Error;
-
 use futures::StreamExt;
 use tenure_connection::Client;
 use tenure_examples::text;
 use tenure_streaming::{AddOptions, Filter, Reader, Start, Stream};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 const NAME: &str = "example:events";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let client = Client::open(redis.url())?;
     let events = Stream::new(&client, NAME)?;
@@ -45,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints the next `count` entries.
-async fn show(reader: Reader, count: usize) -> Result<(), Box<dyn Error>> {
+async fn show(reader: Reader, count: usize) -> Result<(), Failure> {
     let mut entries = reader.take(count);
     while let Some(entry) = entries.next().await {
         let entry = entry?;

@@ -1,10 +1,8 @@
 //! `typed-payloads`: jobs carry values, and a worker refuses a value that it cannot read.
 
-use std::error::Error;
-
 use serde::{Deserialize, Serialize};
 use tenure_pool::{BoxError, Client, Job, JobHandler, Node, Payload, Start};
-use tenure_testing::Endpoint;
+use tenure_testing::{Endpoint, Failure};
 
 const POOL: &str = "example-payloads";
 
@@ -61,7 +59,7 @@ impl JobHandler for Reader {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let private = redis.private().is_some();
     let node = Node::builder(POOL, Client::open(redis.url())?).assume_fresh(private).join().await?;
