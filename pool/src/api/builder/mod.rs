@@ -331,10 +331,10 @@ impl NodeBuilder {
         check("shards", self.shards.into())?;
         self.validate()?;
         let (count, limit) = (self.shards, Limit::new(self.patience()));
+        // Boxed, because these futures are big, and a program's main often has this one in its own.
         if count == 1 {
-            return Ok(Node::new([self.join_as(None, Purpose::Part, limit).await?]));
+            return Ok(Node::new([Box::pin(self.join_as(None, Purpose::Part, limit)).await?]));
         }
-        // Boxed, so that the future of a join of one shard does not grow.
         Ok(Node::new(Box::pin(shards::join(self.named(), count, limit)).await?))
     }
 
