@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::id::{IdError, JobKey};
-use crate::model::settings::InvalidSetting;
+use crate::model::settings::{InvalidSetting, shown};
 use crate::model::ticket::Ticket;
 use crate::store::StoreError;
 
@@ -158,6 +158,13 @@ pub enum Error {
     /// The store cannot be used.
     #[error("{}", whole(.0))]
     Store(StoreError),
+}
+
+impl Error {
+    /// The pool runs with another value of the setting.
+    pub(crate) fn mismatch(name: &str, theirs: &str, ours: &str) -> Self {
+        Self::SettingMismatch { name: name.to_owned(), theirs: shown(name, theirs), ours: shown(name, ours) }
+    }
 }
 
 fn trouble_of(error: Option<&StoreError>) -> String {

@@ -10,9 +10,9 @@ use super::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::Members;
-use crate::model::settings::{StoredSettings, shown};
+use crate::model::settings::StoredSettings;
 use crate::model::ticket::Ticket;
-use crate::store::{DispatchItem, Refusal, Renewal, ScheduleEntry, ScheduleKey, ShutdownMode, StoreError};
+use crate::store::{DispatchItem, Renewal, ScheduleKey, ShutdownMode, StoreError};
 
 /// Where the answer to a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -223,79 +223,21 @@ pub(crate) enum Until {
     Cancelled,
 }
 
-/// Why a command other than a dispatch was not carried out.
-#[derive(Clone, Debug)]
-pub(crate) enum Refused {
-    /// There is no pool, and the node may only join an existing one.
-    NoPool,
-    /// The pool was shut down.
-    PoolClosed,
-    /// The node is closing or closed.
-    NodeClosed,
-    /// The pool is shutting down.
-    ShuttingDown,
-    /// The pool runs with another value of a setting.
-    Setting { name: String, theirs: String, ours: String },
-    /// No such job.
-    JobNotFound(JobKey),
-    /// The job is not parked.
-    NotParked(JobKey),
-    /// The job has reached its limit of waiting notifications.
-    NotifyFull(JobKey),
-    /// The record of this job or schedule does not parse.
-    BadRecord(String),
-    /// The schedule's entry has this newer version.
-    NewerSchedule(u64),
-    /// The schedule has ended.
-    ScheduleEnded,
-    /// Not answered in time.
-    Deadline,
-    /// The stop of this job is recorded, but the job did not end in time.
-    StillStopping(JobKey),
-    /// The store refuses or fails.
-    Store(StoreError),
-}
-
-impl Refused {
-    /// The error as the user sees it; `patience` is how long the caller has waited.
-    pub(crate) fn into_error(self, patience: Duration) -> Error {
-        match self {
-            // Only a join gets this refusal, and a join knows the name.
-            Self::NoPool => Error::Store(StoreError::Refused(crate::store::Refusal::NoPool)),
-            Self::PoolClosed => Error::PoolClosed,
-            Self::NodeClosed => Error::NodeClosed,
-            Self::ShuttingDown => Error::ShuttingDown,
-            Self::Setting { name, theirs, ours } => {
-                Error::SettingMismatch { theirs: shown(&name, &theirs), ours: shown(&name, &ours), name }
-            }
-            Self::JobNotFound(key) => Error::JobNotFound(key),
-            Self::NotParked(key) => Error::NotParked(key),
-            Self::NotifyFull(key) => Error::NotifyFull(key),
-            Self::BadRecord(of) => Error::BadRecord { of },
-            Self::NewerSchedule(version) => {
-                let what = "the schedule's entry";
-                Error::NewerVersion { what, version, known: ScheduleEntry::VERSION }
-            }
-            Self::ScheduleEnded => Error::ScheduleEnded,
-            Self::Deadline => Error::Deadline(patience),
-            Self::Store(StoreError::Refused(Refusal::OutOfTokens)) => Error::OutOfTokens,
-            Self::StillStopping(key) => Error::StillStopping { key, within: patience },
-            Self::Store(error) => Error::Store(error),
-        }
-    }
-}
-
 /// The answer to a command.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Attached(Result<(), Refused>),
-    WorkerAdded(Result<(), Refused>),
+    Attached(Result<(), Error>),
+    WorkerAdded(Result<(), Error>),
     Submitted(Result<Ticket, DispatchError>),
-    Stopped(Result<(), Refused>),
-    Notified(Result<(), Refused>),
-    Unparked(Result<(), Refused>),
-    Scheduled(Result<(), Refused>),
-    Drained(Result<(), Refused>),
+    Stopped(Result<(), Error>),
+    Notified(Result<(), Error>),
+    Unparked(Result<(), Error>),
+    Scheduled(Result<(), Error>),
+    Drained(Result<(), Error>),
+    /// The request's deadline has passed. `stopping`: this job's stop is recorded, but the job has not ended.
+    Late {
+        stopping: Option<JobKey>,
+    },
     /// `complete`: the node has left the pool. `left`: the jobs that it still holds.
     Closed {
         complete: bool,
@@ -303,7 +245,7 @@ pub(crate) enum Answer {
     },
     /// `complete`: the pool is gone. `left`: its remaining members. `dropped`: the jobs that the pool dropped.
     ShutDown {
-        result: Result<(), Refused>,
+        result: Result<(), Error>,
         complete: bool,
         left: Vec<WorkerId>,
         dropped: u64,

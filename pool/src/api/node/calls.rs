@@ -66,7 +66,11 @@ impl Shard {
                 | Answer::Notified(result)
                 | Answer::Unparked(result)
                 | Answer::Scheduled(result),
-            )) => result.map_err(|refused| refused.into_error(patience)),
+            )) => result,
+            Ok(Some(Answer::Late { stopping: None })) => Err(Error::Deadline(patience)),
+            Ok(Some(Answer::Late { stopping: Some(key) })) => {
+                Err(Error::StillStopping { key, within: patience })
+            }
             Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(patience)),
         }

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::joining::{Limit, Waiting, check_server};
 use crate::api::builder::join_patience;
 use crate::core::ctx::Config;
-use crate::core::input::{Answer, Command, LocalWorker, Refused, ReplyTo};
+use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::{Error, Gone};
 use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
@@ -23,7 +23,7 @@ use crate::runtime::lease::{LeaseThread, Leases};
 use crate::runtime::meters::Meters;
 use crate::runtime::thread::EngineThread;
 use crate::runtime::vitals::Vitals;
-use crate::store::{Store, StoreError};
+use crate::store::{Refusal, Store, StoreError};
 
 /// How many commands may wait for the shard before callers must wait.
 const QUEUE: usize = 4096;
@@ -147,10 +147,10 @@ impl Shard {
         };
         let failed = match tokio::time::timeout(limit.rest(), attached).await {
             Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(shard),
-            Ok(Ok(Some(Answer::Attached(Err(Refused::NoPool))))) => {
+            Ok(Ok(Some(Answer::Attached(Err(Error::Store(StoreError::Refused(Refusal::NoPool))))))) => {
                 Error::NoPool { pool: shard.pool_name().to_owned() }
             }
-            Ok(Ok(Some(Answer::Attached(Err(refused))))) => refused.into_error(limit.within),
+            Ok(Ok(Some(Answer::Attached(Err(error))))) => error,
             Ok(Ok(_)) => shard.gone().await.into(),
             Ok(Err(lasting)) => Error::Store(lasting),
             Err(_) => limit.is_up(shard.last_trouble()),
@@ -197,8 +197,7 @@ impl Shard {
             self.ask(|reply| Command::AddWorker { reply, local, meta }).await
         };
         match tokio::time::timeout(patience, added).await {
-            Ok(Some(Answer::WorkerAdded(Ok(())))) => Ok(id),
-            Ok(Some(Answer::WorkerAdded(Err(refused)))) => Err(refused.into_error(patience)),
+            Ok(Some(Answer::WorkerAdded(added))) => added.map(|()| id),
             Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(patience)),
         }
@@ -221,7 +220,7 @@ impl Shard {
     pub(crate) async fn drain(&self, local: LocalWorker, budget: Duration) -> Result<(), Error> {
         let drained = self.ask(|reply| Command::DrainWorker { reply, local });
         match tokio::time::timeout(budget, drained).await {
-            Ok(Some(Answer::Drained(result))) => result.map_err(|refused| refused.into_error(budget)),
+            Ok(Some(Answer::Drained(result))) => result,
             Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(budget)),
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::core::input::{ReplyTo, Until};
+use crate::core::input::Until;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
 
@@ -37,7 +37,6 @@ pub(super) struct Unpark {
 
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    pub(super) to: ReplyTo,
     pub(super) key: JobKey,
     pub(super) want: Want,
     pub(super) owner: Option<WorkerId>,
@@ -59,7 +58,7 @@ pub(super) enum Look {
 }
 
 impl Request {
-    pub(super) fn new(to: ReplyTo, key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
-        Self { to, key, want, owner, deadline, next: None, look: Look::Idle }
+    pub(super) fn new(key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
+        Self { key, want, owner, deadline, next: None, look: Look::Idle }
     }
 }

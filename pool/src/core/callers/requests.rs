@@ -9,11 +9,11 @@ use bytes::Bytes;
 use super::request::{Look, Request, Stop, Unpark, Want};
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
-use crate::core::effect::Effect;
-use crate::core::input::{Answer, Refused, ReplyTo, Until};
+use crate::core::input::{Answer, ReplyTo, Until};
 use crate::core::lane::{Lane, is_of_an_item};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
+use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
@@ -60,7 +60,7 @@ impl Requests {
     ) {
         self.timers.insert((deadline, to));
         let want = Want::Stop(Stop { id, until, watched: false, in_doubt: false });
-        self.open.insert(to, Request::new(to, key, want, None, deadline));
+        self.open.insert(to, Request::new(key, want, None, deadline));
         self.go_on(to);
     }
 
@@ -74,13 +74,13 @@ impl Requests {
     ) {
         self.timers.insert((deadline, to));
         let owner = ring.pick(key.as_bytes(), 0);
-        self.open.insert(to, Request::new(to, key, Want::Notify { body }, owner, deadline));
+        self.open.insert(to, Request::new(key, Want::Notify { body }, owner, deadline));
         self.notes.push(to);
     }
 
     pub(in crate::core) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
         self.timers.insert((deadline, to));
-        self.open.insert(to, Request::new(to, key, Want::Unpark(Unpark::default()), None, deadline));
+        self.open.insert(to, Request::new(key, Want::Unpark(Unpark::default()), None, deadline));
         self.go_on(to);
     }
 
@@ -162,10 +162,10 @@ impl Requests {
                 }
                 (_, Some(record)) => self.on_record(ctx, to, record),
                 (_, None) if found.bad => {
-                    self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}")));
+                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") });
                 }
                 (Want::Unpark(Unpark { in_doubt: true, .. }), None) => self.finish(ctx, to, Ok(())),
-                (_, None) => self.refuse(ctx, to, Refused::JobNotFound),
+                (_, None) => self.refuse(ctx, to, Error::JobNotFound),
             }
         }
     }
@@ -178,7 +178,7 @@ impl Requests {
                 if unpark.in_doubt && unpark.parked != parked {
                     self.finish(ctx, to, Ok(()));
                 } else if parked.is_none() {
-                    self.refuse(ctx, to, Refused::NotParked);
+                    self.refuse(ctx, to, Error::NotParked);
                 } else {
                     unpark.parked = parked;
                     self.unparks.push(to);
@@ -199,8 +199,10 @@ impl Requests {
             match reply {
                 // The job was parked before. So a job that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
-                UnparkReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
-                UnparkReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                UnparkReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
+                UnparkReply::Bad => {
+                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
+                }
                 UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
@@ -210,7 +212,7 @@ impl Requests {
     pub(in crate::core) fn on_unpark_shut(&mut self, ctx: &mut Ctx) {
         self.unparks.answered();
         for to in std::mem::take(&mut self.in_flight.unparks) {
-            self.finish(ctx, to, Err(Refused::ShuttingDown));
+            self.finish(ctx, to, Err(Error::ShuttingDown));
         }
     }
 
@@ -234,14 +236,16 @@ impl Requests {
                     self.wait_until(to, Some(ctx.now + POLL));
                 }
                 StopReply::Ended if stop.until == Until::Cancelled && !stop.in_doubt => {
-                    self.refuse(ctx, to, Refused::JobNotFound);
+                    self.refuse(ctx, to, Error::JobNotFound);
                 }
                 // An earlier look found it, or a call without an answer may have cancelled it. An absent job has
                 // therefore ended since, perhaps by this stop.
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
                 }
-                StopReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                StopReply::Bad => {
+                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
+                }
                 StopReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -273,9 +277,11 @@ impl Requests {
         for (to, reply) in std::mem::take(&mut self.in_flight.notes).into_iter().zip(replies) {
             match reply {
                 NotifyReply::Kept => self.finish(ctx, to, Ok(())),
-                NotifyReply::Full => self.refuse(ctx, to, Refused::NotifyFull),
-                NotifyReply::Absent => self.refuse(ctx, to, Refused::JobNotFound),
-                NotifyReply::Bad => self.refuse(ctx, to, |key| Refused::BadRecord(format!("the job {key}"))),
+                NotifyReply::Full => self.refuse(ctx, to, Error::NotifyFull),
+                NotifyReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
+                NotifyReply::Bad => {
+                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
+                }
                 NotifyReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -359,15 +365,35 @@ impl Requests {
     }
 
     /// Answers with a refusal that names the job.
-    fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Refused) {
+    fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Error) {
         if let Some(request) = self.open.get(&to) {
             let why = why(request.key.clone());
             self.finish(ctx, to, Err(why));
         }
     }
 
-    fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Refused>) {
-        let Some(request) = self.open.remove(&to) else { return };
+    fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Error>) {
+        let Some(request) = self.close(to) else { return };
+        let answer = match request.want {
+            Want::Stop(_) => Answer::Stopped(result),
+            Want::Notify { .. } => Answer::Notified(result),
+            Want::Unpark(_) => Answer::Unparked(result),
+        };
+        ctx.reply(to, answer);
+    }
+
+    /// The request's deadline has passed.
+    fn time_out(&mut self, ctx: &mut Ctx, to: ReplyTo) {
+        if ctx.pool_is_gone {
+            return self.finish(ctx, to, Err(StoreError::Refused(Refusal::NoPool).into()));
+        }
+        let Some(request) = self.close(to) else { return };
+        let is_recorded = matches!(request.want, Want::Stop(Stop { watched: true, .. }));
+        ctx.reply(to, Answer::Late { stopping: is_recorded.then_some(request.key) });
+    }
+
+    fn close(&mut self, to: ReplyTo) -> Option<Request> {
+        let request = self.open.remove(&to)?;
         self.timers.remove(&(request.deadline, to));
         if let Some(next) = request.next {
             self.timers.remove(&(next, to));
@@ -380,16 +406,11 @@ impl Requests {
                 self.watched.remove(id);
             }
         }
-        let answer = match request.want {
-            Want::Stop(_) => Answer::Stopped(result),
-            Want::Notify { .. } => Answer::Notified(result),
-            Want::Unpark(_) => Answer::Unparked(result),
-        };
-        ctx.out.push(Effect::Reply { to: request.to, answer });
+        Some(request)
     }
 
     /// Answers every caller that still waits.
-    pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Refused) {
+    pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Error) {
         let open: Vec<_> = self.open.keys().copied().collect();
         for to in open {
             self.finish(ctx, to, Err(why.clone()));
@@ -405,12 +426,7 @@ impl Requests {
             self.timers.pop_first();
             let Some(request) = self.open.get_mut(&to) else { continue };
             if ctx.now >= request.deadline {
-                let late = match &request.want {
-                    _ if ctx.pool_is_gone => Refused::Store(StoreError::Refused(Refusal::NoPool)),
-                    Want::Stop(Stop { watched: true, .. }) => Refused::StillStopping(request.key.clone()),
-                    _ => Refused::Deadline,
-                };
-                self.finish(ctx, to, Err(late));
+                self.time_out(ctx, to);
                 some_ended = true;
             } else {
                 request.next = None;

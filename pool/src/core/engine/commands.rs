@@ -2,10 +2,10 @@
 
 use super::{End, Engine};
 use crate::core::effect::Effect;
-use crate::core::input::{Answer, Command, Refused};
+use crate::core::input::{Answer, Command};
 use crate::core::roles::phase::Phase;
 use crate::core::worker::Worker;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 
 impl Engine {
     pub(super) fn on_command(&mut self, command: Command) {
@@ -16,7 +16,7 @@ impl Engine {
             Command::Attach { reply } => self.attaching.push(reply),
             Command::AddWorker { reply, local, meta } => {
                 if closed || leaving {
-                    ctx.reply(reply, Answer::WorkerAdded(Err(Refused::NodeClosed)));
+                    ctx.reply(reply, Answer::WorkerAdded(Err(Error::NodeClosed)));
                 } else {
                     self.workers.insert(local, Worker::new(local, meta, Some(reply)));
                 }
@@ -38,8 +38,8 @@ impl Engine {
             Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
             Command::Schedule { reply, local, new } => {
                 let refused = match &self.closing.flag {
-                    _ if closed || leaving => Some(Refused::NodeClosed),
-                    Some(_) => Some(Refused::ShuttingDown),
+                    _ if closed || leaving => Some(Error::NodeClosed),
+                    Some(_) => Some(Error::ShuttingDown),
                     None => None,
                 };
                 match refused {

@@ -6,12 +6,12 @@ use super::{End, Engine};
 use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::effect::Effect;
-use crate::core::input::{Answer, Refused};
+use crate::core::input::Answer;
 use crate::core::lease::longest_read;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::{Door, Worker};
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 use crate::model::settings::ShardId;
 
 /// How often the server's clock is read again.
@@ -187,7 +187,7 @@ impl Engine {
             None if self.closing.flag.is_some()
                 && (self.liveness.saw_life || self.closing.awaits_others(&self.ctx)) =>
             {
-                Err(Refused::ShuttingDown)
+                Err(Error::ShuttingDown)
             }
             None if self.closing.flag.is_none() && self.is_normal() && self.renewed => {
                 self.pool.attached();
@@ -202,20 +202,17 @@ impl Engine {
 
     /// The pool and this node disagree on the node's shard. They differ in its place or in the count of shards, or
     /// only one of them has shards.
-    fn other_shard(&self) -> Option<Refused> {
+    fn other_shard(&self) -> Option<Error> {
         let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
         let theirs = self.settings.fields.get(ShardId::SETTING);
         let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Breakage::OtherShardsJoin);
         let none = || "none".to_owned();
-        differs.then(|| Refused::Setting {
-            name: ShardId::SETTING.into(),
-            theirs: theirs.cloned().unwrap_or_else(none),
-            ours: ours.unwrap_or_else(none),
-        })
+        let theirs = theirs.cloned().unwrap_or_else(none);
+        differs.then(|| Error::mismatch(ShardId::SETTING, &theirs, &ours.unwrap_or_else(none)))
     }
 
     /// The first of the pool's settings that differs from one that this node was given.
-    fn other_setting(&self) -> Option<Refused> {
+    fn other_setting(&self) -> Option<Error> {
         if let Some(refused) = self.other_shard() {
             return Some(refused);
         }
@@ -224,11 +221,7 @@ impl Engine {
             if !self.ctx.config.given.has(name) {
                 return None;
             }
-            (theirs != ours && name != ShardId::SETTING).then(|| Refused::Setting {
-                name: name.into(),
-                theirs,
-                ours,
-            })
+            (theirs != ours && name != ShardId::SETTING).then(|| Error::mismatch(name, &theirs, &ours))
         };
         self.ctx.config.settings.fields().into_iter().find_map(differs)
     }
@@ -250,13 +243,13 @@ impl Engine {
     pub(super) fn on_forgotten(&mut self) {
         self.end = End::Ended;
         let closed = self.pool.phase == Phase::Closed;
-        let gone = if closed { Refused::PoolClosed } else { Refused::NodeClosed };
+        let gone = if closed { Error::PoolClosed } else { Error::NodeClosed };
         for to in self.attaching.drain(..) {
             self.ctx.reply(to, Answer::Attached(Err(gone.clone())));
         }
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
-        self.requests.end(&mut self.ctx, &Refused::NodeClosed);
-        self.scheduling.close(&mut self.ctx, &Refused::NodeClosed);
+        self.requests.end(&mut self.ctx, &Error::NodeClosed);
+        self.scheduling.close(&mut self.ctx, &Error::NodeClosed);
         self.closing.end(&mut self.ctx, closed);
         self.ctx.out.push(Effect::End);
     }

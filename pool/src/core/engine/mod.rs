@@ -17,7 +17,7 @@ use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, Input, LocalWorker, Refused, ReplyTo};
+use crate::core::input::{Answer, Input, LocalWorker, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
@@ -31,7 +31,7 @@ use crate::core::schedules::Scheduling;
 use crate::core::time::{Jitter, Time, earliest};
 use crate::core::worker::Worker;
 use crate::core::worker::together::Together;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::{Settings, StoredSettings};
@@ -416,7 +416,7 @@ impl Engine {
             Change::Closed => self.on_pool_gone(),
             Change::Missing => {
                 for to in self.attaching.drain(..) {
-                    self.ctx.reply(to, Answer::Attached(Err(Refused::NoPool)));
+                    self.ctx.reply(to, Answer::Attached(Err(StoreError::Refused(Refusal::NoPool).into())));
                 }
             }
         }
@@ -434,8 +434,8 @@ impl Engine {
     fn on_pool_closed(&mut self) {
         self.pool.phase = Phase::Closed;
         self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
-        self.requests.end(&mut self.ctx, &Refused::PoolClosed);
-        self.scheduling.close(&mut self.ctx, &Refused::PoolClosed);
+        self.requests.end(&mut self.ctx, &Error::PoolClosed);
+        self.scheduling.close(&mut self.ctx, &Error::PoolClosed);
         for worker in self.workers.values_mut() {
             worker.pool_gone(&mut self.ctx);
         }

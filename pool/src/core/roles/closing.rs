@@ -10,8 +10,9 @@ use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::Effect;
-use crate::core::input::{Answer, Refused, ReplyTo};
+use crate::core::input::{Answer, ReplyTo};
 use crate::core::time::{Time, earliest};
+use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::model::settings::ShutdownFlag;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
@@ -224,7 +225,7 @@ impl Closing {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: true, left: vec![] } });
         }
         for (to, _) in self.askers.drain(..) {
-            let result = if pool_closed { Ok(()) } else { Err(Refused::NodeClosed) };
+            let result = if pool_closed { Ok(()) } else { Err(Error::NodeClosed) };
             let answer = Answer::ShutDown { result, complete: true, left: vec![], dropped: self.dropped };
             ctx.out.push(Effect::Reply { to, answer });
         }

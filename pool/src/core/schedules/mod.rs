@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Ctx, RETRY};
-use crate::core::input::{LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
+use crate::core::input::{LocalSchedule, NewSchedule, Planned, ReplyTo};
 use crate::core::time::{Time, earliest};
+use crate::error::Error;
 use crate::store::{BATCH_MAX, Result, ScheduleState, StoreError, Terms};
 use planning::Progress;
 use turn::{Fate, Own, told};
@@ -51,7 +52,7 @@ impl Scheduling {
     pub(super) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule, period: Duration) {
         match self.own.get_mut(&local).filter(|own| !own.leaving) {
             Some(own) => own.change(ctx, to, period),
-            None => told(ctx, to, Err(Refused::ScheduleEnded)),
+            None => told(ctx, to, Err(Error::ScheduleEnded)),
         }
     }
 
@@ -107,7 +108,7 @@ impl Scheduling {
     }
 
     /// The node or its pool has ended.
-    pub(super) fn close(&mut self, ctx: &mut Ctx, why: &Refused) {
+    pub(super) fn close(&mut self, ctx: &mut Ctx, why: &Error) {
         for (local, own) in std::mem::take(&mut self.own) {
             own.go(ctx, local, why);
         }
@@ -232,7 +233,7 @@ impl Scheduling {
             .collect();
         for local in gone {
             if let Some(own) = self.own.remove(&local) {
-                own.go(ctx, local, &Refused::NodeClosed);
+                own.go(ctx, local, &Error::NodeClosed);
             }
         }
         let says = may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at);

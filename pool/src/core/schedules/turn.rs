@@ -7,8 +7,9 @@ use super::planning::Planning;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, NewTick, Notice};
-use crate::core::input::{Answer, LocalSchedule, NewSchedule, Planned, Refused, ReplyTo};
+use crate::core::input::{Answer, LocalSchedule, NewSchedule, Planned, ReplyTo};
 use crate::core::time::Time;
+use crate::error::Error;
 use crate::model::id::Term;
 use crate::store::{
     Refusal, Result, ScheduleChange, ScheduleEntry, ScheduleKind, ScheduleState, StoreError, TermItem,
@@ -29,7 +30,7 @@ pub(super) enum Fate {
     Asks,
     /// Other nodes must look at it.
     Tells,
-    Goes(Refused),
+    Goes(Error),
 }
 
 /// The turn of this node.
@@ -282,21 +283,25 @@ impl Own {
                 self.note(ctx, now, entry);
                 Ok(fate)
             }
-            Ok(ScheduleState::Ended) => Ok(Fate::Goes(Refused::ScheduleEnded)),
+            Ok(ScheduleState::Ended) => Ok(Fate::Goes(Error::ScheduleEnded)),
             Ok(ScheduleState::Bad { newer }) => {
                 self.report_bad(ctx);
-                Ok(Fate::Goes(newer.map_or_else(
-                    || Refused::BadRecord(format!("the schedule {}", self.new.key)),
-                    Refused::NewerSchedule,
-                )))
+                Ok(Fate::Goes(match newer {
+                    Some(version) => Error::NewerVersion {
+                        what: "the schedule's entry",
+                        version,
+                        known: ScheduleEntry::VERSION,
+                    },
+                    None => Error::BadRecord { of: format!("the schedule {}", self.new.key) },
+                }))
             }
             Err(StoreError::Refused(Refusal::StaleTerm)) => {
                 self.forget_planners_end();
                 self.lose_turn(ctx, local);
                 Ok(Fate::Asks)
             }
-            Err(StoreError::Refused(Refusal::ShuttingDown)) => Ok(Fate::Goes(Refused::ShuttingDown)),
-            Err(error @ StoreError::Refused(Refusal::OutOfTokens)) => Ok(Fate::Goes(Refused::Store(error))),
+            Err(StoreError::Refused(Refusal::ShuttingDown)) => Ok(Fate::Goes(Error::ShuttingDown)),
+            Err(StoreError::Refused(Refusal::OutOfTokens)) => Ok(Fate::Goes(Error::OutOfTokens)),
             Err(error) => {
                 self.retry_at = ctx.now + RETRY;
                 Err(error)
@@ -329,7 +334,7 @@ impl Own {
                 self.note(ctx, now, entry);
                 Fate::Stays
             }
-            TermReply::Ended => Fate::Goes(Refused::ScheduleEnded),
+            TermReply::Ended => Fate::Goes(Error::ScheduleEnded),
             TermReply::Bad => {
                 self.lose_turn(ctx, local);
                 self.still_since = ctx.now;
@@ -427,9 +432,9 @@ impl Own {
     }
 
     /// Tells every waiting caller that the schedule has gone.
-    pub(super) fn go(mut self, ctx: &mut Ctx, local: LocalSchedule, why: &Refused) {
+    pub(super) fn go(mut self, ctx: &mut Ctx, local: LocalSchedule, why: &Error) {
         self.planning.drop_all(ctx, local);
-        let ended = matches!(why, Refused::ScheduleEnded);
+        let ended = matches!(why, Error::ScheduleEnded);
         for to in self.adder.into_iter().chain(self.to_change.map(|(to, _)| to)) {
             told(ctx, to, Err(why.clone()));
         }
@@ -443,6 +448,6 @@ impl Own {
     }
 }
 
-pub(super) fn told(ctx: &mut Ctx, to: ReplyTo, result: std::result::Result<(), Refused>) {
+pub(super) fn told(ctx: &mut Ctx, to: ReplyTo, result: std::result::Result<(), Error>) {
     ctx.reply(to, Answer::Scheduled(result));
 }

@@ -72,13 +72,13 @@ fn settings_before_the_incarnation_are_adopted_with_it() {
 
 #[test]
 fn a_newcomer_with_an_impossible_setting_is_refused() {
-    for (name, theirs) in [("worker_ttl", "5000"), ("strikes", "0")] {
+    let said = [r#"name: "worker_ttl", theirs: "5s""#, r#"name: "strikes", theirs: "0""#];
+    for ((name, theirs), said) in [("worker_ttl", "5000"), ("strikes", "0")].into_iter().zip(said) {
         let mut bench = newcomer();
         hears(&mut bench, name, theirs);
         bench.all();
         refused(&mut bench, name, theirs);
-        let told =
-            format!(r#"reply 1 worker Setting {{ name: "{name}", theirs: "{theirs}", ours: "ours" }}"#);
+        let told = format!(r#"reply 1 worker SettingMismatch {{ {said}, ours: "ours" }}"#);
         assert_eq!(bench.of(&["reply", "seated"]), [told, "seated 1".into()]);
     }
 }

@@ -309,7 +309,7 @@ fn a_node_that_was_given_another_setting_is_told_which() {
     bench.stored.fields.insert("worker_ttl".into(), "5000".into());
     bench.survey(present(1, false, "a"));
     bench.maps(1);
-    let refused = r#"Setting { name: "worker_ttl", theirs: "5000", ours: "10000" }"#;
+    let refused = r#"SettingMismatch { name: "worker_ttl", theirs: "5s", ours: "10s" }"#;
     let all = ["survey", "bless a", &format!("reply 1 attached {refused}")];
     bench.advance(secs(60));
     assert_eq!(bench.seen(), all, "nothing is renewed, read or swept, so nothing is written");

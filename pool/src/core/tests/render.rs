@@ -217,6 +217,8 @@ fn answer(answer: &Answer) -> String {
         Answer::Unparked(r) => result("unparked", r),
         Answer::Scheduled(r) => result("scheduled", r),
         Answer::Drained(r) => result("drained", r),
+        Answer::Late { stopping: None } => "late".to_owned(),
+        Answer::Late { stopping: Some(key) } => format!("late, {key} stops"),
         Answer::Closed { left, .. } => format!("closed{}", join(left, |key| format!(" left={key}"))),
         Answer::ShutDown { result: r, left, dropped, .. } => {
             let left = join(left, |worker| format!(" left={worker}"));

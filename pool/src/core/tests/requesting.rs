@@ -191,7 +191,7 @@ fn a_look_at_another_life_of_the_pools_data_says_nothing() {
 fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
     let mut bench = watching();
     bench.advance(secs(5));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 stopped StillStopping(\"k\")"]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 late, k stops"]);
     told(&mut bench, "n.k");
     assert_eq!(bench.of(&["reply"]), [""; 0]);
 }
@@ -311,7 +311,7 @@ fn answers_reach_callers_after_others_have_given_up() {
     bench.advance(secs(3));
     notify(&mut bench, "c");
     bench.advance(secs(2));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 notified Deadline", "reply 2 notified Deadline"]);
+    assert_eq!(bench.of(&["reply"]), ["reply 1 late", "reply 2 late"]);
     notified(&mut bench, vec![NotifyReply::Kept]);
     assert_eq!(bench.seen(), ["notify c"]);
     notified(&mut bench, vec![NotifyReply::Kept]);

@@ -7,8 +7,9 @@ use super::rebalance::Rebalance;
 use super::{Stage, Worker};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, LocalWorker, Refused, Seating};
+use crate::core::input::{Answer, LocalWorker, Seating};
 use crate::core::time::Time;
+use crate::error::Error;
 use crate::model::id::Nonce;
 use crate::model::member::MemberState;
 use crate::store::{JoinRequest, Refusal, Result, Seat, StoreError};
@@ -46,15 +47,14 @@ impl Worker {
                 return Ok(false);
             }
             Err(StoreError::Refused(Refusal::ShuttingDown)) => {
-                self.refuse(ctx, Refused::ShuttingDown);
+                self.refuse(ctx, Error::ShuttingDown);
                 return Ok(false);
             }
             Err(StoreError::Refused(Refusal::Setting { name, theirs, ours })) => {
-                Refused::Setting { name, theirs, ours }
+                Error::mismatch(&name, &theirs, &ours)
             }
-            Err(error @ StoreError::Refused(Refusal::BadArgument | Refusal::OutOfTokens)) => {
-                Refused::Store(error)
-            }
+            Err(StoreError::Refused(Refusal::OutOfTokens)) => Error::OutOfTokens,
+            Err(error @ StoreError::Refused(Refusal::BadArgument)) => error.into(),
             Err(error) => return Err(error),
         };
         if self.added.is_some() {
@@ -64,7 +64,7 @@ impl Worker {
             *since = None;
             *retry_at = ctx.now + REFUSED_RETRY;
             if !std::mem::replace(&mut self.refused, true) {
-                ctx.report(Notice::NotTakenBack { error: refused.into_error(REFUSED_RETRY) });
+                ctx.report(Notice::NotTakenBack { error: refused });
             }
         }
         Ok(false)
@@ -92,7 +92,7 @@ impl Worker {
         }
     }
 
-    fn refuse(&mut self, ctx: &mut Ctx, why: Refused) {
+    fn refuse(&mut self, ctx: &mut Ctx, why: Error) {
         if let Some(to) = self.added.take() {
             ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(why)) });
         }

@@ -10,10 +10,11 @@ use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, LocalWorker, Refused, ReplyTo, Seating};
+use crate::core::input::{Answer, LocalWorker, ReplyTo, Seating};
 use crate::core::jobs::Jobs;
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
+use crate::error::Error;
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::model::stop::StopReason;
@@ -283,7 +284,7 @@ impl Worker {
             ctx.out.push(Effect::Reply { to, answer: Answer::Drained(Ok(())) });
         }
         if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(Refused::NodeClosed)) });
+            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(Error::NodeClosed)) });
         }
     }
 

@@ -6,9 +6,9 @@ use super::lives::Life;
 use super::users::{Ask, Asked};
 use super::world::{MS, World};
 use crate::core::call::{Call, Done};
-use crate::core::input::{Command, Input, Refused, Until};
+use crate::core::input::{Command, Input, Until};
 use crate::core::time::Time;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::JobState;
@@ -143,13 +143,13 @@ impl World {
         });
     }
 
-    pub(super) fn cancelled(&mut self, id: &DispatchId, since: u64, answer: &Result<(), Refused>) {
+    pub(super) fn cancelled(&mut self, id: &DispatchId, since: u64, answer: &Result<(), Error>) {
         let lost = self.judge.is_lossy() || self.judge.lost_at.is_some_and(|at| at >= since);
         let record = self.judge.life(id).and_then(|life| self.judge.records.get(&life.key)?.as_ref());
         let stops = record.is_some_and(|record| record.id.is_same(id) && record.state == JobState::Stopping);
         let wrong = match answer {
             Ok(()) => !stops,
-            Err(Refused::JobNotFound(_)) => true,
+            Err(Error::JobNotFound(_)) => true,
             Err(_) => return,
         };
         if wrong && !lost && self.judge.lives(id) {

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::world::{Event, World};
-use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, Refused, ReplyTo, Until};
+use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, ReplyTo, Until};
 use crate::core::time::Time;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, JobKey, NodeName};
 use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, SettingChange, ShutdownMode, Store};
@@ -327,7 +327,7 @@ impl World {
                     self.ensure(at, item, by);
                 }
             }
-            (Ask::End { item }, Answer::Stopped(_)) => {
+            (Ask::End { item }, Answer::Stopped(_) | Answer::Late { .. }) => {
                 if let Some(by) = asked.deadline {
                     self.hand_in(at, item, true, true, by);
                 }
@@ -344,12 +344,11 @@ impl World {
             }
             (
                 Ask::Stop { key, .. } | Ask::Notify { key, .. },
-                Answer::Stopped(Err(Refused::JobNotFound(_)))
-                | Answer::Notified(Err(Refused::JobNotFound(_))),
+                Answer::Stopped(Err(Error::JobNotFound(_))) | Answer::Notified(Err(Error::JobNotFound(_))),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }
-            (Ask::Notify { key, .. }, Answer::Notified(Err(Refused::NotifyFull(_))))
+            (Ask::Notify { key, .. }, Answer::Notified(Err(Error::NotifyFull(_))))
                 if !self.judge.was_crowded(&key, asked.since) =>
             {
                 let what = format!("S11: n{at} says {key} has too many notifications, and it has not");
@@ -366,7 +365,7 @@ impl World {
                 }
             }
             // A user has changed the pool's settings since the node was started.
-            (Ask::Attach, Answer::Attached(Err(Refused::Setting { .. }))) => self.kill(at),
+            (Ask::Attach, Answer::Attached(Err(Error::SettingMismatch { .. }))) => self.kill(at),
             (Ask::Attach, Answer::Attached(Err(_))) if self.closing => self.kill(at),
             (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete && !self.closing => {
                 self.judge.violations.push(format!("L5: the pool is not shut down after a minute: {left:?}"));

@@ -163,7 +163,7 @@ impl Shard {
             Ok(Some(Answer::ShutDown { result: Ok(()), complete, dropped, left })) => {
                 Ok(ShutdownReport { complete, dropped_here: dropped, left })
             }
-            Ok(Some(Answer::ShutDown { result: Err(refused), .. })) => Err(refused.into_error(budget)),
+            Ok(Some(Answer::ShutDown { result: Err(error), .. })) => Err(error),
             Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(budget)),
         }
