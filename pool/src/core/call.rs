@@ -25,7 +25,7 @@ use crate::store::{
 pub(crate) type ToRelease = (ReleaseItem, Vec<EntryId>);
 
 /// A job in a worker's hands.
-pub(crate) type HeldJob = (WorkerId, JobKey, Token);
+pub(crate) type InspectedJob = (WorkerId, JobKey, Token);
 
 /// One step or read of the [`Store`](crate::store::Store).
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub(crate) enum Call {
     },
     Inspect {
         cursor: u64,
-        held: Vec<HeldJob>,
+        held: Vec<InspectedJob>,
     },
     Heartbeats(Option<Vec<WorkerId>>),
     ReadPool,
@@ -378,7 +378,7 @@ pub(crate) enum Done {
         answer: Result<Swept>,
     },
     Inspect {
-        held: Vec<HeldJob>,
+        held: Vec<InspectedJob>,
         answer: Result<Inspected>,
     },
     Heartbeats(Result<BTreeMap<WorkerId, u64>>),

@@ -18,12 +18,13 @@
 //! 5. A job is assigned only from the ring at the revision that the step checks (`routing`).
 //! 6. After any sign of data loss a worker whose lease holds reports its jobs; every other one is fenced (`phase`,
 //!    `attesting`).
-//! 7. A planner acts only in its turn, and its node has one plan of a schedule under way (`turn`, `planning`).
-//! 8. Each lane has one call in flight. All workers of a node share one call for begins and one for starts.
-//!    Unanswered items are sent again, unchanged (`lane`, `together`).
+//! 7. A planner acts only in its turn, and its node has one plan of a schedule under way (`schedule`, `planning`).
+//! 8. Each batcher has one call in flight. All workers of a node share one call for begins and one for starts.
+//!    Unanswered items are sent again, unchanged (`batcher`, `shared_calls`).
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod batcher;
 pub(crate) mod call;
 pub(crate) mod callers;
 pub(crate) mod ctx;
@@ -31,7 +32,6 @@ pub(crate) mod effect;
 pub(crate) mod engine;
 pub(crate) mod input;
 pub(crate) mod jobs;
-mod lane;
 pub(crate) mod lease;
 pub(crate) mod ring;
 pub(crate) mod roles;

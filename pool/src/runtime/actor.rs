@@ -26,7 +26,7 @@ use crate::model::trace::TraceContext;
 
 /// A message to an actor.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum Mail {
     Deliver(Vec<Bytes>),
     Stop(StopReason),
 }
@@ -34,31 +34,31 @@ pub(crate) enum Order {
 /// A task's inbox. It is much smaller than a channel, because every job that runs as a future has one.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    orders: Mutex<Vec<Order>>,
+    mail: Mutex<Vec<Mail>>,
     wake: Notify,
 }
 
 impl Mailbox {
-    fn orders(&self) -> MutexGuard<'_, Vec<Order>> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mail(&self) -> MutexGuard<'_, Vec<Mail>> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn put(&self, order: Order) {
-        self.orders().push(order);
+    pub(crate) fn put(&self, mail: Mail) {
+        self.mail().push(mail);
         self.wake.notify_one();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.orders().is_empty()
+        self.mail().is_empty()
     }
 
-    async fn next(&self) -> Order {
+    async fn next(&self) -> Mail {
         loop {
             let woken = self.wake.notified();
             {
-                let mut orders = self.orders();
-                if !orders.is_empty() {
-                    return orders.remove(0);
+                let mut mail = self.mail();
+                if !mail.is_empty() {
+                    return mail.remove(0);
                 }
             }
             woken.await;
@@ -69,11 +69,11 @@ impl Mailbox {
 /// The limit of a handler's error text in bytes, because the store keeps the text.
 const TEXT_MAX: usize = 1024;
 
-type Outcome = Result<(), String>;
-type Body = BoxFuture<'static, Outcome>;
+type Ended = Result<(), String>;
+type Body = BoxFuture<'static, Ended>;
 
 /// The parts that a task works with.
-pub(crate) struct Own {
+pub(crate) struct Task {
     pub(crate) job: Job,
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -91,7 +91,7 @@ pub(crate) enum Came {
     Ended(HandlerEvent),
 }
 
-impl Own {
+impl Task {
     /// The parts that the next task needs as well.
     pub(crate) fn parts(&self) -> (Job, Arc<dyn AnyHandler>, Arc<Mailbox>) {
         (self.job.clone(), self.handler.clone(), self.mailbox.clone())
@@ -107,13 +107,13 @@ impl Own {
 
 /// Starts the job, and runs a job with a future to its end. `recheck`: checks the lease just before the handler is
 /// called. `on_span` gets the job's span before it is entered.
-pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>) -> Came {
-    let span = span_of(&own.job, on_span);
+pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook>) -> Came {
+    let span = span_of(&task.job, on_span);
     let live = async {
-        if recheck && !own.job.lease().check() {
+        if recheck && !task.job.lease().check() {
             return Some(HandlerEvent::NotRun);
         }
-        live(&own).await
+        live(&task).await
     };
     match live.instrument(span.clone()).await {
         Some(event) => Came::Ended(event),
@@ -122,15 +122,15 @@ pub(crate) async fn start(own: Own, recheck: bool, on_span: Option<JobSpanHook>)
 }
 
 /// Handles the next message in the mailbox of a job without a future.
-pub(crate) async fn attend(own: Own, span: Span) -> Came {
+pub(crate) async fn attend(task: Task, span: Span) -> Came {
     let attended = async {
-        match own.mailbox.next().await {
-            Order::Deliver(bodies) => Ok(deliver(&own, bodies, &mut None).await.1),
-            Order::Stop(why) => Err(HandlerEvent::Stopped(stop(&own, why).await)),
+        match task.mailbox.next().await {
+            Mail::Deliver(bodies) => Ok(deliver(&task, bodies, &mut None).await.1),
+            Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
     match attended.instrument(span.clone()).await {
-        Ok(count) => Came::Idle(delivered(&own.job, count), span),
+        Ok(count) => Came::Idle(delivered(&task.job, count), span),
         Err(event) => Came::Ended(event),
     }
 }
@@ -165,43 +165,43 @@ fn span_of_end(why: StopReason) -> Span {
 ///
 /// A future may run for long. The state of a handler's call is boxed and dropped with the call, so that the rest of
 /// the task is small.
-async fn live(own: &Own) -> Option<HandlerEvent> {
+async fn live(task: &Task) -> Option<HandlerEvent> {
     let start =
-        caught(&own.job, || own.handler.start(own.job.clone())).instrument(tracing::info_span!("start"));
+        caught(&task.job, || task.handler.start(task.job.clone())).instrument(tracing::info_span!("start"));
     let body = match Box::pin(start).await {
         Ok(Start::Started) => return None,
-        Ok(Start::Running(future)) => guarded(own.job.clone(), future),
+        Ok(Start::Running(future)) => guarded(task.job.clone(), future),
         Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
         Ok(Start::Failed(error)) => return Some(HandlerEvent::Failed(chain(&*error))),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
     };
-    own.say(HandlerEvent::Started);
-    Some(run(own, body).await)
+    task.say(HandlerEvent::Started);
+    Some(run(task, body).await)
 }
 
 /// Runs the job's future to its end, and handles messages meanwhile.
-async fn run(own: &Own, body: Body) -> HandlerEvent {
+async fn run(task: &Task, body: Body) -> HandlerEvent {
     let mut body = Some(body);
     loop {
-        let order = tokio::select! {
+        let mail = tokio::select! {
             biased;
-            ended = ended(&mut body) => return Box::pin(end(own, ended)).await,
-            order = own.mailbox.next() => order,
+            ended = ended(&mut body) => return Box::pin(end(task, ended)).await,
+            mail = task.mailbox.next() => mail,
         };
-        match order {
-            Order::Deliver(bodies) => {
-                let (ended, count) = Box::pin(deliver(own, bodies, &mut body)).await;
+        match mail {
+            Mail::Deliver(bodies) => {
+                let (ended, count) = Box::pin(deliver(task, bodies, &mut body)).await;
                 let Some(ended) = ended else {
-                    own.say(delivered(&own.job, count));
+                    task.say(delivered(&task.job, count));
                     continue;
                 };
                 // The notifications that it took may have ended it.
-                own.say(HandlerEvent::Took(count));
-                return Box::pin(end(own, ended)).await;
+                task.say(HandlerEvent::Took(count));
+                return Box::pin(end(task, ended)).await;
             }
-            Order::Stop(why) => {
+            Mail::Stop(why) => {
                 let ended = ended(&mut body).await;
-                return HandlerEvent::Stopped(ended.and(Box::pin(stop(own, why)).await));
+                return HandlerEvent::Stopped(ended.and(Box::pin(stop(task, why)).await));
             }
         }
     }
@@ -209,8 +209,8 @@ async fn run(own: &Own, body: Body) -> HandlerEvent {
 
 /// Hands notifications over, one after the other, while the body goes on. Returns the body's result, if it ended, and
 /// the number of deliveries.
-async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Option<Outcome>, usize) {
-    let Own { job, handler, grace, .. } = own;
+async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Option<Ended>, usize) {
+    let Task { job, handler, grace, .. } = task;
     let mut count = 0;
     for note in bodies {
         if job.is_ending() {
@@ -242,21 +242,21 @@ async fn deliver(own: &Own, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Opt
     (None, count)
 }
 
-/// The event for the end of the body. A body whose cancellation has fired was asked to end. The order with the reason
+/// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
 /// is on its way, and the job has not ended by itself.
-async fn end(own: &Own, ended: Outcome) -> HandlerEvent {
-    if !own.job.is_ending() {
+async fn end(task: &Task, ended: Ended) -> HandlerEvent {
+    if !task.job.is_ending() {
         return HandlerEvent::Ended(ended);
     }
     loop {
-        if let Order::Stop(why) = own.mailbox.next().await {
-            return HandlerEvent::Stopped(ended.and(stop(own, why).await));
+        if let Mail::Stop(why) = task.mailbox.next().await {
+            return HandlerEvent::Stopped(ended.and(stop(task, why).await));
         }
     }
 }
 
-async fn stop(own: &Own, why: StopReason) -> Outcome {
-    match caught(&own.job, || own.handler.stop(&own.job, why)).instrument(span_of_end(why)).await {
+async fn stop(task: &Task, why: StopReason) -> Ended {
+    match caught(&task.job, || task.handler.stop(&task.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
     }
@@ -283,7 +283,7 @@ fn polled<T>(job: impl Borrow<Job>, mut future: BoxFuture<'_, T>) -> impl Future
 }
 
 /// The job's own end; never, for a job without a body.
-async fn ended(body: &mut Option<Body>) -> Outcome {
+async fn ended(body: &mut Option<Body>) -> Ended {
     match body {
         Some(future) => future.await,
         None => std::future::pending().await,
@@ -297,7 +297,7 @@ async fn beside<T>(
     work: impl Future<Output = T>,
     job: &Job,
     grace: Duration,
-) -> (Option<Outcome>, Option<T>) {
+) -> (Option<Ended>, Option<T>) {
     let mut work = pin!(work);
     let mut end = None;
     let mut limit: Option<Pin<Box<Sleep>>> = None;

@@ -12,13 +12,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 use super::actors::{Actors, End};
+use super::health::HealthRecord;
+use super::int_map::IntMap;
 use super::lease::Leases;
-use super::meters::{self, Meters};
-use super::notice::Notices;
-use super::numbered::Numbered;
+use super::log::Log;
+use super::metrics::{self, Metrics};
 use super::perform::perform;
 use super::planners::{Part, Planners};
-use super::vitals::Vitals;
 use crate::breakage::Breakage;
 use crate::clock;
 use crate::core::call::{Call, Done};
@@ -59,8 +59,8 @@ pub(crate) enum Message {
 pub(crate) struct Watched {
     /// The engine has ended; not set if the driver ends otherwise.
     pub(crate) left: Arc<AtomicBool>,
-    pub(crate) vitals: Arc<Vitals>,
-    pub(crate) meters: Meters,
+    pub(crate) health: Arc<HealthRecord>,
+    pub(crate) metrics: Metrics,
     /// The settings that the engine has adopted, and the revision of their map.
     pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
     /// Gets the spans of jobs that carry a trace.
@@ -85,12 +85,12 @@ pub(crate) struct Driver {
     pool_read: Option<BoxFuture<'static, Done>>,
     /// The runtime of handlers and planners.
     home: Handle,
-    handlers: Numbered<LocalWorker, Local>,
+    handlers: IntMap<LocalWorker, Local>,
     actors: Actors,
     planners: Planners,
-    replies: Numbered<ReplyTo, oneshot::Sender<Answer>>,
+    replies: IntMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
-    notices: Notices,
+    log: Log,
     watched: Watched,
 }
 
@@ -107,9 +107,9 @@ impl Driver {
         let planners = Planners::new(config.node.clone(), home.clone());
         let actors =
             Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone(), home.clone());
-        let notices = Notices::new(config.node.clone());
+        let log = Log::new(config.node.clone());
         Self {
-            notices,
+            log,
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
             store,
@@ -119,10 +119,10 @@ impl Driver {
             node_read: None,
             pool_read: None,
             home,
-            handlers: Numbered::default(),
+            handlers: IntMap::default(),
             actors,
             planners,
-            replies: Numbered::default(),
+            replies: IntMap::default(),
             ended: false,
             watched,
         }
@@ -267,23 +267,23 @@ impl Driver {
         for input in batch.iter() {
             if let Input::Renewed { answer, .. } = input {
                 let ends_in = self.leases.soft_deadlines().values().min().map(|end| end.since(now));
-                self.notices.renewed(now, answer, ends_in);
+                self.log.renewed(now, answer, ends_in);
             }
-            self.watched.vitals.hear(input);
-            self.watched.meters.hear(input);
+            self.watched.health.hear(input);
+            self.watched.metrics.hear(input);
             tracing::trace!(?input, "input");
         }
         self.engine.set_leases(self.leases.soft_deadlines());
         for effect in self.engine.step(now, batch.drain(..)) {
             tracing::trace!(?effect, "effect");
-            self.watched.meters.see(&effect);
+            self.watched.metrics.see(&effect);
             self.perform(effect);
         }
-        let picture = self.engine.picture();
-        self.watched.meters.show(&picture);
-        self.watched.vitals.show(picture);
-        for (step, long, error) in self.watched.vitals.failing(now) {
-            self.notices.failing(now, step, long, &error);
+        let status = self.engine.status();
+        self.watched.metrics.show(&status);
+        self.watched.health.show(status);
+        for (step, long, error) in self.watched.health.failing(now) {
+            self.log.failing(now, step, long, &error);
         }
     }
 
@@ -355,9 +355,9 @@ impl Driver {
             }
             Effect::Report(report) => {
                 if let Notice::Trouble(error) = &report {
-                    self.watched.vitals.trouble(error);
+                    self.watched.health.trouble(error);
                 }
-                self.notices.log(clock::now(), &report);
+                self.log.log(clock::now(), &report);
             }
             Effect::End => {
                 self.ended = true;
@@ -370,8 +370,8 @@ impl Driver {
         let (store, config) = (self.store.clone(), self.config.clone());
         let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
         let leases = matches!(call, Call::ForgetNode).then(|| self.leases.clone());
-        let step = meters::step(&call).map(|step| (step, self.watched.meters.call(step)));
-        let vitals = self.watched.vitals.clone();
+        let step = metrics::step(&call).map(|step| (step, self.watched.metrics.call(step)));
+        let health = self.watched.health.clone();
         let span = match &call {
             Call::Route { jobs, .. } => tracing::debug_span!("route", node = %config.node, jobs = jobs.len()),
             _ => tracing::Span::none(),
@@ -384,7 +384,7 @@ impl Driver {
             let done = perform(&*store, &config, incarnation, call).await;
             if let Some((step, histogram)) = step {
                 histogram.record(begun.elapsed());
-                vitals.stepped(step, done.failure());
+                health.stepped(step, done.failure());
             }
             done
         }
@@ -403,7 +403,7 @@ impl Drop for Driver {
     /// state is no longer true.
     fn drop(&mut self) {
         self.leases.end();
-        self.watched.meters.rest();
+        self.watched.metrics.rest();
         self.actors.let_go();
         for (_, Local { handler, .. }) in self.handlers.drain() {
             drop_at(&self.home, handler);

@@ -13,14 +13,14 @@
 pub(crate) mod actor;
 mod actors;
 pub(crate) mod driver;
+pub(crate) mod health;
+mod int_map;
 mod lately;
 pub(crate) mod lease;
-pub(crate) mod meters;
-mod notice;
-mod numbered;
+mod log;
+pub(crate) mod metrics;
 mod pace;
 pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod polls;
 pub(crate) mod thread;
-pub(crate) mod vitals;

@@ -67,12 +67,11 @@ impl Shard {
                 | Answer::Unparked(result)
                 | Answer::Scheduled(result),
             )) => result,
-            Ok(Some(Answer::Late { stopping: None })) => Err(Error::Deadline(patience)),
             Ok(Some(Answer::Late { stopping: Some(key) })) => {
                 Err(Error::StillStopping { key, within: patience })
             }
+            Ok(Some(Answer::Late { stopping: None })) | Err(_) => Err(Error::Deadline(patience)),
             Ok(_) => Err(self.gone().await.into()),
-            Err(_) => Err(Error::Deadline(patience)),
         }
     }
 }

@@ -41,7 +41,7 @@ impl Node {
 impl Shard {
     fn health(&self, shard: usize) -> Health {
         let timing = Timing::of(self.settings().worker_ttl);
-        let (seen, standings) = (self.shared.vitals.seen(), self.shared.leases.standings());
+        let (seen, standings) = (self.shared.health.seen(), self.shared.leases.standings());
         let now = clock::now();
         let since = |at: Time| now.since(at);
         let failing: Vec<_> = seen.failing(now, timing.soft);
@@ -49,7 +49,7 @@ impl Shard {
         let error = error.map(|error| whole(error));
         let failing = failing.into_iter().map(|(step, age, _)| (step, age)).collect();
         let left = self.shared.left.load(Ordering::Acquire);
-        let workers = seen.picture.workers.iter().map(|worker| {
+        let workers = seen.status.workers.iter().map(|worker| {
             let standing = worker.id.and_then(|id| standings.get(&id));
             WorkerHealth {
                 shard,
@@ -62,24 +62,24 @@ impl Shard {
             }
         });
         let mut health = Health {
-            phase: seen.picture.phase,
-            leaving: seen.picture.leaving || left,
+            phase: seen.status.phase,
+            leaving: seen.status.leaving || left,
             engine_idle: since(self.shared.leases.driven()),
-            reader_idle: seen.picture.read.map(since),
-            router_idle: seen.picture.routed.map(since),
+            reader_idle: seen.status.read.map(since),
+            router_idle: seen.status.routed.map(since),
             store: StoreHealth { answered: seen.answered.map(since), error, failing },
             workers: workers.collect(),
             blocked_jobs: self.shared.leases.blocked_jobs(),
-            dispatches: seen.picture.dispatches,
-            queued: seen.picture.queued,
-            parked: seen.picture.parked,
-            namesake: seen.picture.namesake,
-            damage: seen.picture.damage.as_deref().map(loss),
-            evicts: seen.picture.evicts.as_deref().map(str::to_owned),
+            dispatches: seen.status.dispatches,
+            queued: seen.status.queued,
+            parked: seen.status.parked,
+            namesake: seen.status.namesake,
+            damage: seen.status.damage.as_deref().map(loss),
+            evicts: seen.status.evicts.as_deref().map(str::to_owned),
             reasons: Vec::new(),
         };
         let ended = self.shared.messages.is_closed();
-        let ended = ended.then(|| self.shared.vitals.panic().map_or(Unhealthy::Ended, Unhealthy::Failed));
+        let ended = ended.then(|| self.shared.health.panic().map_or(Unhealthy::Ended, Unhealthy::Failed));
         health.reasons = judge(&health, ended, self.shared.client_only, timing.ttl, timing.soft);
         // Fenced workers keep their handlers for a moment, under an id that has gone.
         let known = |id| health.workers.iter().any(|worker| worker.id == Some(id));

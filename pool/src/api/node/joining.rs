@@ -79,7 +79,7 @@ impl Shard {
 
     /// The last failure of the store.
     pub(super) fn last_trouble(&self) -> Option<StoreError> {
-        self.shared.store.0.unfollowed().or_else(|| self.shared.vitals.latest_trouble())
+        self.shared.store.0.unfollowed().or_else(|| self.shared.health.latest_trouble())
     }
 }
 

@@ -10,11 +10,11 @@ mod listings;
 mod notifications;
 mod overseen;
 mod parking;
-mod place;
 mod schedules;
 mod service;
 mod settings;
 mod shard;
+mod shard_of;
 pub(crate) mod shards;
 mod stopping;
 mod waiting;
@@ -107,13 +107,13 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        Ok(place::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
+        Ok(shard_of::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
     }
 
     /// The shard of a key. Without a valid key any shard will do, because each of them refuses the call.
     fn of<'a>(&self, key: impl Into<Option<&'a JobKey>>) -> &Shard {
         match (&*self.shards, key.into()) {
-            ([_, _, ..], Some(key)) => &self.shards[place::shard_of(key.as_bytes(), self.shards.len())],
+            ([_, _, ..], Some(key)) => &self.shards[shard_of::shard_of(key.as_bytes(), self.shards.len())],
             _ => &self.shards[0],
         }
     }

@@ -11,8 +11,8 @@ use crate::model::id::Revision;
 use crate::model::phase::PoolPhase;
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::runtime::driver::Message;
+use crate::runtime::health::HealthRecord;
 use crate::runtime::lease::Leases;
-use crate::runtime::vitals::Vitals;
 use crate::store::{ShutdownMode, Store};
 
 /// One shard. It may still close by itself.
@@ -24,7 +24,7 @@ pub(crate) struct Overseen {
     ended: bool,
     driver: AbortHandle,
     leases: Arc<Leases>,
-    vitals: Arc<Vitals>,
+    health: Arc<HealthRecord>,
 }
 
 impl Shard {
@@ -37,13 +37,13 @@ impl Shard {
             ended: false,
             driver: shared.driver.clone(),
             leases: shared.leases.clone(),
-            vitals: shared.vitals.clone(),
+            health: shared.health.clone(),
         }
     }
 
     /// As far as this node knows, its pool was shut down.
     pub(crate) fn saw_the_end(&self) -> bool {
-        self.shared.vitals.seen().picture.phase == PoolPhase::Closed
+        self.shared.health.seen().status.phase == PoolPhase::Closed
     }
 }
 
@@ -82,7 +82,7 @@ impl Overseen {
 
     /// Whether the node has ended because its pool was shut down.
     pub(crate) fn saw_the_end(&self) -> bool {
-        self.ended && self.vitals.seen().picture.phase == PoolPhase::Closed
+        self.ended && self.health.seen().status.phase == PoolPhase::Closed
     }
 
     /// Asks for this shutdown of the pool, if none was asked for, and does not wait.

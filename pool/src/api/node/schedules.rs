@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::calls::PATIENCE;
-use super::place::shard_of;
+use super::shard_of::shard_of;
 use super::{Node, Shard};
 use crate::api::schedule::{InShard, Schedule, Ticker};
 use crate::core::input::{Command, LocalSchedule, NewSchedule};

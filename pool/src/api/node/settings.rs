@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 
 use super::calls::PATIENCE;
-use super::shards::{Look, Seen, is_silence};
+use super::shards::{Probe, Seen, is_silence};
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
@@ -70,7 +70,7 @@ impl Node {
                 return changed.map(|_| wanted);
             }
             // Another call may have changed the first shard since, and then the others, too.
-            let stored = match Look::through(first.store(), deadline).see().await {
+            let stored = match Probe::through(first.store(), deadline).see().await {
                 Ok(Seen::Present(_, stored)) => stored,
                 Ok(_) => return Err(Error::PoolClosed),
                 Err(error) if is_silence(&error) => return Err(Error::Deadline(PATIENCE)),
@@ -100,7 +100,7 @@ impl Shard {
             let mut unanswered = None;
             loop {
                 if self.shared.messages.is_closed() {
-                    let closed = self.shared.vitals.seen().picture.phase == PoolPhase::Closed;
+                    let closed = self.shared.health.seen().status.phase == PoolPhase::Closed;
                     return Err(if closed { Error::PoolClosed } else { self.gone().await.into() });
                 }
                 if let Some(revision) = self.try_change(&change, &mut unanswered).await? {

@@ -19,10 +19,10 @@ use crate::model::policy::FencePolicy;
 use crate::model::settings::Settings;
 use crate::model::trace::JobSpanHook;
 use crate::runtime::driver::{Driver, Message, Watched};
+use crate::runtime::health::HealthRecord;
 use crate::runtime::lease::{LeaseThread, Leases};
-use crate::runtime::meters::Meters;
+use crate::runtime::metrics::Metrics;
 use crate::runtime::thread::EngineThread;
-use crate::runtime::vitals::Vitals;
 use crate::store::{Refusal, Store, StoreError};
 
 /// How many commands may wait for the shard before callers must wait.
@@ -52,7 +52,7 @@ pub(super) struct Shared {
     pub(super) locals: AtomicU32,
     pub(super) driver: AbortHandle,
     pub(super) leases: Arc<Leases>,
-    pub(super) vitals: Arc<Vitals>,
+    pub(super) health: Arc<HealthRecord>,
     /// Whether the driver has ended because the node has left its pool.
     pub(super) left: Arc<AtomicBool>,
 }
@@ -75,7 +75,7 @@ impl Shard {
         on_job_span: Option<JobSpanHook>,
         limit: Limit,
     ) -> Result<Self, Error> {
-        let mut meters = Meters::new(&pool, &config.node);
+        let mut metrics = Metrics::new(&pool, &config.node);
         let waiting = Waiting::new(pool.clone(), config.node.clone());
         let checked = thread.run({
             let store = store.clone();
@@ -99,25 +99,25 @@ impl Shard {
             node: config.node.clone(),
             policy,
             inputs: inputs.clone(),
-            renewals: meters.call("renew"),
-            age: meters.lease_age(),
+            renewals: metrics.call("renew"),
+            age: metrics.lease_age(),
         };
         lease.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
-        let (left, vitals) = (Arc::new(AtomicBool::new(false)), Arc::new(Vitals::default()));
+        let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let watched =
-            Watched { left: left.clone(), vitals: vitals.clone(), meters, settings: publish, on_job_span };
+            Watched { left: left.clone(), health: health.clone(), metrics, settings: publish, on_job_span };
         let home = Handle::current();
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
         let ended = {
-            let (pool, node, vitals) = (pool.clone(), name.clone(), vitals.clone());
+            let (pool, node, health) = (pool.clone(), name.clone(), health.clone());
             move |panic: Option<String>| {
                 if let Some(error) = &panic {
                     tracing::error!(%pool, %node, error, "the engine failed: the node has ended, and its jobs move when its leases end");
                 }
-                vitals.ended(panic);
+                health.ended(panic);
             }
         };
         let driver = thread.drive(driver.run(events, inbox), ended);
@@ -135,7 +135,7 @@ impl Shard {
                 locals,
                 driver,
                 leases,
-                vitals,
+                health,
                 left,
             }),
         };
@@ -235,7 +235,7 @@ impl Shard {
 
     /// Why the engine answers no more. Its end is known soon after its last answer.
     pub(super) async fn gone(&self) -> Gone {
-        Gone { panic: tokio::time::timeout(ENDING, self.shared.vitals.end()).await.ok().flatten() }
+        Gone { panic: tokio::time::timeout(ENDING, self.shared.health.end()).await.ok().flatten() }
     }
 
     /// Sends the engine a command, and waits for its answer. `None` if the node is closed.

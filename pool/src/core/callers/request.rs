@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::core::input::Until;
+use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
-use crate::model::id::{DispatchId, JobKey, WorkerId};
+use crate::error::Error;
+use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
 
 /// The kinds of request about a job.
 #[derive(Clone, Debug)]
@@ -61,4 +62,19 @@ impl Request {
     pub(super) fn new(key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
         Self { key, want, owner, deadline, next: None, look: Look::Idle }
     }
+}
+
+/// The request of each item of a call in flight, in order.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    pub(super) finds: Vec<ReplyTo>,
+    pub(super) stops: Vec<ReplyTo>,
+    pub(super) notes: Vec<ReplyTo>,
+    pub(super) unparks: Vec<ReplyTo>,
+    /// The incarnation that the records are looked for in.
+    pub(super) incarnation: Incarnation,
+}
+
+pub(super) fn bad_record(key: &JobKey) -> Error {
+    Error::BadRecord { of: format!("the job {key}") }
 }

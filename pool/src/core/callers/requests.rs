@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::request::{Look, Request, Stop, Unpark, Want};
+use super::request::{InFlight, Look, Request, Stop, Unpark, Want, bad_record};
+use crate::core::batcher::{Batcher, is_of_an_item};
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::{Answer, ReplyTo, Until};
-use crate::core::lane::{Lane, is_of_an_item};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
-use crate::model::id::{DispatchId, Incarnation, JobKey};
+use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::{JobState, Record};
 use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
@@ -25,27 +25,16 @@ const POLL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(in crate::core) struct Requests {
     open: BTreeMap<ReplyTo, Request>,
-    finds: Lane<ReplyTo>,
-    stops: Lane<ReplyTo>,
-    notes: Lane<ReplyTo>,
-    unparks: Lane<ReplyTo>,
+    finds: Batcher<ReplyTo>,
+    stops: Batcher<ReplyTo>,
+    notes: Batcher<ReplyTo>,
+    unparks: Batcher<ReplyTo>,
     timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
-    again: Lane<StopItem>,
+    again: Batcher<StopItem>,
     /// The callers that wait for the end of each dispatch.
     watched: BTreeMap<DispatchId, BTreeSet<ReplyTo>>,
     in_flight: InFlight,
-}
-
-/// The request of each item of a call in flight, in order.
-#[derive(Debug, Default)]
-struct InFlight {
-    finds: Vec<ReplyTo>,
-    stops: Vec<ReplyTo>,
-    notes: Vec<ReplyTo>,
-    unparks: Vec<ReplyTo>,
-    /// The incarnation that the records are looked for in.
-    incarnation: Incarnation,
 }
 
 impl Requests {
@@ -162,7 +151,7 @@ impl Requests {
                 }
                 (_, Some(record)) => self.on_record(ctx, to, record),
                 (_, None) if found.bad => {
-                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") });
+                    self.refuse(ctx, to, |key| bad_record(&key));
                 }
                 (Want::Unpark(Unpark { in_doubt: true, .. }), None) => self.finish(ctx, to, Ok(())),
                 (_, None) => self.refuse(ctx, to, Error::JobNotFound),
@@ -200,9 +189,7 @@ impl Requests {
                 // The job was parked before. So a job that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
                 UnparkReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
-                UnparkReply::Bad => {
-                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
-                }
+                UnparkReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
                 UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
             }
         }
@@ -243,9 +230,7 @@ impl Requests {
                 StopReply::Deleted | StopReply::Stopping | StopReply::Ended | StopReply::Absent => {
                     self.finish(ctx, to, Ok(()));
                 }
-                StopReply::Bad => {
-                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
-                }
+                StopReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
                 StopReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -279,9 +264,7 @@ impl Requests {
                 NotifyReply::Kept => self.finish(ctx, to, Ok(())),
                 NotifyReply::Full => self.refuse(ctx, to, Error::NotifyFull),
                 NotifyReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
-                NotifyReply::Bad => {
-                    self.refuse(ctx, to, |key| Error::BadRecord { of: format!("the job {key}") })
-                }
+                NotifyReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
                 NotifyReply::Owner(owner) => {
                     if let Some(request) = self.open.get_mut(&to) {
                         request.owner = *owner;
@@ -434,8 +417,8 @@ impl Requests {
             }
         }
         if some_ended {
-            for lane in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
-                lane.retain(|to| self.open.contains_key(to));
+            for batcher in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
+                batcher.retain(|to| self.open.contains_key(to));
             }
         }
         if !may_send {
@@ -495,20 +478,20 @@ impl Requests {
         if !may_send {
             return timer;
         }
-        let lanes = [
+        let batchers = [
             self.finds.deadline(),
             self.stops.deadline(),
             self.notes.deadline(),
             self.unparks.deadline(),
             self.again.deadline(),
         ];
-        lanes.into_iter().fold(timer, earliest)
+        batchers.into_iter().fold(timer, earliest)
     }
 }
 
-fn send<T>(ctx: &mut Ctx, lane: &mut Lane<ReplyTo>, items: Vec<T>, call: impl FnOnce(Vec<T>) -> Call) {
+fn send<T>(ctx: &mut Ctx, batcher: &mut Batcher<ReplyTo>, items: Vec<T>, call: impl FnOnce(Vec<T>) -> Call) {
     if items.is_empty() {
-        lane.answered();
+        batcher.answered();
     } else {
         ctx.call(call(items));
     }

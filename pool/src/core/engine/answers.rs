@@ -8,8 +8,8 @@ use crate::core::callers::dispatching::Pool;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
 
+use crate::core::batcher::is_of_an_item;
 use crate::core::input::Seating;
-use crate::core::lane::is_of_an_item;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
@@ -272,13 +272,13 @@ impl Engine {
 
     fn on_ownership(&mut self, done: Done) -> Result<()> {
         match &done {
-            Done::Begin { .. } => self.together.in_flight.begins = false,
-            Done::Started { .. } => self.together.in_flight.starts = false,
+            Done::Begin { .. } => self.shared_calls.in_flight.begins = false,
+            Done::Started { .. } => self.shared_calls.in_flight.starts = false,
             _ => {}
         }
         match done {
             Done::Begin { begins, answer: Ok(answers) } => {
-                self.together.begins.widen();
+                self.shared_calls.begins.widen();
                 for (begins, answer) in begins.into_iter().zip(answers) {
                     self.on_begun(begins, answer);
                 }
@@ -286,7 +286,7 @@ impl Engine {
             Done::Begin { begins, answer: Err(error) } => {
                 let whole = begins.iter().map(|begins| begins.jobs.len()).sum();
                 let key = first(begins.iter().flat_map(|begins| &begins.jobs).map(|(key, _)| key));
-                self.together.begins.narrow(whole, &error);
+                self.shared_calls.begins.narrow(whole, &error);
                 let mut news = whole == 0;
                 for begins in begins {
                     let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
@@ -297,7 +297,7 @@ impl Engine {
                 return self.heard(news, key, error);
             }
             Done::Started { starts, answer: Ok(noted) } => {
-                self.together.starts.widen();
+                self.shared_calls.starts.widen();
                 let mut rest = &*noted;
                 for WorkerStarts { worker, items } in starts {
                     let (noted, others) = rest.split_at(items.len().min(rest.len()));
@@ -310,7 +310,7 @@ impl Engine {
             Done::Started { starts, answer: Err(error) } => {
                 let whole = starts.iter().map(|starts| starts.items.len()).sum();
                 let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
-                self.together.starts.narrow(whole, &error);
+                self.shared_calls.starts.narrow(whole, &error);
                 let mut news = false;
                 for WorkerStarts { worker, items } in starts {
                     if let Some((worker, ctx)) = self.worker_at(worker) {
@@ -353,7 +353,7 @@ impl Engine {
             Done::OldestEvent { worker, answer } => {
                 let oldest = answer?;
                 if let Some((worker, _)) = self.worker_at(worker) {
-                    worker.jobs.intake.oldest(oldest);
+                    worker.jobs.inbox.oldest(oldest);
                 }
             }
             _ => {}

@@ -10,7 +10,7 @@ use crate::core::input::Answer;
 use crate::core::lease::longest_read;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
-use crate::core::worker::{Door, Worker};
+use crate::core::worker::{Gate, Worker};
 use crate::error::{DispatchError, Error};
 use crate::model::settings::ShardId;
 
@@ -27,15 +27,15 @@ impl Engine {
         self.pool.elsewhere = self.settings.incarnation != self.pool.incarnation;
         self.pool.flush(&mut self.ctx);
         self.attach();
-        let door = self.door();
-        self.flush_workers(door);
-        let (normal, may_plan) = (self.is_normal() && door.is_known(), self.may_plan());
+        let gate = self.gate();
+        self.flush_workers(gate);
+        let (normal, may_plan) = (self.is_normal() && gate.is_known(), self.may_plan());
         self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.tell_news();
-        if door.is_known() {
+        if gate.is_known() {
             self.flush_known();
         }
-        if self.is_normal() && door.is_known() {
+        if self.is_normal() && gate.is_known() {
             let routes = self.serves() && !self.closing.is_stopping();
             if routes {
                 if self.closing.leaving {
@@ -47,25 +47,25 @@ impl Engine {
                 self.routing.claim(&mut self.ctx);
             }
         }
-        if self.is_normal() && door.is_known() && self.inspects() {
+        if self.is_normal() && gate.is_known() && self.inspects() {
             self.inspecting.flush(&mut self.ctx, &self.workers);
         }
-        self.flush_users(door.is_known());
+        self.flush_users(gate.is_known());
         self.finish();
     }
 
     /// The permissions that the pool gives its workers now.
-    pub(super) fn door(&self) -> Door {
+    pub(super) fn gate(&self) -> Gate {
         match self.pool.phase {
-            Phase::Closed => Door::Gone,
-            Phase::Unknown => Door::Unknown,
-            _ if self.pool.held_back => Door::Unknown,
+            Phase::Closed => Gate::Gone,
+            Phase::Unknown => Gate::Unknown,
+            _ if self.pool.held_back => Gate::Unknown,
             // A node that cannot hear news of its workers must not get any: their leases would run out again.
             Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
-                Door::Open
+                Gate::Open
             }
-            Phase::Normal => Door::Shut,
-            Phase::Recovering { .. } => Door::Recovering,
+            Phase::Normal => Gate::Shut,
+            Phase::Recovering { .. } => Gate::Recovering,
         }
     }
 
@@ -97,18 +97,18 @@ impl Engine {
         self.reading.progressed().is_some_and(|at| self.ctx.now.since(at) > longest)
     }
 
-    fn flush_workers(&mut self, door: Door) {
+    fn flush_workers(&mut self, gate: Gate) {
         let (stopping, mut speak, mut gone) = (self.closing.is_stopping(), false, false);
         for worker in self.workers.values_mut() {
             if stopping {
                 worker.stop_all(&mut self.ctx);
             }
-            worker.flush(&mut self.ctx, &self.ring, door);
+            worker.flush(&mut self.ctx, &self.ring, gate);
             speak |= worker.jobs.have_words();
             gone |= worker.is_gone();
         }
         if speak {
-            self.together.flush(&mut self.ctx, &mut self.workers, door);
+            self.shared_calls.flush(&mut self.ctx, &mut self.workers, gate);
         }
         if gone {
             self.workers.retain(|_, worker| !worker.is_gone());
@@ -119,7 +119,7 @@ impl Engine {
         if !together {
             for worker in self.workers.values_mut() {
                 if worker.hand_on(&mut self.ctx) {
-                    worker.flush(&mut self.ctx, &self.ring, door);
+                    worker.flush(&mut self.ctx, &self.ring, gate);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Engine {
             self.liveness.flush(ctx, &self.members, normal);
         }
         let reads = self.workers.values();
-        self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.intake.cursor()))));
+        self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.inbox.cursor()))));
         if !self.clock.busy && ctx.now >= self.clock.next {
             self.clock.busy = true;
             self.clock.next = ctx.now + CLOCK_EVERY;

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::input::LocalWorker;
-use crate::core::jobs::held::Phase;
+use crate::core::jobs::held::JobPhase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
 use crate::model::id::{JobKey, Token, WorkerId};
@@ -96,7 +96,10 @@ impl Engine {
                 HeldState::Outranked => worker.jobs.outranked(&mut self.ctx, key, token),
                 HeldState::Missing => {
                     is_missing |= worker.jobs.held.get(&key).is_some_and(|held| {
-                        let runs = matches!(held.phase, Phase::Waiting(_) | Phase::Starting | Phase::Running);
+                        let runs = matches!(
+                            held.phase,
+                            JobPhase::Waiting(_) | JobPhase::Starting | JobPhase::Running
+                        );
                         held.token == token && held.order.is_none() && runs
                     });
                 }

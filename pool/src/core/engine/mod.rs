@@ -6,7 +6,7 @@ mod commands;
 mod due;
 mod inspecting;
 mod namesake;
-pub(crate) mod picture;
+pub(crate) mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::core::lease::Timing;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
 use crate::core::roles::liveness::Liveness;
-use crate::core::roles::phase::{Change, Phase, PoolPhase};
+use crate::core::roles::phase::{Change, Phase, PoolView};
 use crate::core::roles::reading::Reading;
 use crate::core::roles::rereading::Rereading;
 use crate::core::roles::routing::Routing;
@@ -30,7 +30,7 @@ use crate::core::roles::sweeping::Sweeping;
 use crate::core::schedules::Scheduling;
 use crate::core::time::{Jitter, Time, earliest};
 use crate::core::worker::Worker;
-use crate::core::worker::together::Together;
+use crate::core::worker::shared_calls::SharedCalls;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
@@ -43,12 +43,12 @@ use namesake::Namesake;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(super) ctx: Ctx,
-    pub(super) pool: PoolPhase,
+    pub(super) pool: PoolView,
     pub(super) members: Arc<Members>,
     settings: Arc<StoredSettings>,
     ring: Ring,
     pub(super) workers: BTreeMap<LocalWorker, Worker>,
-    pub(super) together: Together,
+    pub(super) shared_calls: SharedCalls,
     routing: Routing,
     reading: Reading,
     liveness: Liveness,
@@ -130,7 +130,7 @@ impl Engine {
             jitter: Jitter::new(seed),
             out: Vec::new(),
         };
-        let (pool, closing) = (PoolPhase::new(&ctx.config), Closing::new(&ctx.config));
+        let (pool, closing) = (PoolView::new(&ctx.config), Closing::new(&ctx.config));
         Self {
             ctx,
             pool,
@@ -138,7 +138,7 @@ impl Engine {
             settings: Arc::default(),
             ring,
             workers: BTreeMap::new(),
-            together: Together::default(),
+            shared_calls: SharedCalls::default(),
             routing: Routing::default(),
             reading: Reading::default(),
             liveness: Liveness::default(),
@@ -179,8 +179,8 @@ impl Engine {
         if self.end != End::No {
             return None;
         }
-        let door = self.door();
-        let known = door.is_known();
+        let gate = self.gate();
+        let known = gate.is_known();
         let normal = known && self.is_normal();
         let routes = normal && self.serves() && !self.closing.is_stopping();
         let parts = [
@@ -197,8 +197,8 @@ impl Engine {
             self.closing.deadline(known),
             self.scheduling.deadline(self.ctx.config.timing.ttl, normal, self.may_plan()),
         ];
-        let in_flight = self.together.in_flight;
-        let workers = self.workers.values().map(|worker| worker.deadline(door, in_flight));
+        let in_flight = self.shared_calls.in_flight;
+        let workers = self.workers.values().map(|worker| worker.deadline(gate, in_flight));
         parts.into_iter().chain(workers).fold(None, earliest)
     }
 
@@ -208,7 +208,7 @@ impl Engine {
 
     /// The pool is open, and neither the pool nor this node is about to end.
     fn may_plan(&self) -> bool {
-        self.is_normal() && self.door().is_known() && self.closing.flag.is_none() && !self.closing.leaving
+        self.is_normal() && self.gate().is_known() && self.closing.flag.is_none() && !self.closing.leaving
     }
 
     fn take(&mut self, input: Input) -> Result<()> {

@@ -2,13 +2,13 @@
 
 use tenure_streaming::EntryId;
 
-use super::held::{Out, Phase};
-use super::{Early, Jobs};
+use super::held::{JobPhase, LeavingJob};
+use super::{Jobs, PendingBegin};
 use crate::breakage::Breakage;
+use crate::core::batcher::is_of_an_item;
 use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
-use crate::core::lane::is_of_an_item;
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::store::{BeginReply, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins};
@@ -22,7 +22,7 @@ impl Jobs {
         replies: Vec<BeginReply>,
     ) {
         self.begins.answered();
-        self.intake.deleted(finished);
+        self.inbox.deleted(finished);
         for ((key, token), reply) in jobs.into_iter().zip(replies) {
             if reply == BeginReply::Full {
                 self.begins.push((key, token, None));
@@ -34,7 +34,7 @@ impl Jobs {
             match reply {
                 BeginReply::Begun { record, waiting, payload } => {
                     if let Some((tell, entries)) = early.stop {
-                        let out = Out::begun_to_stop(&record);
+                        let out = LeavingJob::begun_to_stop(&record);
                         self.release_for_stopper(key, token, out, tell, entries);
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
@@ -46,7 +46,7 @@ impl Jobs {
                 }
                 BeginReply::Refused | BeginReply::Full => {
                     if let Some((tell, entries)) = early.stop {
-                        self.release_for_stopper(key, token, Out::to_stop(early.of), tell, entries);
+                        self.release_for_stopper(key, token, LeavingJob::to_stop(early.of), tell, entries);
                     }
                 }
             }
@@ -56,13 +56,13 @@ impl Jobs {
     /// The pool is stopping: it begins no more jobs, and these end where they are.
     pub(in crate::core) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
         self.begins.answered();
-        self.intake.not_deleted(finished);
+        self.inbox.not_deleted(finished);
         for (key, token) in jobs {
             match self.beginning.remove(&(key.clone(), token)) {
-                Some(Early { stop: Some((tell, entries)), of, .. }) => {
-                    self.release_for_stopper(key, token, Out::to_stop(of), tell, entries);
+                Some(PendingBegin { stop: Some((tell, entries)), of, .. }) => {
+                    self.release_for_stopper(key, token, LeavingJob::to_stop(of), tell, entries);
                 }
-                Some(_) => self.hand_back(key, token, Out::default(), None, vec![]),
+                Some(_) => self.hand_back(key, token, LeavingJob::default(), None, vec![]),
                 None => {}
             }
         }
@@ -76,7 +76,7 @@ impl Jobs {
         replies: &[ReleaseReply],
     ) {
         self.releases.answered();
-        self.intake.deleted(finished);
+        self.inbox.deleted(finished);
         for ((item, _), reply) in items.into_iter().zip(replies) {
             if *reply == ReleaseReply::Later {
                 self.releases.push((item, Vec::new()));
@@ -106,14 +106,14 @@ impl Jobs {
         replies: Vec<Option<Taken>>,
     ) {
         self.takes.answered();
-        self.intake.deleted(finished);
+        self.inbox.deleted(finished);
         for (item, reply) in items.into_iter().zip(replies) {
             let Some(held) = self.held.get_mut(&item.key).filter(|h| h.token == item.token) else {
                 self.acknowledged(&item);
                 continue;
             };
             held.notes.owes = false;
-            let running = matches!(held.phase, Phase::Running);
+            let running = matches!(held.phase, JobPhase::Running);
             match reply {
                 Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
                     held.notes.ack = first;
@@ -129,7 +129,7 @@ impl Jobs {
         }
     }
 
-    /// A call of these lanes has no answer, and will be sent again. Its entries are already counted. `whole`: the
+    /// A call of these batchers has no answer, and will be sent again. Its entries are already counted. `whole`: the
     /// number of jobs in the call, with those of other workers. Returns whether the error is news.
     pub(in crate::core) fn begin_again(
         &mut self,
@@ -139,7 +139,7 @@ impl Jobs {
         error: &StoreError,
     ) -> bool {
         let WorkerBegins { finished, jobs, .. } = begins;
-        self.intake.not_deleted(finished);
+        self.inbox.not_deleted(finished);
         if ctx.config.broken.has(Breakage::BeginGivenUp) {
             self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
             self.begins.put_back(ctx.now, Vec::new());
@@ -157,7 +157,7 @@ impl Jobs {
         items: Vec<ToRelease>,
         error: &StoreError,
     ) -> bool {
-        self.intake.not_deleted(finished);
+        self.inbox.not_deleted(finished);
         let items: Vec<_> = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
         self.audit_due = true;
         let whole = items.len();
@@ -181,7 +181,7 @@ impl Jobs {
         items: Vec<TakeItem>,
         error: &StoreError,
     ) -> bool {
-        self.intake.not_deleted(finished);
+        self.inbox.not_deleted(finished);
         let whole = items.len();
         if let [item] = &items[..]
             && is_of_an_item(error)

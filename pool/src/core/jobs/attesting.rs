@@ -18,14 +18,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Jobs;
-use super::held::{Order, Out, Phase};
-use super::intake::Intake;
+use super::held::{JobPhase, LeavingJob, StopOrder};
+use super::inbox::Inbox;
 use super::journal::{Left, Past};
 use crate::breakage::Breakage;
+use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Attested, Effect, Notice};
-use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::member::Member;
@@ -36,14 +36,14 @@ use crate::store::{
 
 /// One item of the report.
 #[derive(Debug)]
-enum Word {
+enum Statement {
     /// A job is here. The worker checks that again when it sends the item.
     Runs { key: JobKey, token: Token, with_payload: bool },
     /// A job was here.
     Past(Past),
 }
 
-impl Word {
+impl Statement {
     /// The word for an item that must be reported again.
     fn of(now: Time, AttestItem { key, token, id, what }: AttestItem) -> Self {
         match what {
@@ -57,7 +57,7 @@ impl Word {
 /// A worker's progress with its report in this incarnation.
 #[derive(Debug)]
 pub(in crate::core) struct Attesting {
-    words: Lane<Word>,
+    words: Batcher<Statement>,
     /// The numbers of the journal's entries that are not yet reported.
     journal: Range<u64>,
     /// The pool knows the worker: its lease is renewed in this incarnation.
@@ -77,7 +77,7 @@ pub(in crate::core) struct Attesting {
 impl Attesting {
     /// A job has left the worker's hands meanwhile.
     pub(super) fn has_gone(&mut self, past: Past) {
-        self.words.push(Word::Past(past));
+        self.words.push(Statement::Past(past));
     }
 
     /// The worker has not finished its report in time.
@@ -109,9 +109,9 @@ impl Jobs {
     /// The pool lives in another incarnation, and this worker's lease holds.
     pub(in crate::core) fn attest(&mut self, ctx: &Ctx) {
         self.void(ctx);
-        let mut words = Lane::default();
+        let mut words = Batcher::default();
         for (key, held) in &self.held {
-            words.push(Word::Runs { key: key.clone(), token: held.token, with_payload: false });
+            words.push(Statement::Runs { key: key.clone(), token: held.token, with_payload: false });
         }
         let journal = self.journal.all();
         let (known, after, count) = (false, None, Attested::default());
@@ -141,7 +141,7 @@ impl Jobs {
                 held.notes.busy = false;
             }
         }
-        self.intake = Intake::default();
+        self.inbox = Inbox::default();
         for id in std::mem::take(&mut self.unacknowledged) {
             self.release_after(&id);
         }
@@ -170,7 +170,7 @@ impl Jobs {
         let (incarnation, worker, broken) = (ctx.incarnation, self.worker, &ctx.config.broken);
         let room = BATCH_MAX.saturating_sub(attesting.words.len());
         for past in self.journal.page(&mut attesting.journal, room) {
-            attesting.words.push(Word::Past(past));
+            attesting.words.push(Statement::Past(past));
         }
         let holds = ctx.lease_holds(worker) || broken.has(Breakage::FencedAttests);
         attesting.ending.retain(|(key, token)| self.held.get(key).is_some_and(|held| held.token == *token));
@@ -198,12 +198,12 @@ impl Jobs {
                 .filter(|held| held.token == token)
                 .or_else(|| going(key, token))
         };
-        let size = |word: &Word| match word {
-            Word::Runs { key, token, with_payload } => {
+        let size = |word: &Statement| match word {
+            Statement::Runs { key, token, with_payload } => {
                 let payload = held(key, *token).filter(|_| *with_payload);
                 key.as_bytes().len() + payload.map_or(0, |held| held.envelope.len())
             }
-            Word::Past(past) => past.size(),
+            Statement::Past(past) => past.size(),
         };
         let words = match attesting.words.batch_within(ctx.now, BATCH_MAX, ATTEST_BYTES, size) {
             Some(words) => words,
@@ -211,10 +211,12 @@ impl Jobs {
             None => return,
         };
         // A job that has ended meanwhile is reported after the answer to its release.
-        let item = |word: &Word| match word {
-            Word::Runs { key, token, with_payload } => Some(held(key, *token)?.attested(key, *with_payload)),
-            Word::Past(_) if broken.has(Breakage::JournalNotSent) => None,
-            Word::Past(past) => Some(past.attested(ctx.now)),
+        let item = |word: &Statement| match word {
+            Statement::Runs { key, token, with_payload } => {
+                Some(held(key, *token)?.attested(key, *with_payload))
+            }
+            Statement::Past(_) if broken.has(Breakage::JournalNotSent) => None,
+            Statement::Past(past) => Some(past.attested(ctx.now)),
         };
         let items = words.iter().filter_map(item).collect();
         ctx.call(Call::Attest { incarnation, worker, member: member.clone(), items });
@@ -236,7 +238,7 @@ impl Jobs {
         for (AttestItem { key, token, id, what }, reply) in items.into_iter().zip(replies) {
             if *reply == AttestReply::Later {
                 let Some(attesting) = &mut self.attesting else { break };
-                attesting.words.push(Word::of(ctx.now, AttestItem { key, token, id, what }));
+                attesting.words.push(Statement::of(ctx.now, AttestItem { key, token, id, what }));
                 continue;
             }
             if *reply != AttestReply::SendPayload && self.was_retaken(ctx, &key, token, *reply) {
@@ -245,7 +247,7 @@ impl Jobs {
             let Some(Attesting { words, count, .. }) = &mut self.attesting else { break };
             match reply {
                 AttestReply::Kept => count.kept += 1,
-                AttestReply::SendPayload => words.push(Word::Runs { key, token, with_payload: true }),
+                AttestReply::SendPayload => words.push(Statement::Runs { key, token, with_payload: true }),
                 AttestReply::MustStop => {
                     count.stopped += 1;
                     self.must_stop(ctx, key, token, id);
@@ -285,7 +287,7 @@ impl Jobs {
         };
         let is_kept = self.releasing.get(&id).is_some_and(|out| out.held.is_some() && !out.stopped);
         if is_kept {
-            attesting.words.push(Word::Runs { key: id.0.clone(), token: id.1, with_payload: true });
+            attesting.words.push(Statement::Runs { key: id.0.clone(), token: id.1, with_payload: true });
             self.retaken.insert(id, item.clone());
         }
         is_kept
@@ -319,11 +321,11 @@ impl Jobs {
     /// The job was stopped, or is known to have ended: its release frees its key.
     fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token, id: DispatchId) {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
-            self.order(ctx, &key, Order::own(StopReason::Stopped));
+            self.order(ctx, &key, StopOrder::own(StopReason::Stopped));
         } else if self.releasing.contains_key(&(key.clone(), token)) {
             self.stop_leaving(&(key, token), None);
         } else {
-            self.release_for_stopper(key, token, Out::to_stop(Some(id)), None, vec![]);
+            self.release_for_stopper(key, token, LeavingJob::to_stop(Some(id)), None, vec![]);
         }
     }
 
@@ -332,8 +334,8 @@ impl Jobs {
         if self.held.get(&key).is_none_or(|held| held.token != token) {
             return;
         }
-        self.order(ctx, &key, Order::own(StopReason::LeaseLost));
-        if self.held.get(&key).is_some_and(|held| !matches!(held.phase, Phase::Aborting)) {
+        self.order(ctx, &key, StopOrder::own(StopReason::LeaseLost));
+        if self.held.get(&key).is_some_and(|held| !matches!(held.phase, JobPhase::Aborting)) {
             self.arm(&key, Some(ctx.now + ctx.config.timing.kill));
         }
         ctx.report(Notice::Outranked { key, token });
@@ -353,7 +355,7 @@ impl Jobs {
     ) -> bool {
         let Some(attesting) = &mut self.attesting else { return true };
         let whole = items.len();
-        let words = items.into_iter().map(|item| Word::of(now, item)).collect();
+        let words = items.into_iter().map(|item| Statement::of(now, item)).collect();
         attesting.words.failed(now, words, whole, error)
     }
 

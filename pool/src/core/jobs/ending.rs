@@ -6,15 +6,15 @@ use std::time::Duration;
 use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
-use super::held::{Held, Order, Out, Phase, release_of};
+use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, release_of};
 use super::{Jobs, ToBegin};
 use crate::breakage::Breakage;
+use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
-use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
-use crate::core::worker::together::InFlight;
+use crate::core::worker::shared_calls::InFlight;
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::record::Record;
 use crate::model::stop::StopReason;
@@ -37,10 +37,12 @@ impl Jobs {
         while self.starting < permits {
             let Some((key, token)) = self.to_start.pop_front() else { return };
             let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
-            if !matches!(held.phase, Phase::Waiting(_)) {
+            if !matches!(held.phase, JobPhase::Waiting(_)) {
                 continue;
             }
-            let Phase::Waiting(job) = std::mem::replace(&mut held.phase, Phase::Starting) else { continue };
+            let JobPhase::Waiting(job) = std::mem::replace(&mut held.phase, JobPhase::Starting) else {
+                continue;
+            };
             held.has_permit = true;
             self.starting += 1;
             let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
@@ -61,7 +63,7 @@ impl Jobs {
     pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
         let Some(held) = self.held.get_mut(key) else { return };
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
-        held.phase = Phase::Running;
+        held.phase = JobPhase::Running;
         set_timer(&mut self.timers, held, key, None);
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
@@ -84,7 +86,7 @@ impl Jobs {
     }
 
     /// Asks a held job to end.
-    pub(in crate::core) fn order(&mut self, ctx: &mut Ctx, key: &JobKey, order: Order) {
+    pub(in crate::core) fn order(&mut self, ctx: &mut Ctx, key: &JobKey, order: StopOrder) {
         let Some(held) = self.held.get_mut(key) else { return };
         let why = order.why;
         let known = held.order.as_ref().map(|o| o.why);
@@ -92,29 +94,29 @@ impl Jobs {
         let (worker, token) = (self.worker, held.token);
         match held.phase {
             // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
-            Phase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
-            Phase::Waiting(_) => self.never_ran(key),
-            Phase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
-                held.phase = Phase::Stopping;
+            JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
+            JobPhase::Waiting(_) => self.never_ran(key),
+            JobPhase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
+                held.phase = JobPhase::Stopping;
                 self.permit_back(key);
                 self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
                 ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
             }
-            Phase::Running if known.is_none() => self.run_stop(ctx, key, why),
-            Phase::Starting | Phase::Running | Phase::Stopping | Phase::Aborting => {}
+            JobPhase::Running if known.is_none() => self.run_stop(ctx, key, why),
+            JobPhase::Starting | JobPhase::Running | JobPhase::Stopping | JobPhase::Aborting => {}
         }
     }
 
     fn run_stop(&mut self, ctx: &mut Ctx, key: &JobKey, why: StopReason) {
         let Some(held) = self.held.get_mut(key) else { return };
-        held.phase = Phase::Stopping;
+        held.phase = JobPhase::Stopping;
         let (worker, token) = (self.worker, held.token);
         let moves = matches!(why, StopReason::Moved | StopReason::Draining);
         if moves && ctx.config.broken.has(Breakage::HandOffBeforeStop) {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
             let item =
                 ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
-            self.push_release(item, Out::default(), Vec::new());
+            self.push_release(item, LeavingJob::default(), Vec::new());
         }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
@@ -138,26 +140,26 @@ impl Jobs {
             let Some(held) = self.held.get_mut(&key) else { continue };
             let (worker, token) = (self.worker, held.token);
             match held.phase {
-                Phase::Starting if held.has_permit => {
+                JobPhase::Starting if held.has_permit => {
                     self.permit_back(&key);
                     self.arm(&key, Some(at + ctx.config.start_timeout.saturating_sub(slow_start(ctx))));
                 }
-                Phase::Starting => {
-                    held.add_order(Order::own(StopReason::StartTimeout));
-                    held.phase = Phase::Stopping;
+                JobPhase::Starting => {
+                    held.add_order(StopOrder::own(StopReason::StartTimeout));
+                    held.phase = JobPhase::Stopping;
                     self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Cancel { worker, key, token });
                 }
-                Phase::Stopping => {
-                    held.phase = Phase::Aborting;
+                JobPhase::Stopping => {
+                    held.phase = JobPhase::Aborting;
                     self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
                     ctx.out.push(Effect::Abort { worker, key, token });
                 }
-                Phase::Aborting => {
+                JobPhase::Aborting => {
                     self.stuck = true;
                     ctx.report(Notice::Stuck { key, token });
                 }
-                Phase::Waiting(_) | Phase::Running => {}
+                JobPhase::Waiting(_) | JobPhase::Running => {}
             }
         }
     }
@@ -176,14 +178,14 @@ impl Jobs {
         if !open {
             return frees;
         }
-        let to_delete = self.intake.has_handled() && self.takes.is_free();
+        let to_delete = self.inbox.has_handled() && self.takes.is_free();
         let begins = [
             to_delete.then(|| self.begins.resumes_at()).flatten(),
             self.has_room().then(|| self.begins.deadline()).flatten(),
         ];
         let begins = begins.into_iter().filter(|_| !in_flight.begins).fold(None, earliest);
-        let lanes = [begins, self.takes.deadline()];
-        lanes.into_iter().fold(frees, earliest)
+        let batchers = [begins, self.takes.deadline()];
+        batchers.into_iter().fold(frees, earliest)
     }
 
     /// The handler has ended after an order to end.
@@ -243,7 +245,7 @@ impl Jobs {
             self.unacknowledged.insert(id.clone());
         }
         let (attempts, started) = (held.attempts, held.started_before);
-        let out = Out {
+        let out = LeavingJob {
             id: Some(held.id.clone()),
             attempts,
             started,
@@ -296,7 +298,7 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
-        out: Out,
+        out: LeavingJob,
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
@@ -310,7 +312,7 @@ impl Jobs {
         &mut self,
         key: JobKey,
         token: Token,
-        out: Out,
+        out: LeavingJob,
         tell_stopper: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
@@ -321,7 +323,7 @@ impl Jobs {
 
     /// Gives back a job that the store assigns to this worker and that does not run here.
     pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
-        self.hand_back(key, record.token, Out::of(record), None, Vec::new());
+        self.hand_back(key, record.token, LeavingJob::of(record), None, Vec::new());
     }
 
     /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back
@@ -346,7 +348,7 @@ impl Jobs {
         item
     }
 
-    pub(super) fn push_release(&mut self, item: ReleaseItem, out: Out, entries: Vec<EntryId>) {
+    pub(super) fn push_release(&mut self, item: ReleaseItem, out: LeavingJob, entries: Vec<EntryId>) {
         self.releasing.insert((item.key.clone(), item.token), out);
         self.releases.push((item, entries));
     }
@@ -356,7 +358,7 @@ impl Jobs {
         self.leaving = Some(why);
         let keys: Vec<_> = self.held.keys().cloned().collect();
         for key in keys {
-            self.order(ctx, &key, Order::own(why));
+            self.order(ctx, &key, StopOrder::own(why));
         }
     }
 
@@ -383,7 +385,7 @@ impl Jobs {
         }
     }
 
-    /// Sends the worker's own calls that are due, one per lane. `open`: the pool is in phase N; else only calls that
+    /// Sends the worker's own calls that are due, one per batcher. `open`: the pool is in phase N; else only calls that
     /// free jobs are sent.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, open: bool) {
         let worker = self.worker;
@@ -391,20 +393,20 @@ impl Jobs {
             self.releases.batch(ctx.now, |(item, _)| item.key.as_bytes().len() + item.result.len())
         {
             for entry in items.iter().flat_map(|(_, entries)| entries) {
-                self.intake.answered(*entry);
+                self.inbox.answered(*entry);
             }
-            let finished = self.intake.take_handled();
+            let finished = self.inbox.take_handled();
             ctx.call(Call::Release { worker, finished, items });
         }
         if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
-            let finished = self.intake.take_handled();
+            let finished = self.inbox.take_handled();
             ctx.call(Call::Take { worker, finished, items });
         }
     }
 
     /// Some jobs begin or have begun, or an entry is finished. The node reports these for all its workers together.
     pub(in crate::core) fn have_words(&self) -> bool {
-        !self.begins.is_empty() || !self.starteds.is_empty() || self.intake.has_handled()
+        !self.begins.is_empty() || !self.starteds.is_empty() || self.inbox.has_handled()
     }
 
     /// The next jobs to begin, at most `most`, and the finished entries. `None` when there are neither.
@@ -413,7 +415,7 @@ impl Jobs {
         let mut jobs =
             room.then(|| self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes)).flatten();
         if jobs.is_none()
-            && self.intake.has_handled()
+            && self.inbox.has_handled()
             && self.begins.is_free()
             && self.takes.is_free()
             && self.begins.occupy(now)
@@ -432,12 +434,12 @@ impl Jobs {
     fn begins_of(&mut self, jobs: Vec<ToBegin>) -> WorkerBegins {
         let jobs = jobs.into_iter().map(|(key, token, entry)| {
             if let Some(entry) = entry {
-                self.intake.answered(entry);
+                self.inbox.answered(entry);
             }
             (key, token)
         });
         let jobs = jobs.collect();
-        WorkerBegins { worker: self.worker, finished: self.intake.take_handled(), jobs }
+        WorkerBegins { worker: self.worker, finished: self.inbox.take_handled(), jobs }
     }
 
     /// A start that must be noted alone, if one is due.
@@ -459,8 +461,8 @@ fn to_begin_bytes((key, ..): &ToBegin) -> usize {
 }
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
-fn fetch(takes: &mut Lane<TakeItem>, held: &mut Held, key: &JobKey) {
-    if held.notes.wanted && !held.notes.busy && matches!(held.phase, Phase::Running) {
+fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
+    if held.notes.wanted && !held.notes.busy && matches!(held.phase, JobPhase::Running) {
         held.notes.wanted = false;
         held.notes.busy = true;
         takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });
@@ -468,7 +470,7 @@ fn fetch(takes: &mut Lane<TakeItem>, held: &mut Held, key: &JobKey) {
 }
 
 /// Sets the deadline of the job's handler, in place of the former one.
-fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKey, at: Option<Time>) {
+fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut HeldJob, key: &JobKey, at: Option<Time>) {
     if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
         timers.remove(&(before, key.clone()));
     }
@@ -478,7 +480,7 @@ fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut Held, key: &JobKe
 }
 
 /// The job ends here for good, and the release tells the node that waits for its stop.
-fn end_for_good(item: &mut ReleaseItem, out: &Out) {
+fn end_for_good(item: &mut ReleaseItem, out: &LeavingJob) {
     if out.stopper.is_some() {
         item.tell_stopper.clone_from(&out.stopper);
     }

@@ -15,7 +15,7 @@ use crate::store::{Attest, AttestItem, ReleaseMode};
 
 /// Where a held job is.
 #[derive(Debug)]
-pub(in crate::core) enum Phase {
+pub(in crate::core) enum JobPhase {
     /// Begun; waits for its turn to start.
     Waiting(Box<NewJob>),
     /// The start handler runs.
@@ -30,7 +30,7 @@ pub(in crate::core) enum Phase {
 
 /// Why and how a held job must end.
 #[derive(Debug)]
-pub(in crate::core) struct Order {
+pub(in crate::core) struct StopOrder {
     pub(super) why: StopReason,
     /// The node that waits for the stop.
     pub(super) tell: Option<NodeName>,
@@ -38,7 +38,7 @@ pub(in crate::core) struct Order {
     pub(super) entries: Vec<EntryId>,
 }
 
-impl Order {
+impl StopOrder {
     /// An order of the worker's own.
     pub(in crate::core) fn own(why: StopReason) -> Self {
         Self { why, tell: None, entries: Vec::new() }
@@ -77,7 +77,7 @@ impl Notes {
 
 /// One job in a worker's hands. A worker holds many for a long time, so rare parts are behind a pointer.
 #[derive(Debug)]
-pub(in crate::core) struct Held {
+pub(in crate::core) struct HeldJob {
     pub(in crate::core) token: Token,
     pub(super) id: DispatchId,
     pub(in crate::core) mix: u32,
@@ -91,18 +91,18 @@ pub(in crate::core) struct Held {
     pub(super) policy: RestartPolicy,
     /// Its start holds one of the permits.
     pub(super) has_permit: bool,
-    pub(in crate::core) phase: Phase,
+    pub(in crate::core) phase: JobPhase,
     /// The deadline of the running handler.
     pub(in crate::core) overdue_at: Option<Time>,
-    pub(in crate::core) order: Option<Box<Order>>,
+    pub(in crate::core) order: Option<Box<StopOrder>>,
     pub(super) notes: Notes,
 }
 
-impl Held {
+impl HeldJob {
     pub(super) fn new(record: &Record, job: NewJob, envelope: Bytes, waiting: bool, now: Time) -> Self {
         Self {
             policy: job.payload.policy,
-            phase: Phase::Waiting(Box::new(job)),
+            phase: JobPhase::Waiting(Box::new(job)),
             notes: Notes { wanted: waiting, ..Notes::default() },
             ..Self::in_passing(record, envelope, now)
         }
@@ -122,7 +122,7 @@ impl Held {
             started_before: record.begun == Begun::Started,
             policy: RestartPolicy::default(),
             has_permit: false,
-            phase: Phase::Stopping,
+            phase: JobPhase::Stopping,
             overdue_at: None,
             order: None,
             notes: Notes::default(),
@@ -158,7 +158,7 @@ impl Held {
     }
 
     /// Adds an order to an existing one. The more urgent reason counts.
-    pub(super) fn add_order(&mut self, order: Order) {
+    pub(super) fn add_order(&mut self, order: StopOrder) {
         let Some(present) = &mut self.order else {
             self.order = Some(Box::new(order));
             return;
@@ -173,7 +173,7 @@ impl Held {
 
 /// The facts about a job on its way out.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct LeavingJob {
     /// Its dispatch.
     pub(super) id: Option<DispatchId>,
     /// Begins since the last success-like event, this one included.
@@ -188,10 +188,10 @@ pub(super) struct Out {
     pub(super) unsure: bool,
     /// Its state while it was held here. A job that goes on elsewhere keeps it until the release is answered: this
     /// worker may be the only one that has its payload.
-    pub(super) held: Option<Box<Held>>,
+    pub(super) held: Option<Box<HeldJob>>,
 }
 
-impl Out {
+impl LeavingJob {
     /// A job that was begun here but never held by the worker.
     pub(super) fn of(record: &Record) -> Self {
         let (id, started) = (Some(record.id.clone()), record.begun == Begun::Started);
@@ -200,7 +200,7 @@ impl Out {
 
     /// A job that was begun here and must go on elsewhere, with its payload.
     pub(super) fn in_passing(record: &Record, envelope: Bytes, now: Time) -> Self {
-        Self { held: Some(Box::new(Held::in_passing(record, envelope, now))), ..Self::of(record) }
+        Self { held: Some(Box::new(HeldJob::in_passing(record, envelope, now))), ..Self::of(record) }
     }
 
     /// A job that was begun here and must stop.
@@ -241,6 +241,6 @@ mod tests {
 
     #[test]
     fn a_held_job_is_small() {
-        assert!(size_of::<Held>() <= 160, "{}", size_of::<Held>());
+        assert!(size_of::<HeldJob>() <= 160, "{}", size_of::<HeldJob>());
     }
 }

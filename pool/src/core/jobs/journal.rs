@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Jobs;
-use super::held::Out;
+use super::held::LeavingJob;
 use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
@@ -120,7 +120,7 @@ impl Jobs {
 
     /// A release was answered. The journal keeps it for a while, and the worker reports it at once if data were lost
     /// meanwhile.
-    pub(super) fn has_left(&mut self, ctx: &Ctx, out: &Out, item: &ReleaseItem, reply: ReleaseReply) {
+    pub(super) fn has_left(&mut self, ctx: &Ctx, out: &LeavingJob, item: &ReleaseItem, reply: ReleaseReply) {
         let Some(id) = out.id.clone() else { return };
         let ended = match reply {
             ReleaseReply::Deleted => true,
@@ -150,7 +150,7 @@ impl Jobs {
     }
 
     /// The outcome of a dispatch whose job is gone.
-    fn outcome(&self, out: &Out, item: &ReleaseItem) -> Outcome {
+    fn outcome(&self, out: &LeavingJob, item: &ReleaseItem) -> Outcome {
         let stopping = self.leaving == Some(StopReason::Shutdown);
         match item.result.as_str() {
             _ if out.started => "ok",
@@ -164,7 +164,7 @@ impl Jobs {
 }
 
 /// The attempts of a job after this release, as the store counts them.
-fn attempts_after(ctx: &Ctx, out: &Out, mode: ReleaseMode) -> u32 {
+fn attempts_after(ctx: &Ctx, out: &LeavingJob, mode: ReleaseMode) -> u32 {
     let stable = ctx.config.settings.stable_run;
     match mode {
         ReleaseMode::HandOff => 0,

@@ -10,7 +10,7 @@ mod answers;
 mod attesting;
 mod ending;
 pub(super) mod held;
-mod intake;
+mod inbox;
 mod journal;
 pub(super) mod restarting;
 mod taking_up;
@@ -20,18 +20,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_streaming::EntryId;
 
 use crate::breakage::Breakage;
+use crate::core::batcher::Batcher;
 use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
-use crate::core::lane::Lane;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::store::{ReleaseItem, StartedItem, TakeItem, WorkerEvent};
 use attesting::Attesting;
-use held::{Held, Order, Out};
-use intake::Intake;
+use held::{HeldJob, LeavingJob, StopOrder};
+use inbox::Inbox;
 use journal::Journal;
 use taking_up::Successor;
 
@@ -40,7 +40,7 @@ type ToBegin = (JobKey, Token, Option<EntryId>);
 
 /// Events of a job whose begin is under way. They arrive on another connection than the answer, and may overtake it.
 #[derive(Debug, Default)]
-struct Early {
+struct PendingBegin {
     /// A stop: the node that waits, and the stream entries of the stop.
     stop: Option<(Option<NodeName>, Vec<EntryId>)>,
     /// The dispatch that must stop.
@@ -54,22 +54,22 @@ struct Early {
 pub(super) struct Jobs {
     pub(super) worker: WorkerId,
     local: LocalWorker,
-    pub(super) intake: Intake,
+    pub(super) inbox: Inbox,
     /// Boxed: a B-tree leaves nearly half of its places empty.
-    pub(super) held: BTreeMap<JobKey, Box<Held>>,
-    beginning: BTreeMap<(JobKey, Token), Early>,
+    pub(super) held: BTreeMap<JobKey, Box<HeldJob>>,
+    beginning: BTreeMap<(JobKey, Token), PendingBegin>,
     /// Jobs that were begun and wait for the end of a former run of their key.
     successors: BTreeMap<JobKey, Successor>,
     /// Jobs on their way out, with what is known of them.
-    releasing: BTreeMap<(JobKey, Token), Out>,
+    releasing: BTreeMap<(JobKey, Token), LeavingJob>,
     /// Releases of jobs that a loss of data has removed. Each is repeated once its job has a record.
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     to_start: VecDeque<(JobKey, Token)>,
     starting: usize,
     /// The deadlines of the held jobs' handlers.
     timers: BTreeSet<(Time, JobKey)>,
-    pub(super) begins: Lane<ToBegin>,
-    starteds: Lane<StartedItem>,
+    pub(super) begins: Batcher<ToBegin>,
+    starteds: Batcher<StartedItem>,
     /// Successful starts that the store may not yet know.
     unnoted: BTreeSet<(JobKey, Token)>,
     /// Jobs on their way out with deliveries that the store may not yet know.
@@ -78,8 +78,8 @@ pub(super) struct Jobs {
     /// leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the acknowledgement
     /// gives the next owner notifications that were already delivered.
     after_note: BTreeMap<(JobKey, Token), ToRelease>,
-    releases: Lane<ToRelease>,
-    pub(super) takes: Lane<TakeItem>,
+    releases: Batcher<ToRelease>,
+    pub(super) takes: Batcher<TakeItem>,
     /// A handler does not end: the worker hands all other jobs on.
     pub(super) stuck: bool,
     /// While set, the worker hands on every new job and starts none.
@@ -101,7 +101,7 @@ impl Jobs {
         Self {
             worker,
             local,
-            intake: Intake::default(),
+            inbox: Inbox::default(),
             held: BTreeMap::new(),
             beginning: BTreeMap::new(),
             successors: BTreeMap::new(),
@@ -110,13 +110,13 @@ impl Jobs {
             to_start: VecDeque::new(),
             starting: 0,
             timers: BTreeSet::new(),
-            begins: Lane::default(),
-            starteds: Lane::default(),
+            begins: Batcher::default(),
+            starteds: Batcher::default(),
             unnoted: BTreeSet::new(),
             unacknowledged: BTreeSet::new(),
             after_note: BTreeMap::new(),
-            releases: Lane::default(),
-            takes: Lane::default(),
+            releases: Batcher::default(),
+            takes: Batcher::default(),
             stuck: false,
             leaving: None,
             released: Vec::new(),
@@ -171,28 +171,28 @@ impl Jobs {
         }
         match event {
             WorkerEvent::Start { token, keys } => {
-                if self.intake.admit(entry, keys.len()) {
+                if self.inbox.admit(entry, keys.len()) {
                     for key in keys {
                         self.assigned(ctx, entry, key, token);
                     }
                 }
             }
             WorkerEvent::Stop { waiting, jobs } => {
-                if self.intake.admit(entry, jobs.len()) {
+                if self.inbox.admit(entry, jobs.len()) {
                     for (key, token, id) in jobs {
                         self.stop_asked(ctx, entry, waiting.clone(), (key, token), id);
                     }
                 }
             }
             WorkerEvent::Notify { jobs } => {
-                if self.intake.admit(entry, 0) {
+                if self.inbox.admit(entry, 0) {
                     for (key, token) in jobs {
                         self.notified(key, token);
                     }
                 }
             }
             WorkerEvent::Unknown => {
-                self.intake.admit(entry, 0);
+                self.inbox.admit(entry, 0);
             }
         }
     }
@@ -202,14 +202,14 @@ impl Jobs {
         if self.knows_id(&id) {
             let (key, token) = id;
             if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
-                return self.release_for_stopper(key, token, Out::to_stop(None), None, vec![entry]);
+                return self.release_for_stopper(key, token, LeavingJob::to_stop(None), None, vec![entry]);
             }
-            self.intake.answered(entry);
+            self.inbox.answered(entry);
         } else if self.leaving.is_some() {
-            self.hand_back(id.0, token, Out::default(), None, vec![entry]);
+            self.hand_back(id.0, token, LeavingJob::default(), None, vec![entry]);
         } else {
             self.begins.push((id.0.clone(), token, Some(entry)));
-            self.beginning.insert(id, Early::default());
+            self.beginning.insert(id, PendingBegin::default());
         }
     }
 
@@ -234,7 +234,7 @@ impl Jobs {
         of: Option<DispatchId>,
     ) {
         if self.is_here(&id.0, id.1) {
-            self.order(ctx, &id.0, Order { why: StopReason::Stopped, tell, entries: vec![entry] });
+            self.order(ctx, &id.0, StopOrder { why: StopReason::Stopped, tell, entries: vec![entry] });
             return;
         }
         if let Some(early) = self.beginning.get_mut(&id) {
@@ -243,14 +243,14 @@ impl Jobs {
             *present = tell.or(present.take());
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
-            self.intake.answered(entry);
+            self.inbox.answered(entry);
             self.stop_leaving(&id, tell);
         } else {
-            let mut out = Out::to_stop(of);
+            let mut out = LeavingJob::to_stop(of);
             if self.succeeds(&id.0, id.1)
                 && let Some(next) = self.successors.remove(&id.0)
             {
-                out = Out::begun_to_stop(&next.record);
+                out = LeavingJob::begun_to_stop(&next.record);
             }
             self.release_for_stopper(id.0, id.1, out, tell, vec![entry]);
         }

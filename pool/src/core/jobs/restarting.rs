@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Jobs;
-use super::held::{Out, Phase};
+use super::held::{JobPhase, LeavingJob};
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::model::id::{JobKey, NodeName, Token};
@@ -48,9 +48,9 @@ impl Jobs {
     pub(super) fn failed(&mut self, ctx: &mut Ctx, key: &JobKey, error: &str) {
         let Some(held) = self.held.get(key) else { return };
         match held.phase {
-            Phase::Running => return self.ended(ctx, key, Err(error.to_owned())),
-            Phase::Aborting => return self.end_as_ordered(ctx, key),
-            Phase::Waiting(_) | Phase::Starting | Phase::Stopping => {}
+            JobPhase::Running => return self.ended(ctx, key, Err(error.to_owned())),
+            JobPhase::Aborting => return self.end_as_ordered(ctx, key),
+            JobPhase::Waiting(_) | JobPhase::Starting | JobPhase::Stopping => {}
         }
         let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
         let again = held.started_before || too_late || held.policy != RestartPolicy::Never;
@@ -116,8 +116,8 @@ impl Jobs {
             _ => (ctx.jitter.stretch(back_off(tries)), error.to_string()),
         };
         let out = match mode {
-            ReleaseMode::Delete => Out::of(record),
-            _ => Out::in_passing(record, envelope, ctx.now),
+            ReleaseMode::Delete => LeavingJob::of(record),
+            _ => LeavingJob::in_passing(record, envelope, ctx.now),
         };
         let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, Vec::new());

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use super::Jobs;
-use super::held::{Held, Order, Out};
+use super::held::{HeldJob, LeavingJob, StopOrder};
 use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::effect::NewJob;
@@ -38,7 +38,7 @@ impl Jobs {
         let token = record.token;
         if !self.takes_up(record) || !self.may_start(ctx) {
             let tell = NodeName::new(record.id.node()).ok();
-            let out = Out::in_passing(record, payload, ctx.now);
+            let out = LeavingJob::in_passing(record, payload, ctx.now);
             return self.hand_back(key, token, out, tell, vec![]);
         }
         match wire::open(&payload) {
@@ -66,11 +66,11 @@ impl Jobs {
             created_ms: record.created,
             begun_ms: record.since,
         };
-        let held = Held::new(record, job, envelope, waiting, ctx.now);
+        let held = HeldJob::new(record, job, envelope, waiting, ctx.now);
         self.held.insert(key.clone(), Box::new(held));
         self.to_start.push_back((key.clone(), record.token));
         if let Some(why) = self.leaving {
-            self.order(ctx, key, Order::own(why));
+            self.order(ctx, key, StopOrder::own(why));
         }
     }
 
@@ -101,7 +101,7 @@ impl Jobs {
         let Some(former) = self.held.get(&key).map(|held| held.token) else { return };
         if record.token < former {
             // The job was assigned before the held one, and must be assigned again.
-            let out = Out::in_passing(&record, payload, ctx.now);
+            let out = LeavingJob::in_passing(&record, payload, ctx.now);
             return self.hand_back(key, record.token, out, None, Vec::new());
         }
         self.successors.insert(key.clone(), Successor { record, payload, notified });
@@ -125,7 +125,7 @@ impl Jobs {
     pub(super) fn give_back_successors(&mut self, ctx: &Ctx) {
         for (key, Successor { record, payload, .. }) in std::mem::take(&mut self.successors) {
             let tell = NodeName::new(record.id.node()).ok();
-            let out = Out::in_passing(&record, payload, ctx.now);
+            let out = LeavingJob::in_passing(&record, payload, ctx.now);
             self.hand_back(key, record.token, out, tell, Vec::new());
         }
     }

@@ -5,7 +5,7 @@
 //! after T·(1−ρ) at the earliest, and its handlers are dead after `hard`·(1+ρ) + κ. [`Timing::of`] keeps the second
 //! below the first for all clocks: only their rates matter.
 
-pub(crate) mod tenancy;
+pub(crate) mod table;
 
 use std::time::Duration;
 

@@ -54,7 +54,7 @@ pub(in crate::core) enum Change {
 
 /// One node's knowledge of its pool.
 #[derive(Debug)]
-pub(in crate::core) struct PoolPhase {
+pub(in crate::core) struct PoolView {
     pub(in crate::core) phase: Phase,
     pub(in crate::core) incarnation: Option<Incarnation>,
     /// The highest token and the highest incarnation that the node has seen.
@@ -83,7 +83,7 @@ pub(in crate::core) struct PoolPhase {
     retry_at: Time,
 }
 
-impl PoolPhase {
+impl PoolView {
     pub(in crate::core) fn new(config: &Config) -> Self {
         Self {
             phase: Phase::Unknown,

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::breakage::Breakage;
+use crate::core::batcher::{Width, is_of_an_item};
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
-use crate::core::lane::{Width, is_of_an_item};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, Revision};

@@ -5,7 +5,7 @@
 //! turn. The store gives out ticks by the server's clock: the holder sleeps until the next one is due.
 
 mod planning;
-mod turn;
+mod schedule;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::store::{BATCH_MAX, Result, ScheduleState, StoreError, Terms};
 use planning::Progress;
-use turn::{Fate, Own, told};
+use schedule::{Fate, Schedule, told};
 
 /// The longest pause after a call that was not answered.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The schedules of one node.
 #[derive(Debug, Default)]
 pub(super) struct Scheduling {
-    own: BTreeMap<LocalSchedule, Own>,
+    schedules: BTreeMap<LocalSchedule, Schedule>,
     /// Tells the calls of one incarnation from those of another.
     round: u64,
     /// When all terms are renewed next.
@@ -45,21 +45,21 @@ pub(super) struct Scheduling {
 
 impl Scheduling {
     pub(super) fn add(&mut self, ctx: &Ctx, to: ReplyTo, local: LocalSchedule, new: NewSchedule) {
-        self.own.insert(local, Own::new(ctx, to, new));
+        self.schedules.insert(local, Schedule::new(ctx, to, new));
     }
 
     /// Changes the period on all nodes.
     pub(super) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule, period: Duration) {
-        match self.own.get_mut(&local).filter(|own| !own.leaving) {
-            Some(own) => own.change(ctx, to, period),
+        match self.schedules.get_mut(&local).filter(|schedule| !schedule.leaving) {
+            Some(schedule) => schedule.change(ctx, to, period),
             None => told(ctx, to, Err(Error::ScheduleEnded)),
         }
     }
 
     /// Ends the schedule on all nodes.
     pub(super) fn end(&mut self, ctx: &mut Ctx, to: ReplyTo, local: LocalSchedule) {
-        match self.own.get_mut(&local) {
-            Some(own) => own.end(to),
+        match self.schedules.get_mut(&local) {
+            Some(schedule) => schedule.end(to),
             None => told(ctx, to, Ok(())),
         }
     }
@@ -67,8 +67,8 @@ impl Scheduling {
     /// Ends this node's part in the schedule.
     pub(super) fn leave(&mut self, ctx: &mut Ctx, to: Option<ReplyTo>, local: LocalSchedule) {
         self.next = ctx.now;
-        match self.own.get_mut(&local) {
-            Some(own) => own.leave(ctx, local, to),
+        match self.schedules.get_mut(&local) {
+            Some(schedule) => schedule.leave(ctx, local, to),
             None => to.into_iter().for_each(|to| told(ctx, to, Ok(()))),
         }
     }
@@ -76,8 +76,8 @@ impl Scheduling {
     /// The node leaves the pool.
     pub(super) fn leave_all(&mut self, ctx: &mut Ctx) {
         self.next = ctx.now;
-        for (&local, own) in &mut self.own {
-            own.leave(ctx, local, None);
+        for (&local, schedule) in &mut self.schedules {
+            schedule.leave(ctx, local, None);
         }
     }
 
@@ -92,7 +92,7 @@ impl Scheduling {
     }
 
     pub(super) fn has_left(&self) -> bool {
-        self.own.is_empty()
+        self.schedules.is_empty()
     }
 
     /// Another incarnation: all turns end, and the stored schedules are unknown.
@@ -102,23 +102,23 @@ impl Scheduling {
         self.pause = Duration::ZERO;
         self.retry_at = ctx.now;
         self.next = ctx.now;
-        for (&local, own) in &mut self.own {
-            own.reset(ctx, local);
+        for (&local, schedule) in &mut self.schedules {
+            schedule.reset(ctx, local);
         }
     }
 
     /// The node or its pool has ended.
     pub(super) fn close(&mut self, ctx: &mut Ctx, why: &Error) {
-        for (local, own) in std::mem::take(&mut self.own) {
-            own.go(ctx, local, why);
+        for (local, schedule) in std::mem::take(&mut self.schedules) {
+            schedule.go(ctx, local, why);
         }
     }
 
     /// A planner reports its result.
     pub(super) fn on_planned(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, planned: Planned) {
-        if let Some(own) = self.own.get_mut(&local) {
-            own.on_planned(ctx, run, planned);
-            let soon = if own.leaving { Duration::ZERO } else { ctx.config.timing.ttl / 4 };
+        if let Some(schedule) = self.schedules.get_mut(&local) {
+            schedule.on_planned(ctx, run, planned);
+            let soon = if schedule.leaving { Duration::ZERO } else { ctx.config.timing.ttl / 4 };
             self.next = self.next.min(ctx.now + soon);
         }
     }
@@ -128,23 +128,23 @@ impl Scheduling {
             Done::Sched { local, round, answer } if round == self.round => {
                 self.heard(ctx, answer.as_ref().err());
                 self.news |= matches!(answer, Ok(ScheduleState::Ended));
-                self.settle(ctx, local, |own, ctx| own.on_changed(ctx, local, answer))
+                self.settle(ctx, local, |schedule, ctx| schedule.on_changed(ctx, local, answer))
             }
             Done::Tick { local, round, number, answer } if round == self.round => {
                 self.heard(ctx, answer.as_ref().err());
                 if let Ok(reply) = &answer {
                     self.clock = (ctx.now, reply.now);
                 }
-                self.settle(ctx, local, |own, ctx| own.on_tick(ctx, local, number, answer))
+                self.settle(ctx, local, |schedule, ctx| schedule.on_tick(ctx, local, number, answer))
             }
             Done::Term { locals, round, answer } if round == self.round => {
                 self.on_terms(ctx, &locals, answer)
             }
-            Done::Plan { local, run, step } => self.settle(ctx, local, |own, ctx| {
-                Ok(match own.planning.on_step(ctx, run, step)? {
+            Done::Plan { local, run, step } => self.settle(ctx, local, |schedule, ctx| {
+                Ok(match schedule.planning.on_step(ctx, run, step)? {
                     Progress::Going => Fate::Stays,
                     Progress::TurnLost => {
-                        own.lose_turn(ctx, local);
+                        schedule.lose_turn(ctx, local);
                         Fate::Asks
                     }
                 })
@@ -159,8 +159,8 @@ impl Scheduling {
         self.heard(ctx, answered.as_ref().err());
         let Terms { now, replies } = answered.inspect_err(|_| {
             for local in locals {
-                if let Some(own) = self.own.get_mut(local) {
-                    own.unsure = true;
+                if let Some(schedule) = self.schedules.get_mut(local) {
+                    schedule.unsure = true;
                 }
             }
         })?;
@@ -170,9 +170,10 @@ impl Scheduling {
             None => ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 4),
         };
         for (&local, reply) in locals.iter().zip(replies) {
-            let leaves = self.own.get(&local).is_some_and(|own| own.leaving && own.has_turn());
-            self.settle(ctx, local, |own, ctx| Ok(own.on_term(ctx, local, now, reply)))?;
-            self.news |= leaves && !self.own.get(&local).is_some_and(Own::has_turn);
+            let leaves =
+                self.schedules.get(&local).is_some_and(|schedule| schedule.leaving && schedule.has_turn());
+            self.settle(ctx, local, |schedule, ctx| Ok(schedule.on_term(ctx, local, now, reply)))?;
+            self.news |= leaves && !self.schedules.get(&local).is_some_and(Schedule::has_turn);
         }
         Ok(())
     }
@@ -199,16 +200,16 @@ impl Scheduling {
         &mut self,
         ctx: &mut Ctx,
         local: LocalSchedule,
-        answer: impl FnOnce(&mut Own, &mut Ctx) -> Result<Fate>,
+        answer: impl FnOnce(&mut Schedule, &mut Ctx) -> Result<Fate>,
     ) -> Result<()> {
-        let Some(own) = self.own.get_mut(&local) else { return Ok(()) };
-        match answer(own, ctx)? {
+        let Some(schedule) = self.schedules.get_mut(&local) else { return Ok(()) };
+        match answer(schedule, ctx)? {
             Fate::Stays => {}
             Fate::Asks => self.next = ctx.now,
             Fate::Tells => self.news = true,
             Fate::Goes(why) => {
-                if let Some(own) = self.own.remove(&local) {
-                    own.go(ctx, local, &why);
+                if let Some(schedule) = self.schedules.remove(&local) {
+                    schedule.go(ctx, local, &why);
                 }
             }
         }
@@ -218,29 +219,29 @@ impl Scheduling {
     /// `may_hold`: the pool is in phase N. `may_act`: it is not being shut down either.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, may_hold: bool, may_act: bool) {
         // Most nodes have no schedule.
-        if self.own.is_empty() {
+        if self.schedules.is_empty() {
             return;
         }
         let in_flight = self.busy;
-        for (&local, own) in &mut self.own {
-            own.on_time(ctx, local);
+        for (&local, schedule) in &mut self.schedules {
+            schedule.on_time(ctx, local);
         }
         let gone: Vec<_> = self
-            .own
+            .schedules
             .iter()
-            .filter(|(_, own)| own.has_left() && !in_flight)
+            .filter(|(_, schedule)| schedule.has_left() && !in_flight)
             .map(|(local, _)| *local)
             .collect();
         for local in gone {
-            if let Some(own) = self.own.remove(&local) {
-                own.go(ctx, local, &Error::NodeClosed);
+            if let Some(schedule) = self.schedules.remove(&local) {
+                schedule.go(ctx, local, &Error::NodeClosed);
             }
         }
         let says = may_hold && self.says_at(ctx.config.timing.ttl).is_some_and(|at| ctx.now >= at);
         if may_act {
             let server = self.clock.1 + ctx.now.since(self.clock.0).as_millis() as u64;
-            for (&local, own) in &mut self.own {
-                own.carry_on(ctx, local, server);
+            for (&local, schedule) in &mut self.schedules {
+                schedule.carry_on(ctx, local, server);
             }
             self.act(ctx);
         }
@@ -255,17 +256,22 @@ impl Scheduling {
         if now < self.retry_at {
             return;
         }
-        let due = |own: &Own| own.acts_at().filter(|at| now >= *at);
+        let due = |schedule: &Schedule| schedule.acts_at().filter(|at| now >= *at);
         let finds_out = !self.pause.is_zero();
         if finds_out
-            && let Some((&local, own)) =
-                self.own.iter_mut().filter(|(_, own)| due(own).is_some()).min_by_key(|(_, own)| due(own))
+            && let Some((&local, schedule)) = self
+                .schedules
+                .iter_mut()
+                .filter(|(_, schedule)| due(schedule).is_some())
+                .min_by_key(|(_, schedule)| due(schedule))
         {
-            own.act(ctx, local, self.round);
+            schedule.act(ctx, local, self.round);
             self.wait(ctx);
         } else {
-            for (&local, own) in self.own.iter_mut().filter(|(_, own)| due(own).is_some()) {
-                own.act(ctx, local, self.round);
+            for (&local, schedule) in
+                self.schedules.iter_mut().filter(|(_, schedule)| due(schedule).is_some())
+            {
+                schedule.act(ctx, local, self.round);
             }
         }
     }
@@ -274,8 +280,10 @@ impl Scheduling {
     fn say(&mut self, ctx: &mut Ctx) {
         let (now, ttl) = (ctx.now, ctx.config.timing.ttl);
         let begin = self.from.take().unwrap_or(LocalSchedule(0));
-        let mut items =
-            self.own.range(begin..).filter_map(|(local, own)| Some((*local, own.term_item(now, ttl)?)));
+        let mut items = self
+            .schedules
+            .range(begin..)
+            .filter_map(|(local, schedule)| Some((*local, schedule.term_item(now, ttl)?)));
         let (locals, batch): (Vec<_>, Vec<_>) = items.by_ref().take(BATCH_MAX).unzip();
         self.from = items.next().map(|(local, _)| local);
         if batch.is_empty() {
@@ -288,21 +296,23 @@ impl Scheduling {
 
     /// When the next renewal of terms is due.
     fn says_at(&self, ttl: Duration) -> Option<Time> {
-        if self.busy || self.own.is_empty() {
+        if self.busy || self.schedules.is_empty() {
             return None;
         }
-        let watched = self.own.values().filter_map(Own::watched_since).map(|since| since + ttl).min();
-        let leaves = self.own.values().filter_map(Own::leaves_at).min();
+        let watched =
+            self.schedules.values().filter_map(Schedule::watched_since).map(|since| since + ttl).min();
+        let leaves = self.schedules.values().filter_map(Schedule::leaves_at).min();
         [watched, leaves].into_iter().fold(Some(self.next), earliest).map(|at| at.max(self.retry_at))
     }
 
     pub(super) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
-        if self.own.is_empty() {
+        if self.schedules.is_empty() {
             return None;
         }
-        let plans = self.own.values().filter_map(|own| own.planning.times_out_at()).min();
-        let acts = self.own.values().filter_map(Own::acts_at).min().map(|at| at.max(self.retry_at));
-        let goes_on = self.own.values().filter_map(|own| own.planning.acts_at()).min();
+        let plans = self.schedules.values().filter_map(|schedule| schedule.planning.times_out_at()).min();
+        let acts =
+            self.schedules.values().filter_map(Schedule::acts_at).min().map(|at| at.max(self.retry_at));
+        let goes_on = self.schedules.values().filter_map(|schedule| schedule.planning.acts_at()).min();
         let acts = earliest(acts, goes_on).filter(|_| may_act);
         let says = self.says_at(ttl).filter(|_| may_hold);
         [plans, acts, says].into_iter().fold(None, earliest)

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::core::batcher::Batcher;
 use crate::core::call::{Call, PlanCall, PlanStep};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{LocalSchedule, Planned, Wanted};
-use crate::core::lane::Lane;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, ScheduleName};
 use crate::model::record::{JobState, Record};
@@ -62,8 +62,8 @@ struct Doing {
     checking: Vec<DispatchItem>,
     looking: bool,
     look_at: Time,
-    starts: Lane<DispatchItem>,
-    stops: Lane<StopItem>,
+    starts: Batcher<DispatchItem>,
+    stops: Batcher<StopItem>,
     ends: bool,
     /// When the plan is given up without progress.
     until: Time,
@@ -215,8 +215,8 @@ impl Doing {
             checking: Vec::new(),
             looking: false,
             look_at: ctx.now,
-            starts: Lane::default(),
-            stops: Lane::default(),
+            starts: Batcher::default(),
+            stops: Batcher::default(),
             ends,
             until: ctx.now + ctx.config.plan_timeout,
             failed: errors.len(),

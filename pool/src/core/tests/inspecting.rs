@@ -1,7 +1,7 @@
 //! A node compares the records with its own jobs at intervals.
 
 use super::bench::{Bench, key, present, secs};
-use crate::core::call::{Call, Done, HeldJob};
+use crate::core::call::{Call, Done, InspectedJob};
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, StoreError};
 
@@ -10,8 +10,8 @@ fn look(
     bench: &mut Bench,
     next: u64,
     strangers: usize,
-    of: impl Fn(&HeldJob) -> HeldState,
-) -> (u64, Vec<HeldJob>) {
+    of: impl Fn(&InspectedJob) -> HeldState,
+) -> (u64, Vec<InspectedJob>) {
     while !bench.is_calling("inspect") {
         bench.advance(secs(1));
     }

@@ -56,7 +56,7 @@ fn a_join_that_meets_a_changed_setting_is_made_again() {
         bench.advance(millis(100));
         assert_eq!(bench.of(&["join"]).len(), 1);
         bench.seat(9, 0);
-        assert_eq!(bench.engine.picture().workers[0].id, Some(WorkerId(9)));
+        assert_eq!(bench.engine.status().workers[0].id, Some(WorkerId(9)));
     }
 }
 
@@ -92,7 +92,7 @@ fn a_refused_former_member_reports_once_and_keeps_asking() {
         bench.fail_with("join", error.clone());
         let seen = bench.seen();
         assert!(seen.len() == 1 && seen[0].starts_with("! not-taken-back"), "{seen:?}");
-        assert_eq!(bench.engine.picture().workers.len(), 1, "whoever asks for its health hears of it");
+        assert_eq!(bench.engine.status().workers.len(), 1, "whoever asks for its health hears of it");
         bench.advance(secs(5));
         assert_eq!(bench.of(&["join"]).len(), 1);
         bench.fail_with("join", error);

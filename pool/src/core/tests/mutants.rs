@@ -10,7 +10,7 @@ use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
-use crate::core::lease::tenancy::Tenancies;
+use crate::core::lease::table::LeaseTable;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
@@ -263,7 +263,7 @@ fn an_observer_counts_from_after_the_reply() {
 fn a_lease_counts_from_the_sending_of_its_renewal() {
     let at = |s| Time(0) + secs(s);
     let until = [Breakages::default(), Breakages::of([Breakage::RenewalFromReply])].map(|broken| {
-        let mut leases = Tenancies::new(Timing::of(secs(10)), broken);
+        let mut leases = LeaseTable::new(Timing::of(secs(10)), broken);
         leases.hold(Incarnation(1), WorkerId(1), at(0));
         leases.renewed(at(2), at(4), &[WorkerId(1)], &[Some(MemberState::Up)]);
         leases.holds_until(WorkerId(1))

@@ -4,7 +4,7 @@
 mod auditing;
 mod joining;
 mod rebalance;
-pub(super) mod together;
+pub(super) mod shared_calls;
 
 use crate::breakage::Breakage;
 use crate::core::call::Call;
@@ -22,7 +22,7 @@ use crate::store::{Expired, Result, Seat};
 use auditing::Audit;
 use joining::join_request;
 use rebalance::Rebalance;
-use together::InFlight;
+use shared_calls::InFlight;
 
 /// Where a worker is in its life.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ enum Stage {
 
 /// The pool's permissions for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Gate {
     /// Phase N: workers may join.
     Open,
     /// Phase N, but no worker may join.
@@ -56,7 +56,7 @@ pub(super) enum Door {
     Gone,
 }
 
-impl Door {
+impl Gate {
     /// Whether steps may be sent.
     pub(super) fn is_known(self) -> bool {
         matches!(self, Self::Open | Self::Shut | Self::Recovering)
@@ -289,7 +289,7 @@ impl Worker {
     }
 
     /// Makes the due calls that the pool permits.
-    pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, gate: Gate) {
         if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
             self.fence(ctx);
         }
@@ -304,15 +304,15 @@ impl Worker {
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
-        self.flush_stage(ctx, ring, door);
+        self.flush_stage(ctx, ring, gate);
         if self.may_leave(ctx) {
             ctx.out.push(Effect::Drop { worker: self.jobs.worker });
             self.stage = Stage::Leaving { busy: false, retry_at: Time(0) };
         }
         if let Stage::Leaving { busy, retry_at } = &mut self.stage {
-            match door {
-                Door::Gone => self.left(ctx),
-                _ if door.is_known() && !*busy && ctx.now >= *retry_at => {
+            match gate {
+                Gate::Gone => self.left(ctx),
+                _ if gate.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
                     ctx.call(Call::Leave { worker: self.jobs.worker });
                 }
@@ -321,11 +321,11 @@ impl Worker {
         }
     }
 
-    fn flush_stage(&mut self, ctx: &mut Ctx, ring: &Ring, door: Door) {
+    fn flush_stage(&mut self, ctx: &mut Ctx, ring: &Ring, gate: Gate) {
         let worker = self.jobs.worker;
-        let normal = door != Door::Recovering && self.jobs.attesting.is_none();
-        let open = door == Door::Open && self.jobs.attesting.is_none();
-        if door.is_known() {
+        let normal = gate != Gate::Recovering && self.jobs.attesting.is_none();
+        let open = gate == Gate::Open && self.jobs.attesting.is_none();
+        if gate.is_known() {
             self.jobs.flush_attesting(ctx, self.member.as_ref());
         }
         match &mut self.stage {
@@ -342,7 +342,7 @@ impl Worker {
                     }
                 }
             }
-            Stage::In { .. } | Stage::Draining { .. } if !door.is_known() => {}
+            Stage::In { .. } | Stage::Draining { .. } if !gate.is_known() => {}
             Stage::In { settle_at, busy } => {
                 if open && !*busy && settle_at.is_some_and(|at| ctx.now >= at) {
                     *busy = true;
@@ -368,8 +368,8 @@ impl Worker {
     }
 
     /// Whether the pool lets it begin jobs, while it is a member.
-    fn is_served(&self, door: Door) -> bool {
-        door.is_known() && door != Door::Recovering && self.jobs.attesting.is_none()
+    fn is_served(&self, gate: Gate) -> bool {
+        gate.is_known() && gate != Gate::Recovering && self.jobs.attesting.is_none()
     }
 
     /// None of its handlers runs, and it must go: only then does it say good-bye.
@@ -384,10 +384,10 @@ impl Worker {
         asked && ended && self.jobs.attesting.is_none()
     }
 
-    /// The time of its next work that the door permits.
-    pub(super) fn deadline(&self, door: Door, in_flight: InFlight) -> Option<Time> {
-        let (attesting, known) = (self.jobs.attesting.is_some(), door.is_known());
-        let (open, normal) = (door == Door::Open && !attesting, door != Door::Recovering && !attesting);
+    /// The time of its next work that the gate permits.
+    pub(super) fn deadline(&self, gate: Gate, in_flight: InFlight) -> Option<Time> {
+        let (attesting, known) = (self.jobs.attesting.is_some(), gate.is_known());
+        let (open, normal) = (gate == Gate::Open && !attesting, gate != Gate::Recovering && !attesting);
         let own = match &self.stage {
             Stage::Out { busy: false, retry_at, .. } if open => Some(*retry_at),
             Stage::Draining { told: false, busy: false, retry_at }

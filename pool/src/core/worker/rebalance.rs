@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::core::ctx::Ctx;
 use crate::core::jobs::Jobs;
-use crate::core::jobs::held::{Held, Order, Phase};
+use crate::core::jobs::held::{HeldJob, JobPhase, StopOrder};
 use crate::core::ring::Ring;
 use crate::core::time::Time;
 use crate::model::id::JobKey;
@@ -49,7 +49,7 @@ impl Rebalance {
     pub(super) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
         let here = jobs.worker;
         let elsewhere =
-            |key: &JobKey, held: &Held| ring.pick(key.as_bytes(), held.mix).is_some_and(|w| w != here);
+            |key: &JobKey, held: &HeldJob| ring.pick(key.as_bytes(), held.mix).is_some_and(|w| w != here);
         if self.due.is_some_and(|at| ctx.now >= at) {
             self.due = None;
             let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));
@@ -58,10 +58,10 @@ impl Rebalance {
         while self.moving.len() < ctx.config.handoff_parallel {
             let Some(key) = self.to_move.pop_front() else { return };
             // It may have left meanwhile, and come back after its strikes because it belongs here.
-            let movable = |h: &Held| h.order.is_none() && !matches!(h.phase, Phase::Aborting);
+            let movable = |h: &HeldJob| h.order.is_none() && !matches!(h.phase, JobPhase::Aborting);
             if jobs.held.get(&key).is_some_and(|held| movable(held) && elsewhere(&key, held)) {
                 self.moving.insert(key.clone());
-                jobs.order(ctx, &key, Order::own(StopReason::Moved));
+                jobs.order(ctx, &key, StopOrder::own(StopReason::Moved));
             }
         }
     }

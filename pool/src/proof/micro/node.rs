@@ -156,7 +156,7 @@ impl Node {
         let (engine, now, mut effects) = (&mut self.engine, self.now, Vec::new());
         meter.measure(&mut || {
             effects = engine.step(now, inputs.drain(..));
-            black_box(engine.picture());
+            black_box(engine.status());
             black_box(engine.deadline());
         });
         self.effects.clear();
@@ -192,6 +192,6 @@ impl Node {
 
     /// Jobs in the worker's hands.
     pub(super) fn held(&self) -> usize {
-        self.engine.picture().workers.iter().map(|worker| worker.held).sum()
+        self.engine.status().workers.iter().map(|worker| worker.held).sum()
     }
 }

@@ -229,7 +229,7 @@ impl World {
                     Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(Full))))))
                 }
                 call => {
-                    step = crate::runtime::meters::step(&call).unwrap_or("read");
+                    step = crate::runtime::metrics::step(&call).unwrap_or("read");
                     now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
                 }
             },

@@ -1,7 +1,7 @@
 //! The simulator: real engines and the store in memory under simulated time, with faults. One seed is one run.
 //!
 //! No code here reads a clock, uses a thread or iterates in an order that differs between runs, so a failing seed
-//! fails again. The engine of every node, the leases (`core::tenancy`) and the store are real. The shell is
+//! fails again. The engine of every node, the leases (`core::lease::table`) and the store are real. The shell is
 //! simulated:
 //!
 //! - `calls` take time, and are lost, doubled or answered to no caller;

@@ -17,7 +17,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalSchedule, LocalWorker, ReplyTo};
 use crate::core::lease::longest_read;
-use crate::core::lease::tenancy::{Expiry, Tenancies};
+use crate::core::lease::table::{Expiry, LeaseTable};
 use crate::core::lease::{Lease, Standing, Timing};
 use crate::core::time::Time;
 use crate::model::id::{JobKey, NodeName, Token, WorkerId};
@@ -37,7 +37,7 @@ pub(super) struct SimNode {
     pub(super) config: Arc<Config>,
     pub(super) client: Arc<MemoryStore>,
     pub(super) clock: NodeClock,
-    pub(super) leases: Tenancies,
+    pub(super) leases: LeaseTable,
     pub(super) alive: bool,
     pub(super) paused: bool,
     pub(super) deferred: Vec<Event>,
@@ -119,7 +119,7 @@ impl World {
         let now = clock.read(self.now);
         let node = SimNode {
             engine: Engine::new(config.clone(), nonce),
-            leases: Tenancies::new(timing, config.broken.clone()),
+            leases: LeaseTable::new(timing, config.broken.clone()),
             config: Arc::new(config),
             client: Arc::new(self.store.clone()),
             clock,

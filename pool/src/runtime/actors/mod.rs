@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::Span;
 
-use super::actor::{self, Came, Mailbox, Order, Own, panicked};
+use super::actor::{self, Came, Mail, Mailbox, Task, panicked};
+use super::int_map::IntMap;
 use super::lease::Leases;
-use super::numbered::Numbered;
 use crate::breakage::Breakage;
 use crate::core::ctx::Config;
 use crate::core::effect::NewJob;
@@ -47,10 +47,10 @@ pub(super) struct Actors {
     recheck: bool,
     grace: Duration,
     tasks: JoinSet<Came>,
-    busy: Numbered<Id, Busy>,
+    busy: IntMap<Id, Busy>,
     /// The task of each job that has one.
     places: HashMap<Place, Id>,
-    idle: Numbered<WorkerId, IdleJobs>,
+    idle: IntMap<WorkerId, IdleJobs>,
 }
 
 /// A job that a task works for.
@@ -92,9 +92,9 @@ impl Actors {
             recheck: !config.broken.has(Breakage::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
-            busy: Numbered::default(),
+            busy: IntMap::default(),
             places: HashMap::new(),
-            idle: Numbered::default(),
+            idle: IntMap::default(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Actors {
         let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
         let lease = self.leases.admit(worker);
         let parts = Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease };
-        let own = self.own(Job::new(parts), handler, Arc::default());
+        let own = self.task(Job::new(parts), handler, Arc::default());
         let parts = own.parts();
         let start = actor::start(own, self.recheck, self.on_span.clone());
         self.work(parts, start, HandlerEvent::NotRun);
@@ -116,7 +116,7 @@ impl Actors {
     /// Fires the job's cancellation. Runs the stop handler after the present handler.
     pub(super) fn stop(&mut self, place: &Place, token: Token, why: StopReason) {
         self.cancel(place, token);
-        self.order(place, token, Order::Stop(why));
+        self.mail(place, token, Mail::Stop(why));
     }
 
     /// Fires the job's cancellation.
@@ -129,7 +129,7 @@ impl Actors {
     }
 
     pub(super) fn deliver(&mut self, place: &Place, token: Token, bodies: Vec<Bytes>) {
-        self.order(place, token, Order::Deliver(bodies));
+        self.mail(place, token, Mail::Deliver(bodies));
     }
 
     /// Aborts the job's running handler.
@@ -222,19 +222,19 @@ impl Actors {
         Some(roused)
     }
 
-    fn order(&mut self, place: &Place, token: Token, order: Order) {
+    fn mail(&mut self, place: &Place, token: Token, mail: Mail) {
         if let Some(busy) = self.busy(place, token) {
-            busy.mailbox.put(order);
+            busy.mailbox.put(mail);
         } else if let Some((IdleJob { job, span }, handler)) = self.rouse(place, token) {
             let mailbox = Arc::new(Mailbox::default());
-            mailbox.put(order);
+            mailbox.put(mail);
             self.attend(job, span.map_or_else(Span::none, |span| *span), handler, mailbox);
         }
     }
 
     /// Spawns a task for the next message in the mailbox.
     fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
-        let own = self.own(job, handler, mailbox);
+        let own = self.task(job, handler, mailbox);
         let parts = own.parts();
         self.work(parts, actor::attend(own, span), HandlerEvent::Aborted);
     }
@@ -254,8 +254,8 @@ impl Actors {
         self.busy.insert(id, Busy { job, handler, mailbox, abort, aborted: false });
     }
 
-    fn own(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Own {
-        Own { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
+    fn task(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Task {
+        Task { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
     }
 
     /// The number of jobs with a task.

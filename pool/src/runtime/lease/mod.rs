@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 
 use super::actor::panicked;
-use super::notice;
-use super::numbered::Numbered;
+use super::int_map::IntMap;
+use super::log;
 use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
 use super::polls::BlockedJob;
@@ -24,7 +24,7 @@ use crate::clock;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
 use crate::core::lease::longest_read;
-use crate::core::lease::tenancy::{Expiry, Tenancies};
+use crate::core::lease::table::{Expiry, LeaseTable};
 use crate::core::time::Time;
 use crate::job::Job;
 use crate::job::guard::LeaseGuard;
@@ -34,10 +34,10 @@ use crate::store::{Renewal, Store, StoreError};
 
 /// The tasks under one worker's lease.
 #[derive(Debug)]
-struct Tenant {
+struct Tasks {
     guard: LeaseGuard,
     /// The tasks of its jobs.
-    tasks: Numbered<Id, (AbortHandle, Job)>,
+    handles: IntMap<Id, (AbortHandle, Job)>,
     /// Its tasks were aborted.
     aborted: bool,
     overdue: bool,
@@ -60,8 +60,8 @@ pub(crate) struct Leases {
 
 #[derive(Debug)]
 struct State {
-    tenancies: Tenancies,
-    tenants: BTreeMap<WorkerId, Tenant>,
+    table: LeaseTable,
+    tasks: BTreeMap<WorkerId, Tasks>,
     polls: polls::Observer,
     /// A renewal is under way.
     renewing: bool,
@@ -86,8 +86,8 @@ impl Leases {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         let state = State {
-            tenancies: Tenancies::new(timing, broken.clone()),
-            tenants: BTreeMap::new(),
+            table: LeaseTable::new(timing, broken.clone()),
+            tasks: BTreeMap::new(),
             polls: polls::Observer::default(),
             renewing: false,
             ended: false,
@@ -110,57 +110,57 @@ impl Leases {
     }
 
     fn timing(&self) -> Timing {
-        self.state().tenancies.timing()
+        self.state().table.timing()
     }
 
     /// Leases that begin from now on run out by this timing.
     pub(crate) fn go_by(&self, timing: Timing) {
-        self.state().tenancies.go_by(timing);
+        self.state().table.go_by(timing);
     }
 
     /// Renew in this incarnation from now on.
     pub(crate) fn renew(&self, incarnation: Incarnation) {
-        self.state().tenancies.renew_in(incarnation);
+        self.state().table.renew_in(incarnation);
         self.wake.notify_one();
     }
 
     /// Hold a lease for this worker, from the time its join was sent.
     pub(crate) fn hold(&self, incarnation: Incarnation, worker: WorkerId, from: Time) {
         let mut state = self.state();
-        let lease = state.tenancies.hold(incarnation, worker, from);
+        let lease = state.table.hold(incarnation, worker, from);
         let guard = LeaseGuard::until(lease.soft_at());
-        let tenant = Tenant { guard, tasks: Numbered::default(), aborted: false, overdue: false };
-        state.tenants.insert(worker, tenant);
+        let tasks = Tasks { guard, handles: IntMap::default(), aborted: false, overdue: false };
+        state.tasks.insert(worker, tasks);
         drop(state);
         self.wake.notify_one();
     }
 
     /// Renew this worker's lease in another incarnation: it counts on as it stands.
     pub(crate) fn keep(&self, incarnation: Incarnation, worker: WorkerId) {
-        self.state().tenancies.keep(incarnation, worker);
+        self.state().table.keep(incarnation, worker);
         self.wake.notify_one();
     }
 
     /// Stop renewing; handlers are asked to end, and aborted at the hard deadline.
     pub(crate) fn fence(&self, worker: WorkerId) {
         let mut state = self.state();
-        state.tenancies.give_up(worker);
-        if let Some(tenant) = state.tenants.get(&worker) {
-            tenant.guard.give_up();
+        state.table.give_up(worker);
+        if let Some(tasks) = state.tasks.get(&worker) {
+            tasks.guard.give_up();
         }
     }
 
     /// None of the worker's handlers runs: forgets it.
     pub(crate) fn drop_worker(&self, worker: WorkerId) {
         let mut state = self.state();
-        state.tenancies.remove(worker);
-        state.tenants.remove(&worker);
+        state.table.remove(worker);
+        state.tasks.remove(&worker);
     }
 
     /// The guard for a new job of the worker.
     pub(crate) fn admit(&self, worker: WorkerId) -> LeaseGuard {
-        match self.state().tenants.get(&worker) {
-            Some(tenant) => tenant.guard.clone(),
+        match self.state().tasks.get(&worker) {
+            Some(tasks) => tasks.guard.clone(),
             None => LeaseGuard::until(Time::default()),
         }
     }
@@ -171,22 +171,22 @@ impl Leases {
         let starts_on = self.broken.has(Breakage::AbortedStartsOn);
         // Under the lock: otherwise the lease thread could abort all tasks and miss this one.
         let mut state = self.state();
-        let tenant = state.tenants.get_mut(&job.worker()).filter(|tenant| !tenant.aborted || starts_on)?;
+        let tasks = state.tasks.get_mut(&job.worker()).filter(|tasks| !tasks.aborted || starts_on)?;
         let task = spawn();
-        tenant.tasks.insert(task.id(), (task.clone(), job.clone()));
+        tasks.handles.insert(task.id(), (task.clone(), job.clone()));
         Some(task)
     }
 
     /// A task has ended.
     pub(crate) fn leave(&self, worker: WorkerId, task: Id) {
-        if let Some(tenant) = self.state().tenants.get_mut(&worker) {
-            tenant.tasks.remove(&task);
+        if let Some(tasks) = self.state().tasks.get_mut(&worker) {
+            tasks.handles.remove(&task);
         }
     }
 
     /// The soft deadlines of the leases.
     pub(crate) fn soft_deadlines(&self) -> BTreeMap<WorkerId, Time> {
-        self.state().tenancies.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
+        self.state().table.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
     }
 
     /// The driver is alive. It last read its workers' events at `read`, and has seen tokens up to `high_water`.
@@ -214,10 +214,10 @@ impl Leases {
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
-        let State { tenancies, tenants, .. } = &mut *state;
-        for (&worker, tenant) in tenants.iter() {
-            tenancies.give_up(worker);
-            tenant.guard.give_up();
+        let State { table, tasks, .. } = &mut *state;
+        for (&worker, tasks) in tasks.iter() {
+            table.give_up(worker);
+            tasks.guard.give_up();
         }
         drop(state);
         self.wake.notify_one();
@@ -231,9 +231,9 @@ impl Leases {
     /// Finds handlers that block their threads.
     fn look_at_polls(&self, now: Time) {
         let mut state = self.state();
-        let State { polls, tenants, .. } = &mut *state;
+        let State { polls, tasks, .. } = &mut *state;
         let find = |address| {
-            let mut jobs = tenants.values().flat_map(|tenant| tenant.tasks.values().map(|(_, job)| job));
+            let mut jobs = tasks.values().flat_map(|tasks| tasks.handles.values().map(|(_, job)| job));
             jobs.find(|job| job.address() == address).cloned()
         };
         polls.look(now, &self.node, find);
@@ -249,21 +249,21 @@ impl Leases {
         let state = self.state();
         // Read the clock after the state: a renewal in the state must not be later than `now`.
         let now = clock::now();
-        let standing = |(worker, tenant): (&WorkerId, &Tenant)| {
-            let lease = state.tenancies.lease(*worker)?;
+        let standing = |(worker, tasks): (&WorkerId, &Tasks)| {
+            let lease = state.table.lease(*worker)?;
             let standing = LeaseStanding {
                 age: now.since(lease.from()),
-                left: tenant.guard.soft_at().since(now),
-                overdue: if tenant.overdue { tenant.running() } else { 0 },
+                left: tasks.guard.soft_at().since(now),
+                overdue: if tasks.overdue { tasks.running() } else { 0 },
             };
             Some((*worker, standing))
         };
-        state.tenants.iter().filter_map(standing).collect()
+        state.tasks.iter().filter_map(standing).collect()
     }
 
     /// The age of the oldest lease; zero without one.
     fn oldest(&self, now: Time) -> Duration {
-        self.state().tenancies.leases().map(|(_, lease)| now.since(lease.from())).max().unwrap_or_default()
+        self.state().table.leases().map(|(_, lease)| now.since(lease.from())).max().unwrap_or_default()
     }
 
     /// The leases to renew now. There are none while the driver makes no progress, or cannot hear news of the node's
@@ -272,22 +272,22 @@ impl Leases {
         let since = |at: &AtomicU64| now.since(Time(at.load(Ordering::Acquire)));
         let (idle, deaf) = (since(&self.progress), since(&self.read));
         let mut state = self.state();
-        let ttl = state.tenancies.timing().ttl;
+        let ttl = state.table.timing().ttl;
         let stalled = idle > ttl || deaf > longest_read(ttl);
         if stalled != state.stalled {
             state.stalled = stalled;
-            notice::progress(&self.node, stalled, state.tenancies.leases().next().is_some(), idle, deaf);
+            log::progress(&self.node, stalled, state.table.leases().next().is_some(), idle, deaf);
         }
-        let due = state.tenancies.to_renew().filter(|_| !stalled && !state.ended)?;
+        let due = state.table.to_renew().filter(|_| !stalled && !state.ended)?;
         state.renewing = true;
         Some(due)
     }
 
     fn renewed(&self, sent: Time, now: Time, workers: &[WorkerId], renewal: &Renewal) {
         let mut state = self.state();
-        for (worker, lease) in state.tenancies.renewed(sent, now, workers, &renewal.states) {
-            if let Some(tenant) = state.tenants.get(&worker) {
-                tenant.guard.renewed(lease.soft_at());
+        for (worker, lease) in state.table.renewed(sent, now, workers, &renewal.states) {
+            if let Some(tasks) = state.tasks.get(&worker) {
+                tasks.guard.renewed(lease.soft_at());
             }
         }
     }
@@ -301,21 +301,21 @@ impl Leases {
     fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
         let mut lost = Vec::new();
         let mut state = self.state();
-        for (worker, expiry) in state.tenancies.expire(now) {
-            let Some(tenant) = state.tenants.get_mut(&worker) else { continue };
+        for (worker, expiry) in state.table.expire(now) {
+            let Some(tasks) = state.tasks.get_mut(&worker) else { continue };
             match expiry {
                 Expiry::AskToEnd => {
-                    tenant.guard.give_up();
+                    tasks.guard.give_up();
                     lost.push(worker);
                 }
-                Expiry::Abort => tenant.abort(),
+                Expiry::Abort => tasks.abort(),
             }
         }
-        let kill = state.tenancies.timing().kill;
-        for (worker, tenant) in state.over(now, kill) {
-            let running = tenant.running();
+        let kill = state.table.timing().kill;
+        for (worker, tasks) in state.over(now, kill) {
+            let running = tasks.running();
             if running > 0 {
-                tenant.overdue = true;
+                tasks.overdue = true;
                 tracing::error!(
                     node = %self.node,
                     worker = worker.0,
@@ -333,10 +333,10 @@ impl Leases {
     /// The watch has stopped: ends all handlers, and returns the workers that lose their lease by that.
     pub(super) fn give_up_all(&self) -> Vec<WorkerId> {
         let mut state = self.state();
-        let lost = state.tenancies.give_up_all();
-        for tenant in state.tenants.values_mut() {
-            tenant.guard.give_up();
-            tenant.abort();
+        let lost = state.table.give_up_all();
+        for tasks in state.tasks.values_mut() {
+            tasks.guard.give_up();
+            tasks.abort();
         }
         drop(state);
         self.renewal_over();
@@ -347,31 +347,30 @@ impl Leases {
         let state = self.state();
         state.ended
             && !state.renewing
-            && state.tenants.values().all(|t| t.tasks.values().all(|(task, _)| task.is_finished()))
+            && state.tasks.values().all(|t| t.handles.values().all(|(task, _)| task.is_finished()))
     }
 }
 
 impl State {
     /// The workers whose handlers must have ended by now, and which were not yet reported. A count looks at every
     /// job, so only theirs are counted.
-    fn over(&mut self, now: Time, kill: Duration) -> impl Iterator<Item = (WorkerId, &mut Tenant)> {
-        let Self { tenancies, tenants, .. } = self;
-        let is_dead =
-            move |worker| tenancies.lease(worker).is_some_and(|lease| now >= lease.hard_at() + kill);
-        let tenants = tenants.iter_mut().map(|(&worker, tenant)| (worker, tenant));
-        tenants.filter(move |(worker, tenant)| !tenant.overdue && is_dead(*worker))
+    fn over(&mut self, now: Time, kill: Duration) -> impl Iterator<Item = (WorkerId, &mut Tasks)> {
+        let Self { table, tasks, .. } = self;
+        let is_dead = move |worker| table.lease(worker).is_some_and(|lease| now >= lease.hard_at() + kill);
+        let tasks = tasks.iter_mut().map(|(&worker, tasks)| (worker, tasks));
+        tasks.filter(move |(worker, tasks)| !tasks.overdue && is_dead(*worker))
     }
 }
 
-impl Tenant {
+impl Tasks {
     /// The number of handlers that have not ended.
     fn running(&self) -> usize {
-        self.tasks.values().filter(|(task, _)| !task.is_finished()).count()
+        self.handles.values().filter(|(task, _)| !task.is_finished()).count()
     }
 
     fn abort(&mut self) {
         self.aborted = true;
-        for (task, _) in self.tasks.values() {
+        for (task, _) in self.handles.values() {
             task.abort();
         }
     }

@@ -7,6 +7,7 @@
 mod attesting;
 mod closing;
 mod dispatching;
+mod dump;
 #[cfg(feature = "sim")]
 mod exam;
 mod inspecting;
@@ -16,7 +17,6 @@ mod membership;
 mod notifications;
 mod ownership;
 mod parking;
-mod picture;
 #[cfg(feature = "sim")]
 mod proof;
 mod repair;

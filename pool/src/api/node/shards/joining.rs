@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::{join_all, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::guard::{Asked, guard};
-use super::look::{Look, SOON, Seen, is_silence};
+use super::probe::{Probe, SOON, Seen, is_silence};
+use super::supervisor::{Asked, supervise};
 use crate::api::builder::NodeBuilder;
 use crate::api::node::Shard;
 use crate::api::node::joining::{Limit, Waiting};
@@ -29,7 +29,7 @@ pub(super) struct Joining {
 impl Joining {
     /// Joins a node in each shard. `None` asks for another attempt: the first shard has become another one meanwhile.
     pub(super) async fn attempt(&self) -> Result<Option<Vec<Shard>>, Error> {
-        let first = self.look_at(0).await?;
+        let first = self.probe(0).await?;
         let seen = self.see(&first).await?;
         seen.check_count(self.count)?;
         let purpose = match &seen {
@@ -43,7 +43,7 @@ impl Joining {
             Seen::Absent | Seen::Closed => {
                 // Its data were lost, so it no longer says how many shards there are. Every pool with several shards
                 // has a second one, which still does.
-                self.see(&self.look_at(1).await?).await?.check_count(self.count)?;
+                self.see(&self.probe(1).await?).await?.check_count(self.count)?;
                 Purpose::Part
             }
         };
@@ -64,7 +64,7 @@ impl Joining {
                     return Ok(Some(nodes));
                 }
                 // The shards that were joined or created meanwhile end with it.
-                let ending = guard(nodes.iter().map(Shard::overseen).collect());
+                let ending = supervise(nodes.iter().map(Shard::overseen).collect());
                 let _ = tokio::time::timeout(self.leaving(), ending).await;
                 self.leave(&nodes).await;
                 Err(Error::ShuttingDown)
@@ -105,7 +105,7 @@ impl Joining {
     /// The first shard shuts down, and the others must end before it. False if it is another one by now.
     async fn end_others(
         &self,
-        first: &Look,
+        first: &Probe,
         incarnation: Incarnation,
         flag: &ShutdownFlag,
     ) -> Result<bool, Error> {
@@ -118,11 +118,11 @@ impl Joining {
     async fn end(
         &self,
         index: u32,
-        first: &Look,
+        first: &Probe,
         incarnation: Incarnation,
         asked: Asked,
     ) -> Result<bool, Error> {
-        let look = self.look_at(index).await?;
+        let look = self.probe(index).await?;
         let mut absent = false;
         loop {
             match self.see(&look).await? {
@@ -162,14 +162,14 @@ impl Joining {
         }
     }
 
-    async fn look_at(&self, index: u32) -> Result<Look, Error> {
+    async fn probe(&self, index: u32) -> Result<Probe, Error> {
         // The index matters here, and the number does not.
         let shard = Some(ShardId { index, count: self.count });
         let (pool, name) = self.node.names(shard)?;
-        Look::at(self.node.store_of(shard, None)?, self.limit, Waiting::new(pool, name)).await
+        Probe::at(self.node.store_of(shard, None)?, self.limit, Waiting::new(pool, name)).await
     }
 
-    async fn see(&self, look: &Look) -> Result<Seen, Error> {
+    async fn see(&self, look: &Probe) -> Result<Seen, Error> {
         look.see().await.map_err(|error| self.failed(error))
     }
 

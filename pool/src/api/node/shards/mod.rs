@@ -6,20 +6,20 @@
 //! before it writes anything. The first shard is joined before the others ([`joining`]) and ends after them
 //! ([`guard`]).
 
-mod guard;
 mod joining;
-mod look;
+mod probe;
+mod supervisor;
 #[cfg(test)]
 mod tests;
 
-pub(super) use look::{Look, Seen, is_silence};
+pub(super) use probe::{Probe, Seen, is_silence};
 
 use super::Shard;
 use super::joining::Limit;
 use crate::api::builder::NodeBuilder;
 use crate::error::Error;
-use guard::guard;
 use joining::Joining;
+use supervisor::supervise;
 
 /// Joins every shard of the pool, and creates missing ones. If no living node carries on a shutdown of the pool, this
 /// first ends it, shard by shard.
@@ -35,7 +35,7 @@ pub(crate) async fn join(node: NodeBuilder, count: u32, limit: Limit) -> Result<
                     tracing::error!(error, "the guard failed: another number of shards goes unnoticed here");
                 }
             };
-            thread.drive(guard(shards.iter().map(Shard::overseen).collect()), ended);
+            thread.drive(supervise(shards.iter().map(Shard::overseen).collect()), ended);
             return Ok(shards);
         }
         if limit.rest().is_zero() {

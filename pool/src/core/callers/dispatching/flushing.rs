@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::open::reply;
+use super::pending::reply;
 use super::{Dispatching, POLL};
 use crate::breakage::Breakage;
 use crate::core::call::Call;
@@ -28,8 +28,8 @@ impl Dispatching {
             self.on_time(ctx, &id, ring.is_empty());
         }
         if std::mem::take(&mut self.some_ended) {
-            self.sends.retain(|item| self.open.contains_key(&item.id));
-            self.polls.retain(|ticket| self.open.contains_key(&ticket.id));
+            self.sends.retain(|item| self.pending.contains_key(&item.id));
+            self.polls.retain(|ticket| self.pending.contains_key(&ticket.id));
         }
         if !may_send {
             return;
@@ -38,10 +38,10 @@ impl Dispatching {
             let places = !ctx.config.broken.has(Breakage::NothingPlaced);
             for item in &mut items {
                 item.worker = ring.pick(item.key.as_bytes(), 0).filter(|_| places);
-                let Some(open) = self.open.get_mut(&item.id) else { continue };
-                if let Some(sent) = &mut open.item {
+                let Some(pending) = self.pending.get_mut(&item.id) else { continue };
+                if let Some(sent) = &mut pending.item {
                     if sent.not_after == 0 {
-                        sent.not_after = not_after(open.deadline);
+                        sent.not_after = not_after(pending.deadline);
                     }
                     item.not_after = sent.not_after;
                 }
@@ -54,38 +54,38 @@ impl Dispatching {
     }
 
     fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId, no_worker: bool) {
-        let Some(open) = self.open.get_mut(id) else { return };
+        let Some(pending) = self.pending.get_mut(id) else { return };
         let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
-        let (ticket, trouble) = (open.ticket.clone(), gone.or_else(|| open.trouble.clone()));
-        let error = DispatchError::Deadline { ticket, accepted: open.accepted, no_worker, trouble };
-        open.waiters.retain(|waiter| {
+        let (ticket, trouble) = (pending.ticket.clone(), gone.or_else(|| pending.trouble.clone()));
+        let error = DispatchError::Deadline { ticket, accepted: pending.accepted, no_worker, trouble };
+        pending.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {
                 reply(ctx, waiter.to, Err(error.clone()));
             }
             waits
         });
-        let withdrawn = (!open.accepted && ctx.now < open.deadline).then_some(open.deadline);
-        let Some(first) = open.waiters.iter().map(|waiter| waiter.deadline).min().or(withdrawn) else {
-            self.open.remove(id);
+        let withdrawn = (!pending.accepted && ctx.now < pending.deadline).then_some(pending.deadline);
+        let Some(first) = pending.waiters.iter().map(|waiter| waiter.deadline).min().or(withdrawn) else {
+            self.pending.remove(id);
             self.some_ended = true;
             return;
         };
-        open.next = first.min(ctx.now + POLL);
-        self.timers.insert((open.next, open.number), id.clone());
-        if std::mem::replace(&mut open.under_way, true) {
+        pending.next = first.min(ctx.now + POLL);
+        self.timers.insert((pending.next, pending.number), id.clone());
+        if std::mem::replace(&mut pending.under_way, true) {
             return;
         }
-        match (&open.item, open.accepted) {
+        match (&pending.item, pending.accepted) {
             (Some(item), false) => self.sends.push(item.clone()),
             _ if ctx.config.broken.has(Breakage::EarlyAnswersUnheard) => {}
-            _ => self.polls.push(open.ticket.clone()),
+            _ => self.polls.push(pending.ticket.clone()),
         }
     }
 
     pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
         let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
-        let lanes = [self.sends.deadline(), self.polls.deadline()].into_iter().filter(|_| may_send);
-        lanes.fold(timer, crate::core::time::earliest)
+        let batchers = [self.sends.deadline(), self.polls.deadline()].into_iter().filter(|_| may_send);
+        batchers.fold(timer, crate::core::time::earliest)
     }
 }

@@ -5,7 +5,7 @@
 //! at most once.
 
 mod flushing;
-mod open;
+mod pending;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breakage::Breakage;
+use crate::core::batcher::Batcher;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::ReplyTo;
-use crate::core::lane::Lane;
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::model::id::DispatchId;
 use crate::model::record::{Begun, JobState};
 use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
-use open::{Open, Waiter, is_known, reply};
+use pending::{PendingDispatch, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);
 
@@ -35,25 +35,25 @@ pub(in crate::core) enum Pool {
     Stopping,
 }
 
-/// The open dispatches of one node.
+/// The pending dispatches of one node.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Dispatching {
     /// Boxed: B-tree moves stay small when entries come or go.
-    open: BTreeMap<DispatchId, Box<Open>>,
+    pending: BTreeMap<DispatchId, Box<PendingDispatch>>,
     /// When each dispatch is next looked at. The key is its number, which compares faster than its id.
     timers: BTreeMap<(Time, u64), DispatchId>,
     /// How many dispatches have been opened.
     count: u64,
-    sends: Lane<DispatchItem>,
-    polls: Lane<Ticket>,
-    /// Some dispatches that were on their way in a lane are no longer open.
+    sends: Batcher<DispatchItem>,
+    polls: Batcher<Ticket>,
+    /// Some dispatches that were on their way in a batcher are no longer pending.
     some_ended: bool,
 }
 
 impl Dispatching {
     /// How many dispatches wait for their outcome.
-    pub(in crate::core) fn open_count(&self) -> usize {
-        self.open.len()
+    pub(in crate::core) fn pending_count(&self) -> usize {
+        self.pending.len()
     }
 
     pub(in crate::core) fn submit(
@@ -65,25 +65,25 @@ impl Dispatching {
         deadline: Time,
     ) {
         let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
-        let waiter = Waiter { to, key: item.key.clone(), acceptance: !started, brought: true, deadline };
-        if let Some(open) = self.open.get_mut(&ticket.id) {
-            if open.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
+        let waiter = Waiter { to, key: item.key.clone(), acceptance: !started, submitted: true, deadline };
+        if let Some(pending) = self.pending.get_mut(&ticket.id) {
+            if pending.item.as_ref().is_some_and(|i| i.key != item.key || i.hash != item.hash) {
                 return reply(ctx, to, Err(DispatchError::Conflict));
             }
-            if open.item.is_none() {
+            if pending.item.is_none() {
                 // The dispatch was only waited for, perhaps as another job: the store must still compare or accept
                 // this item.
-                open.ticket.key = item.key.clone();
-                open.item = Some(item.clone());
-                open.under_way = true;
-                (open.accepted, open.was_accepted) = (false, false);
+                pending.ticket.key = item.key.clone();
+                pending.item = Some(item.clone());
+                pending.under_way = true;
+                (pending.accepted, pending.was_accepted) = (false, false);
                 self.sends.push(item);
             }
-            if open.accepted && !started {
-                let ticket = open.ticket.clone();
+            if pending.accepted && !started {
+                let ticket = pending.ticket.clone();
                 return reply(ctx, to, Ok(ticket));
             }
-            open.admit(waiter);
+            pending.admit(waiter);
             return self.look_by(&ticket.id, deadline);
         }
         self.sends.push(item.clone());
@@ -91,9 +91,9 @@ impl Dispatching {
     }
 
     pub(in crate::core) fn wait(&mut self, ctx: &mut Ctx, to: ReplyTo, ticket: Ticket, deadline: Time) {
-        let waiter = Waiter { to, key: ticket.key.clone(), acceptance: false, brought: false, deadline };
-        if let Some(open) = self.open.get_mut(&ticket.id) {
-            open.admit(waiter);
+        let waiter = Waiter { to, key: ticket.key.clone(), acceptance: false, submitted: false, deadline };
+        if let Some(pending) = self.pending.get_mut(&ticket.id) {
+            pending.admit(waiter);
             return self.look_by(&ticket.id, deadline);
         }
         self.polls.push(ticket.clone());
@@ -102,9 +102,9 @@ impl Dispatching {
 
     /// The caller no longer waits for the answer. A dispatch that is not known to be accepted is still sent.
     pub(in crate::core) fn withdraw(&mut self, id: &DispatchId, to: ReplyTo) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        open.waiters.retain(|waiter| waiter.to != to);
-        if open.waiters.is_empty() && open.accepted {
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        pending.waiters.retain(|waiter| waiter.to != to);
+        if pending.waiters.is_empty() && pending.accepted {
             self.forget(id);
         }
     }
@@ -122,7 +122,7 @@ impl Dispatching {
         self.count += 1;
         self.timers.insert((next, self.count), ticket.id.clone());
         let id = ticket.id.clone();
-        let open = Open {
+        let pending = PendingDispatch {
             number: self.count,
             ticket,
             item,
@@ -136,16 +136,16 @@ impl Dispatching {
             has_ended: false,
             trouble: None,
         };
-        self.open.insert(id, Box::new(open));
+        self.pending.insert(id, Box::new(pending));
     }
 
     /// Looks at the dispatch at `at` at the latest.
     fn look_by(&mut self, id: &DispatchId, at: Time) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        if at < open.next {
-            self.timers.remove(&(open.next, open.number));
-            self.timers.insert((at, open.number), id.clone());
-            open.next = at;
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        if at < pending.next {
+            self.timers.remove(&(pending.next, pending.number));
+            self.timers.insert((at, pending.number), id.clone());
+            pending.next = at;
         }
     }
 
@@ -160,8 +160,11 @@ impl Dispatching {
     ) -> bool {
         let mut late = false;
         for (item, answer) in items.iter().zip(replies) {
-            let Some(open) = self.open.get_mut(&item.id).filter(|open| open.has_sent(item)) else { continue };
-            open.is_back();
+            let Some(pending) = self.pending.get_mut(&item.id).filter(|pending| pending.has_sent(item))
+            else {
+                continue;
+            };
+            pending.is_back();
             match answer {
                 DispatchReply::Accepted => self.accepted(ctx, &item.id),
                 DispatchReply::Exists | DispatchReply::Parked => {
@@ -205,9 +208,9 @@ impl Dispatching {
     ) -> bool {
         let trouble = Arc::new(error.clone());
         for item in &items {
-            if let Some(open) = self.open.get_mut(&item.id) {
-                open.in_doubt |= unanswered;
-                open.trouble = Some(trouble.clone());
+            if let Some(pending) = self.pending.get_mut(&item.id) {
+                pending.in_doubt |= unanswered;
+                pending.trouble = Some(trouble.clone());
             }
         }
         let whole = items.len();
@@ -215,64 +218,64 @@ impl Dispatching {
     }
 
     fn accepted(&mut self, ctx: &mut Ctx, id: &DispatchId) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        open.accepted = true;
-        open.was_accepted = true;
-        open.is_of_this_key(ctx);
-        let ticket = open.ticket.clone();
-        open.waiters.retain(|waiter| {
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        pending.accepted = true;
+        pending.was_accepted = true;
+        pending.dismiss_other_keys(ctx);
+        let ticket = pending.ticket.clone();
+        pending.waiters.retain(|waiter| {
             if waiter.acceptance {
                 reply(ctx, waiter.to, Ok(ticket.clone()));
             }
             !waiter.acceptance
         });
-        if open.waiters.is_empty() {
+        if pending.waiters.is_empty() {
             self.forget(id);
         }
     }
 
     /// The store refused the job. Callers that wait for another caller's dispatch under this id are not told.
     fn refuse(&mut self, ctx: &mut Ctx, id: &DispatchId, error: &DispatchError) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        for waiter in open.waiters.extract_if(.., |waiter| waiter.brought) {
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        for waiter in pending.waiters.extract_if(.., |waiter| waiter.submitted) {
             reply(ctx, waiter.to, Err(error.clone()));
         }
         self.look_for_others(id);
     }
 
     fn was_accepted(&self, id: &DispatchId) -> bool {
-        self.open.get(id).is_some_and(|open| open.was_accepted)
+        self.pending.get(id).is_some_and(|pending| pending.was_accepted)
     }
 
     /// The time that the first sending named has passed. A dispatch that may have been accepted may also have ended
     /// and been forgotten. Any other is sent with a new time, from a new reading of the server's clock.
     fn on_late(&mut self, ctx: &mut Ctx, id: &DispatchId) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        if open.was_accepted {
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        if pending.was_accepted {
             return self.settle(ctx, id, &Err(DispatchError::Ended));
         }
-        if open.in_doubt {
-            let ticket = open.ticket.clone();
+        if pending.in_doubt {
+            let ticket = pending.ticket.clone();
             return self.settle(ctx, id, &Err(DispatchError::late(ticket)));
         }
-        if let Some(item) = &mut open.item {
+        if let Some(item) = &mut pending.item {
             item.not_after = 0;
         }
         self.send_later(ctx, id);
     }
 
     fn send_later(&mut self, ctx: &Ctx, id: &DispatchId) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        open.accepted = false;
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        pending.accepted = false;
         self.look_by(id, ctx.now + RETRY);
     }
 
     /// The remaining callers wait for another key under the id: asks about that key now.
     fn look_for_others(&mut self, id: &DispatchId) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        if open.turn_to_others() {
-            open.under_way = true;
-            self.polls.push(open.ticket.clone());
+        let Some(pending) = self.pending.get_mut(id) else { return };
+        if pending.turn_to_others() {
+            pending.under_way = true;
+            self.polls.push(pending.ticket.clone());
         } else {
             self.forget(id);
         }
@@ -281,22 +284,22 @@ impl Dispatching {
     /// A worker, or the node that ended the job, reports its outcome. The report does not say which job under a
     /// caller's id it means. It means this one if the store has accepted this one.
     pub(in crate::core) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
-        let Some(open) = self.open.get(id) else { return };
-        if !open.was_accepted && ctx.config.broken.has(Breakage::EarlyAnswersUnheard) {
+        let Some(pending) = self.pending.get(id) else { return };
+        if !pending.was_accepted && ctx.config.broken.has(Breakage::EarlyAnswersUnheard) {
             return;
         }
-        if id.caller_id().is_some() && (open.item.is_none() || !open.was_accepted) {
+        if id.caller_id().is_some() && (pending.item.is_none() || !pending.was_accepted) {
             return self.look_by(id, ctx.now);
         }
         self.on_outcome(ctx, id, outcome);
     }
 
     fn on_outcome(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
-        let Some(open) = self.open.get(id) else { return };
+        let Some(pending) = self.pending.get(id) else { return };
         let result = match outcome.as_str() {
             "ok" => Ok(()),
             "stopped" => Err(DispatchError::Stopped),
-            "cancelled" => Err(DispatchError::Cancelled { ticket: open.ticket.clone() }),
+            "cancelled" => Err(DispatchError::Cancelled { ticket: pending.ticket.clone() }),
             "parked" => Err(DispatchError::Parked),
             "shutdown" => Err(DispatchError::ShuttingDown),
             other => match other.strip_prefix("e:") {
@@ -318,13 +321,14 @@ impl Dispatching {
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
             // A caller's own id may stand for another job than the one in flight under it.
-            let is_compared =
-                |open: &Open| id.caller_id().is_none() || open.item.is_none() || open.was_accepted;
-            let Some(open) = self.open.get_mut(id) else { continue };
-            if open.ticket != *ticket || !is_compared(open) {
+            let is_compared = |pending: &PendingDispatch| {
+                id.caller_id().is_none() || pending.item.is_none() || pending.was_accepted
+            };
+            let Some(pending) = self.pending.get_mut(id) else { continue };
+            if pending.ticket != *ticket || !is_compared(pending) {
                 continue;
             }
-            open.is_back();
+            pending.is_back();
             match found {
                 Lookup { record: Some(record), .. } if record.id.is_same(id) => {
                     match (record.begun, record.state) {
@@ -338,7 +342,9 @@ impl Dispatching {
                 Lookup { ended: true, .. } if stopping => {
                     self.settle(ctx, id, &Err(DispatchError::ShuttingDown));
                 }
-                Lookup { ended: true, .. } if open.item.is_some() && !open.has_ended => open.has_ended = true,
+                Lookup { ended: true, .. } if pending.item.is_some() && !pending.has_ended => {
+                    pending.has_ended = true;
+                }
                 Lookup { ended: true, .. } => self.settle(ctx, id, &Err(DispatchError::Ended)),
                 Lookup { bad: true, .. } | Lookup { bad_id: true, .. } => {
                     let key = ticket.key.clone();
@@ -346,16 +352,16 @@ impl Dispatching {
                 }
                 _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),
                 Lookup { record: Some(record), .. } => {
-                    let sent = self.open.get(id).is_some_and(|open| open.item.is_some());
+                    let sent = self.pending.get(id).is_some_and(|pending| pending.item.is_some());
                     let (key, parked) = (ticket.key.clone(), record.state == JobState::Parked);
                     let exists = DispatchError::JobExists { key, parked };
                     let error = if sent { exists } else { DispatchError::Unknown };
                     self.settle(ctx, id, &Err(error));
                 }
                 Lookup { record: None, .. } => {
-                    let Some(open) = self.open.get_mut(id) else { continue };
-                    if let Some(item) = open.item.clone() {
-                        open.under_way = true;
+                    let Some(pending) = self.pending.get_mut(id) else { continue };
+                    if let Some(item) = pending.item.clone() {
+                        pending.under_way = true;
                         self.sends.push(item);
                     } else if pool == Pool::Open {
                         self.settle(ctx, id, &Err(DispatchError::Unknown));
@@ -377,8 +383,8 @@ impl Dispatching {
     ) -> bool {
         let trouble = Arc::new(error.clone());
         for ticket in &tickets {
-            if let Some(open) = self.open.get_mut(&ticket.id) {
-                open.trouble = Some(trouble.clone());
+            if let Some(pending) = self.pending.get_mut(&ticket.id) {
+                pending.trouble = Some(trouble.clone());
             }
         }
         let whole = tickets.len();
@@ -386,40 +392,40 @@ impl Dispatching {
     }
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
-        let Entry::Occupied(mut entry) = self.open.entry(id.clone()) else { return };
-        let open = entry.get_mut();
+        let Entry::Occupied(mut entry) = self.pending.entry(id.clone()) else { return };
+        let pending = entry.get_mut();
         let known = is_known(result);
         if known {
-            open.is_of_this_key(ctx);
+            pending.dismiss_other_keys(ctx);
         }
         let accepted_by_now = known && !matches!(result, Err(DispatchError::Cancelled { .. }));
-        let key = &open.ticket.key;
-        for Waiter { to, acceptance, .. } in open.waiters.extract_if(.., |waiter| waiter.key == *key) {
+        let key = &pending.ticket.key;
+        for Waiter { to, acceptance, .. } in pending.waiters.extract_if(.., |waiter| waiter.key == *key) {
             let answer = if acceptance && accepted_by_now { Ok(()) } else { result.clone() };
-            reply(ctx, to, answer.map(|()| open.ticket.clone()));
+            reply(ctx, to, answer.map(|()| pending.ticket.clone()));
         }
-        if open.waiters.is_empty() {
-            let open = entry.remove();
-            self.forgotten(&open);
+        if pending.waiters.is_empty() {
+            let pending = entry.remove();
+            self.forgotten(&pending);
         } else {
             self.look_for_others(id);
         }
     }
 
     fn forget(&mut self, id: &DispatchId) {
-        if let Some(open) = self.open.remove(id) {
-            self.forgotten(&open);
+        if let Some(pending) = self.pending.remove(id) {
+            self.forgotten(&pending);
         }
     }
 
-    fn forgotten(&mut self, open: &Open) {
-        self.some_ended |= open.under_way;
-        self.timers.remove(&(open.next, open.number));
+    fn forgotten(&mut self, pending: &PendingDispatch) {
+        self.some_ended |= pending.under_way;
+        self.timers.remove(&(pending.next, pending.number));
     }
 
     /// Answers every caller that still waits.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, error: &DispatchError) {
-        for waiter in std::mem::take(&mut self.open).into_values().flat_map(|open| open.waiters) {
+        for waiter in std::mem::take(&mut self.pending).into_values().flat_map(|pending| pending.waiters) {
             reply(ctx, waiter.to, Err(error.clone()));
         }
         self.timers.clear();
@@ -429,9 +435,9 @@ impl Dispatching {
 
     /// The pool lives in another incarnation, which may have forgotten accepted dispatches: all are sent again.
     pub(in crate::core) fn resubmit(&mut self) {
-        for open in self.open.values_mut() {
-            if let Some(item) = open.item.clone().filter(|_| open.accepted && !open.under_way) {
-                (open.accepted, open.under_way) = (false, true);
+        for pending in self.pending.values_mut() {
+            if let Some(item) = pending.item.clone().filter(|_| pending.accepted && !pending.under_way) {
+                (pending.accepted, pending.under_way) = (false, true);
                 self.sends.push(item);
             }
         }

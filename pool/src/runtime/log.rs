@@ -13,14 +13,14 @@ const HICCUP: Duration = Duration::from_secs(2);
 
 /// The log lines of one node.
 #[derive(Debug)]
-pub(super) struct Notices {
+pub(super) struct Log {
     node: NodeName,
     lately: Lately,
     /// Since when renewals have had no answer.
     unanswered: Option<Time>,
 }
 
-impl Notices {
+impl Log {
     pub(super) fn new(node: NodeName) -> Self {
         Self { node, lately: Lately::default(), unanswered: None }
     }
@@ -203,12 +203,12 @@ mod tests {
     use super::*;
     use crate::model::id::JobKey;
 
-    fn said(by: impl FnOnce(&mut Notices)) -> Vec<String> {
+    fn said(by: impl FnOnce(&mut Log)) -> Vec<String> {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
         tracing::subscriber::with_default(subscriber.finish(), || {
-            by(&mut Notices::new(NodeName::new("n").unwrap()));
+            by(&mut Log::new(NodeName::new("n").unwrap()));
         });
         lines.all()
     }
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn a_store_that_says_no_for_long_does_not_flood_the_log() {
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for ms in (0..61_000).step_by(20) {
-                notices.log(at(ms), &Notice::Trouble(unusable()));
+                log.log(at(ms), &Notice::Trouble(unusable()));
             }
         });
         assert_eq!(lines.len(), 3, "{lines:?}");
@@ -234,13 +234,13 @@ mod tests {
 
     #[test]
     fn jobs_that_a_step_fails_on_share_a_line_for_each_cause() {
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for n in 0..1_000 {
                 let cause = std::io::Error::other(if n % 2 == 0 { "a list" } else { "a text" });
                 let error = StoreError::Damaged(Arc::new(cause));
-                notices.log(at(n), &Notice::Trouble(error.clone()));
+                log.log(at(n), &Notice::Trouble(error.clone()));
                 let key = JobKey::try_from(format!("k{n}")).unwrap();
-                notices.log(at(n), &Notice::SetAside { key, error });
+                log.log(at(n), &Notice::SetAside { key, error });
             }
         });
         assert_eq!(lines.len(), 4, "{lines:?}");
@@ -248,10 +248,10 @@ mod tests {
 
     #[test]
     fn records_that_cannot_be_read_share_a_line() {
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for n in 0..1_000 {
                 let key = JobKey::try_from(format!("k{n}")).unwrap();
-                notices.log(at(n), &Notice::BadRecord { key });
+                log.log(at(n), &Notice::BadRecord { key });
             }
         });
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -259,14 +259,14 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_once_with_the_end_of_the_leases() {
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for second in 0..30 {
                 let answer: Result<()> = Err(unusable());
-                notices.renewed(at(second * 1_000), &answer, Some(Duration::from_secs(6)));
-                notices.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
+                log.renewed(at(second * 1_000), &answer, Some(Duration::from_secs(6)));
+                log.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
             }
-            notices.renewed(at(30_000), &Ok(()), None);
-            notices.renewed(at(31_000), &Ok(()), None);
+            log.renewed(at(30_000), &Ok(()), None);
+            log.renewed(at(31_000), &Ok(()), None);
         });
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].contains("leases_end_in=Some(6s)") && lines[0].contains(" WARN "), "{lines:?}");
@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn a_step_that_keeps_failing_is_named() {
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for second in 0..40 {
-                notices.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
+                log.failing(at(second * 1_000), "sweep", Duration::from_secs(second), &unusable());
             }
         });
         assert_eq!(lines.len(), 2, "{lines:?}");
@@ -287,10 +287,10 @@ mod tests {
     #[test]
     fn a_plan_that_fails_the_same_way_at_each_tick_is_seldom_told() {
         let plan = crate::model::id::ScheduleName::new("p").unwrap();
-        let lines = said(|notices| {
+        let lines = said(|log| {
             for tick in 0..720 {
                 let error = "1 of its jobs are not as it wants them, the first: b: it is parked".to_owned();
-                notices.log(at(tick * 5_000), &Notice::PlanFailed { plan: plan.clone(), error });
+                log.log(at(tick * 5_000), &Notice::PlanFailed { plan: plan.clone(), error });
             }
         });
         assert!(lines.len() <= 8, "{lines:?}");

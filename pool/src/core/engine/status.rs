@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::core::jobs::held::Phase as JobPhase;
+use crate::core::jobs::held::JobPhase;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
@@ -12,11 +12,11 @@ use crate::model::phase::PoolPhase;
 
 /// One node at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Picture {
+pub(crate) struct Status {
     pub(crate) phase: PoolPhase,
     /// It is closing.
     pub(crate) leaving: bool,
-    pub(crate) workers: Vec<WorkerPicture>,
+    pub(crate) workers: Vec<WorkerStatus>,
     /// Dispatches of this node that wait for their outcome.
     pub(crate) dispatches: usize,
     /// The damage of the data and of the server at the last renewal, if there is any.
@@ -35,7 +35,7 @@ pub(crate) struct Picture {
 
 /// One of its workers.
 #[derive(Clone, Debug)]
-pub(crate) struct WorkerPicture {
+pub(crate) struct WorkerStatus {
     /// `None` while it is no member.
     pub(crate) id: Option<WorkerId>,
     /// Jobs in its hands.
@@ -45,14 +45,14 @@ pub(crate) struct WorkerPicture {
 }
 
 impl Worker {
-    fn picture(&self) -> WorkerPicture {
+    fn status(&self) -> WorkerStatus {
         let jobs = &self.jobs;
-        let is_stuck = |held: &crate::core::jobs::held::Held| {
+        let is_stuck = |held: &crate::core::jobs::held::HeldJob| {
             matches!(held.phase, JobPhase::Aborting) && held.overdue_at.is_none()
         };
         // Scans only where a job is stuck: most workers hold many jobs, and none of them is.
         let stuck = jobs.stuck.then(|| jobs.held.iter().filter(|(_, held)| is_stuck(held)));
-        WorkerPicture {
+        WorkerStatus {
             id: self.member_id(),
             held: jobs.held.len(),
             stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
@@ -66,7 +66,7 @@ impl Engine {
         self.reading.progressed()
     }
 
-    pub(crate) fn picture(&self) -> Picture {
+    pub(crate) fn status(&self) -> Status {
         let phase = match self.pool.phase {
             _ if self.pool.held_back => PoolPhase::Unknown,
             Phase::Closed => PoolPhase::Closed,
@@ -76,11 +76,11 @@ impl Engine {
             Phase::Normal if self.closing.flag.is_some() => PoolPhase::Closing,
             Phase::Normal => PoolPhase::Open,
         };
-        Picture {
+        Status {
             phase,
             leaving: self.closing.leaving,
-            workers: self.workers.values().map(Worker::picture).collect(),
-            dispatches: self.dispatching.open_count(),
+            workers: self.workers.values().map(Worker::status).collect(),
+            dispatches: self.dispatching.pending_count(),
             damage: self.damage.clone(),
             evicts: self.evicts.clone(),
             queued: self.queued,

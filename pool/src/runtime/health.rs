@@ -7,23 +7,23 @@ use std::time::Duration;
 use tokio::sync::SetOnce;
 
 use crate::clock;
-use crate::core::engine::picture::Picture;
+use crate::core::engine::status::Status;
 use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::store::StoreError;
 
-/// The last picture of the engine, and the last news of the store.
+/// The last status of the engine, and the last news of the store.
 #[derive(Debug, Default)]
-pub(crate) struct Vitals {
-    state: Mutex<Seen>,
+pub(crate) struct HealthRecord {
+    state: Mutex<Observed>,
     /// The engine has ended; the text of its panic, if that was why.
     end: SetOnce<Option<Arc<str>>>,
 }
 
 /// The last observations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) picture: Picture,
+pub(crate) struct Observed {
+    pub(crate) status: Status,
     /// When the store last answered a renewal.
     pub(crate) answered: Option<Time>,
     /// The error of a later renewal or step.
@@ -47,7 +47,7 @@ struct Failing {
 /// After this pause a step no longer counts as failing: its caller has given up.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
-impl Seen {
+impl Observed {
     /// The steps that have failed for longer than this. Each has its duration and its last error.
     pub(crate) fn failing(
         &self,
@@ -61,8 +61,8 @@ impl Seen {
     }
 }
 
-impl Vitals {
-    fn state(&self) -> MutexGuard<'_, Seen> {
+impl HealthRecord {
+    fn state(&self) -> MutexGuard<'_, Observed> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,9 +121,9 @@ impl Vitals {
         self.state().latest.clone()
     }
 
-    /// Stores the engine's latest picture.
-    pub(super) fn show(&self, picture: Picture) {
-        self.state().picture = picture;
+    /// Stores the engine's latest status.
+    pub(super) fn show(&self, status: Status) {
+        self.state().status = status;
     }
 
     /// The engine has ended. `panic` is the text of its panic.
@@ -145,7 +145,7 @@ impl Vitals {
         self.end.wait().await.clone()
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Observed {
         self.state().clone()
     }
 }
@@ -157,17 +157,17 @@ mod tests {
 
     #[test]
     fn a_step_that_is_not_called_any_more_is_forgotten_after_10_s() {
-        let vitals = Vitals::default();
+        let health = HealthRecord::default();
         let error = StoreError::Refused(Refusal::NoPool);
         let begun = clock::now();
-        while vitals.failing(clock::now()).is_empty() {
-            vitals.stepped("sweep", Some(&error));
+        while health.failing(clock::now()).is_empty() {
+            health.stepped("sweep", Some(&error));
         }
         let last = clock::now();
-        assert_eq!(vitals.failing(begun + Duration::from_millis(9_999)).len(), 1);
-        assert!(vitals.failing(last + FORGOTTEN).is_empty());
+        assert_eq!(health.failing(begun + Duration::from_millis(9_999)).len(), 1);
+        assert!(health.failing(last + FORGOTTEN).is_empty());
         assert_eq!(FORGOTTEN, Duration::from_secs(10));
-        vitals.stepped("sweep", None);
-        assert!(vitals.failing(clock::now()).is_empty());
+        health.stepped("sweep", None);
+        assert!(health.failing(clock::now()).is_empty());
     }
 }

@@ -35,8 +35,8 @@ impl Recorder for Parked {
 fn a_job_parked_by_the_reaper_counts_as_parked() {
     let recorder = Parked::default();
     metrics::with_local_recorder(&recorder, || {
-        let mut meters = Meters::new(&PoolName::new("p").unwrap(), &NodeName::new("n").unwrap());
-        meters.see(&Effect::Report(Notice::ParkedUnowned { id: "n.1".parse().unwrap() }));
+        let mut metrics = Metrics::new(&PoolName::new("p").unwrap(), &NodeName::new("n").unwrap());
+        metrics.see(&Effect::Report(Notice::ParkedUnowned { id: "n.1".parse().unwrap() }));
     });
     assert_eq!(recorder.0.load(Ordering::Relaxed), 1);
 }

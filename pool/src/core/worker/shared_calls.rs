@@ -4,17 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Door, Worker};
+use super::{Gate, Worker};
+use crate::core::batcher::Width;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::input::LocalWorker;
-use crate::core::lane::Width;
 use crate::core::time::Time;
 use crate::store::{WorkerBegins, WorkerStarts};
 
 /// The shared calls.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Together {
+pub(in crate::core) struct SharedCalls {
     pub(in crate::core) in_flight: InFlight,
     pub(in crate::core) begins: Width,
     pub(in crate::core) starts: Width,
@@ -29,21 +29,21 @@ pub(in crate::core) struct InFlight {
     pub(in crate::core) starts: bool,
 }
 
-impl Together {
+impl SharedCalls {
     /// Sends the items that have come since the last call of their kind, unless that is in flight.
     pub(in crate::core) fn flush(
         &mut self,
         ctx: &mut Ctx,
         workers: &mut BTreeMap<LocalWorker, Worker>,
-        door: Door,
+        gate: Gate,
     ) {
         let now = ctx.now;
         if !self.in_flight.begins {
-            let alone = workers.values_mut().find_map(|worker| worker.begin_alone(now, door));
+            let alone = workers.values_mut().find_map(|worker| worker.begin_alone(now, gate));
             let begins = alone.map_or_else(
                 || {
                     gather(workers, &mut self.first_to_begin, self.begins, |worker, room| {
-                        let begins = worker.begins(now, door, room)?;
+                        let begins = worker.begins(now, gate, room)?;
                         Some((begins.jobs.len().max(begins.finished.len()), begins))
                     })
                 },
@@ -55,11 +55,11 @@ impl Together {
             }
         }
         if !self.in_flight.starts {
-            let alone = workers.values_mut().find_map(|worker| worker.start_alone(now, door));
+            let alone = workers.values_mut().find_map(|worker| worker.start_alone(now, gate));
             let starts = alone.map_or_else(
                 || {
                     gather(workers, &mut self.first_to_note, self.starts, |worker, room| {
-                        let starts = worker.starts(now, door, room)?;
+                        let starts = worker.starts(now, gate, room)?;
                         Some((starts.items.len(), starts))
                     })
                 },
@@ -105,27 +105,27 @@ fn gather<T>(
 }
 
 impl Worker {
-    fn may_begin(&self, door: Door) -> bool {
-        self.member_id().is_some() && self.is_served(door)
+    fn may_begin(&self, gate: Gate) -> bool {
+        self.member_id().is_some() && self.is_served(gate)
     }
 
-    fn begins(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerBegins> {
-        self.may_begin(door).then(|| self.jobs.next_begins(now, most)).flatten()
+    fn begins(&mut self, now: Time, gate: Gate, most: usize) -> Option<WorkerBegins> {
+        self.may_begin(gate).then(|| self.jobs.next_begins(now, most)).flatten()
     }
 
-    fn begin_alone(&mut self, now: Time, door: Door) -> Option<WorkerBegins> {
-        self.may_begin(door).then(|| self.jobs.next_begin_alone(now)).flatten()
+    fn begin_alone(&mut self, now: Time, gate: Gate) -> Option<WorkerBegins> {
+        self.may_begin(gate).then(|| self.jobs.next_begin_alone(now)).flatten()
     }
 
-    fn may_note(&self, door: Door) -> bool {
-        self.member_id().is_some() && door.is_known()
+    fn may_note(&self, gate: Gate) -> bool {
+        self.member_id().is_some() && gate.is_known()
     }
 
-    fn starts(&mut self, now: Time, door: Door, most: usize) -> Option<WorkerStarts> {
-        self.may_note(door).then(|| self.jobs.next_starts(now, most)).flatten()
+    fn starts(&mut self, now: Time, gate: Gate, most: usize) -> Option<WorkerStarts> {
+        self.may_note(gate).then(|| self.jobs.next_starts(now, most)).flatten()
     }
 
-    fn start_alone(&mut self, now: Time, door: Door) -> Option<WorkerStarts> {
-        self.may_note(door).then(|| self.jobs.next_start_alone(now)).flatten()
+    fn start_alone(&mut self, now: Time, gate: Gate) -> Option<WorkerStarts> {
+        self.may_note(gate).then(|| self.jobs.next_start_alone(now)).flatten()
     }
 }

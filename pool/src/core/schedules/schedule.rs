@@ -35,7 +35,7 @@ pub(super) enum Fate {
 
 /// The turn of this node.
 #[derive(Debug)]
-struct Held {
+struct HeldTurn {
     term: Term,
     /// The server time of the next tick in ms, and when this node asks for it.
     next: u64,
@@ -55,7 +55,7 @@ enum ToEnd {
 
 /// A schedule of this node.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct Schedule {
     new: NewSchedule,
     /// The caller that waits for its creation.
     adder: Option<ReplyTo>,
@@ -76,13 +76,13 @@ pub(super) struct Own {
     entry: Option<ScheduleEntry>,
     /// When its turn was last seen to move.
     still_since: Time,
-    held: Option<Held>,
+    held: Option<HeldTurn>,
     busy: bool,
     retry_at: Time,
     pub(super) planning: Planning,
 }
 
-impl Own {
+impl Schedule {
     pub(super) fn new(ctx: &Ctx, to: ReplyTo, new: NewSchedule) -> Self {
         Self {
             new,
@@ -200,7 +200,7 @@ impl Own {
             (None, _) => Time(0),
             _ if self.to_end != ToEnd::No || self.to_change.is_some() => Time(0),
             // The store may have given it out, so it does not wait for news of the next one.
-            (Some(_), Some(Held { asked: Some(_), .. })) if self.planning.yields() => Time(0),
+            (Some(_), Some(HeldTurn { asked: Some(_), .. })) if self.planning.yields() => Time(0),
             (Some(_), Some(held)) if self.planning.yields() => held.due,
             _ => return None,
         };
@@ -324,7 +324,7 @@ impl Own {
                     self.lose_turn(ctx, local);
                 }
                 if self.held.is_none() {
-                    self.held = Some(Held { term, next: u64::MAX, due: ctx.now, asked: None });
+                    self.held = Some(HeldTurn { term, next: u64::MAX, due: ctx.now, asked: None });
                 }
                 self.note(ctx, now, entry);
                 if self.leaving { Fate::Asks } else { Fate::Stays }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use futures::future::{FutureExt, join_all, select_all};
 
-use super::look::server_ms;
+use super::probe::server_ms;
 use crate::api::node::ends::CLOSING;
 use crate::api::node::overseen::Overseen;
 use crate::model::settings::{ShardId, ShutdownFlag};
 use crate::store::ShutdownMode;
 
 /// Guards these shards of a pool, ordered by index, until the last of the nodes has ended.
-pub(super) async fn guard(mut nodes: Vec<Overseen>) {
+pub(super) async fn supervise(mut nodes: Vec<Overseen>) {
     let (mut last, mut asked) = (false, None);
     loop {
         if let Some(theirs) = other_shards(&nodes) {

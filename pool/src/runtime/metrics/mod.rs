@@ -6,7 +6,7 @@ use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
 use crate::core::effect::{Attested, Effect, Notice};
-use crate::core::engine::picture::Picture;
+use crate::core::engine::status::Status;
 use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::error::DispatchError;
 use crate::model::id::{NodeName, PoolName};
@@ -35,7 +35,7 @@ impl<M> Family<M> {
 }
 
 /// One node's metrics.
-pub(crate) struct Meters {
+pub(crate) struct Metrics {
     dispatches: Family<Counter>,
     starts: Counter,
     failures: Family<Counter>,
@@ -61,13 +61,13 @@ pub(crate) struct Meters {
     open: Gauge,
 }
 
-impl std::fmt::Debug for Meters {
+impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Meters")
+        f.write_str("Metrics")
     }
 }
 
-impl Meters {
+impl Metrics {
     /// This node's metrics in the recorder that is installed now.
     pub(crate) fn new(pool: &PoolName, node: &NodeName) -> Self {
         describe();
@@ -197,21 +197,21 @@ impl Meters {
     }
 
     /// Sets the gauges to the node's present state.
-    pub(super) fn show(&self, picture: &Picture) {
-        let count = |of: fn(&crate::core::engine::picture::WorkerPicture) -> usize| {
-            picture.workers.iter().map(of).sum::<usize>() as f64
+    pub(super) fn show(&self, status: &Status) {
+        let count = |of: fn(&crate::core::engine::status::WorkerStatus) -> usize| {
+            status.workers.iter().map(of).sum::<usize>() as f64
         };
         self.jobs.set(count(|worker| worker.held));
         self.stuck.set(count(|worker| worker.stuck.len()));
         self.workers.set(count(|worker| usize::from(worker.id.is_some())));
-        self.waiting.set(picture.dispatches as f64);
-        if let Some(queued) = picture.queued {
+        self.waiting.set(status.dispatches as f64);
+        if let Some(queued) = status.queued {
             self.queued.set(queued as f64);
         }
-        if let Some(parked) = picture.parked {
+        if let Some(parked) = status.parked {
             self.parked.set(parked as f64);
         }
-        self.open.set(f64::from(u8::from(picture.phase == PoolPhase::Open)));
+        self.open.set(f64::from(u8::from(status.phase == PoolPhase::Open)));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::store::BATCH_MAX;
 
 /// The entries of one worker's stream that are not yet deleted.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Intake {
+pub(in crate::core) struct Inbox {
     cursor: EntryId,
     /// For each entry, the number of its unanswered jobs; at 0 the entry is being deleted.
     open: BTreeMap<EntryId, usize>,
@@ -19,7 +19,7 @@ pub(in crate::core) struct Intake {
     handled: Vec<EntryId>,
 }
 
-impl Intake {
+impl Inbox {
     /// The last entry read.
     pub(in crate::core) fn cursor(&self) -> EntryId {
         self.cursor
@@ -95,26 +95,26 @@ mod tests {
 
     #[test]
     fn an_entry_is_named_with_its_last_job_and_again_until_answered() {
-        let mut intake = Intake::default();
-        assert!(intake.admit(id(1), 2));
-        intake.answered(id(1));
-        assert!(!intake.has_handled());
-        intake.answered(id(1));
-        assert_eq!(intake.take_handled(), [id(1)]);
-        assert!(!intake.admit(id(1), 2), "known until the deletion is answered");
-        intake.not_deleted(vec![id(1)]);
-        assert_eq!(intake.take_handled(), [id(1)]);
-        intake.deleted(&[id(1)]);
-        assert!(intake.admit(id(1), 2));
+        let mut inbox = Inbox::default();
+        assert!(inbox.admit(id(1), 2));
+        inbox.answered(id(1));
+        assert!(!inbox.has_handled());
+        inbox.answered(id(1));
+        assert_eq!(inbox.take_handled(), [id(1)]);
+        assert!(!inbox.admit(id(1), 2), "known until the deletion is answered");
+        inbox.not_deleted(vec![id(1)]);
+        assert_eq!(inbox.take_handled(), [id(1)]);
+        inbox.deleted(&[id(1)]);
+        assert!(inbox.admit(id(1), 2));
     }
 
     #[test]
     fn an_entry_that_was_passed_over_is_read_again() {
-        let mut intake = Intake::default();
-        intake.admit(id(5), 1);
-        assert!(!intake.oldest(Some(id(5))), "in hand");
-        assert!(!intake.oldest(Some(id(6))), "not read yet");
-        assert!(intake.oldest(Some(id(4))));
-        assert_eq!(intake.cursor(), EntryId::default());
+        let mut inbox = Inbox::default();
+        inbox.admit(id(5), 1);
+        assert!(!inbox.oldest(Some(id(5))), "in hand");
+        assert!(!inbox.oldest(Some(id(6))), "not read yet");
+        assert!(inbox.oldest(Some(id(4))));
+        assert_eq!(inbox.cursor(), EntryId::default());
     }
 }

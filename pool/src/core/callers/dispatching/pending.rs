@@ -1,4 +1,4 @@
-//! One open dispatch, and the callers that wait for its outcome.
+//! One pending dispatch, and the callers that wait for its outcome.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::store::{DispatchItem, StoreError};
 
 /// A dispatch with at least one waiting caller.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct PendingDispatch {
     /// Tells it from other dispatches with the same time of the next look.
     pub(super) number: u64,
     /// The id, and the key to ask about.
@@ -30,7 +30,7 @@ pub(super) struct Open {
     pub(super) deadline: Time,
     /// The time of the next look or sending.
     pub(super) next: Time,
-    /// It is in one of the lanes.
+    /// It is in one of the batchers.
     pub(super) under_way: bool,
     /// A look has found that it has ended. The reason may still be on its way.
     pub(super) has_ended: bool,
@@ -47,17 +47,17 @@ pub(super) struct Waiter {
     /// Acceptance is enough.
     pub(super) acceptance: bool,
     /// It sent the job itself, and does not only wait for another caller's dispatch.
-    pub(super) brought: bool,
+    pub(super) submitted: bool,
     pub(super) deadline: Time,
 }
 
-impl Open {
-    /// Whether the open dispatch is this one, and not an earlier dispatch of another job under the same id.
+impl PendingDispatch {
+    /// Whether the pending dispatch is this one, and not an earlier dispatch of another job under the same id.
     pub(super) fn has_sent(&self, item: &DispatchItem) -> bool {
         self.item.as_ref().is_some_and(|own| own.key == item.key && own.hash == item.hash)
     }
 
-    /// The dispatch has left its lane.
+    /// The dispatch has left its batcher.
     pub(super) fn is_back(&mut self) {
         self.under_way = false;
         self.trouble = None;
@@ -70,7 +70,7 @@ impl Open {
 
     /// The id stands for the key that was asked about. Callers that wait for another key under it learn that it is
     /// unknown.
-    pub(super) fn is_of_this_key(&mut self, ctx: &mut Ctx) {
+    pub(super) fn dismiss_other_keys(&mut self, ctx: &mut Ctx) {
         let key = &self.ticket.key;
         for other in self.waiters.extract_if(.., |waiter| waiter.key != *key) {
             reply(ctx, other.to, Err(DispatchError::Unknown));

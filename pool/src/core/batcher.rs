@@ -59,7 +59,7 @@ struct Aside<T> {
 
 /// Items of one kind on their way to the store.
 #[derive(Debug)]
-pub(crate) struct Lane<T> {
+pub(crate) struct Batcher<T> {
     queue: VecDeque<T>,
     busy: bool,
     /// The call in flight was abandoned.
@@ -72,7 +72,7 @@ pub(crate) struct Lane<T> {
     alone: Option<Duration>,
 }
 
-impl<T> Default for Lane<T> {
+impl<T> Default for Batcher<T> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
@@ -87,16 +87,16 @@ impl<T> Default for Lane<T> {
     }
 }
 
-impl<T> Lane<T> {
+impl<T> Batcher<T> {
     pub(crate) fn push(&mut self, item: T) {
         self.queue.push_back(item);
     }
 
-    /// The next batch, if no call is in flight and no retry is pending. The lane is then busy until
+    /// The next batch, if no call is in flight and no retry is pending. The batcher is then busy until
     /// [`answered`](Self::answered) or [`put_back`](Self::put_back).
     #[inline]
     pub(crate) fn batch(&mut self, now: Time, bytes: impl Fn(&T) -> usize) -> Option<Vec<T>> {
-        // Most lanes are empty in most steps.
+        // Most batchers are empty in most steps.
         if self.is_empty() {
             return None;
         }
@@ -225,7 +225,7 @@ impl<T> Lane<T> {
         waited
     }
 
-    /// A call has come back: true if it was abandoned. The lane is then free again.
+    /// A call has come back: true if it was abandoned. The batcher is then free again.
     pub(crate) fn was_abandoned(&mut self) -> bool {
         let void = std::mem::take(&mut self.void);
         if void {
@@ -284,29 +284,29 @@ mod tests {
 
     #[test]
     fn items_that_arrive_during_a_call_are_the_next_batch() {
-        let mut lane = Lane::default();
-        lane.push(1);
-        assert_eq!(lane.batch(Time(0), |_| 1), Some(vec![1]));
-        lane.push(2);
-        lane.push(3);
-        assert_eq!(lane.batch(Time(0), |_| 1), None);
-        lane.answered();
-        assert_eq!(lane.batch(Time(0), |_| 1), Some(vec![2, 3]));
+        let mut batcher = Batcher::default();
+        batcher.push(1);
+        assert_eq!(batcher.batch(Time(0), |_| 1), Some(vec![1]));
+        batcher.push(2);
+        batcher.push(3);
+        assert_eq!(batcher.batch(Time(0), |_| 1), None);
+        batcher.answered();
+        assert_eq!(batcher.batch(Time(0), |_| 1), Some(vec![2, 3]));
     }
 
     #[test]
     fn an_unanswered_batch_goes_first_again_after_a_growing_pause() {
-        let mut lane = Lane::default();
-        lane.push(1);
-        let batch = lane.batch(Time(0), |_| 1).unwrap_or_default();
-        lane.push(2);
-        lane.put_back(Time(0), batch);
-        assert_eq!(lane.batch(Time(0), |_| 1), None);
-        let at = lane.deadline().unwrap_or_default();
+        let mut batcher = Batcher::default();
+        batcher.push(1);
+        let batch = batcher.batch(Time(0), |_| 1).unwrap_or_default();
+        batcher.push(2);
+        batcher.put_back(Time(0), batch);
+        assert_eq!(batcher.batch(Time(0), |_| 1), None);
+        let at = batcher.deadline().unwrap_or_default();
         assert_eq!(at, Time(0) + RETRY_MIN);
-        assert_eq!(lane.batch(at, |_| 1), Some(vec![1, 2]));
-        lane.put_back(at, vec![1, 2]);
-        assert_eq!(lane.deadline(), Some(at + RETRY_MIN * 2));
+        assert_eq!(batcher.batch(at, |_| 1), Some(vec![1, 2]));
+        batcher.put_back(at, vec![1, 2]);
+        assert_eq!(batcher.deadline(), Some(at + RETRY_MIN * 2));
     }
 
     fn damaged() -> StoreError {
@@ -314,11 +314,15 @@ mod tests {
     }
 
     /// Answers batches until none is due: those with a bad item fail. Returns the items that got through.
-    fn carried_out(lane: &mut Lane<u32>, now: &mut Time, is_bad: impl Fn(u32) -> bool) -> (Vec<u32>, usize) {
+    fn carried_out(
+        batcher: &mut Batcher<u32>,
+        now: &mut Time,
+        is_bad: impl Fn(u32) -> bool,
+    ) -> (Vec<u32>, usize) {
         let (mut done, mut calls) = (Vec::new(), 0);
         loop {
-            let Some(batch) = lane.batch(*now, |_| 1) else {
-                match lane.deadline().filter(|_| !lane.is_free()) {
+            let Some(batch) = batcher.batch(*now, |_| 1) else {
+                match batcher.deadline().filter(|_| !batcher.is_free()) {
                     Some(at) => *now = at,
                     None => return (done, calls),
                 }
@@ -327,10 +331,10 @@ mod tests {
             calls += 1;
             if batch.iter().any(|item| is_bad(*item)) {
                 let whole = batch.len();
-                lane.failed(*now, batch, whole, &damaged());
+                batcher.failed(*now, batch, whole, &damaged());
             } else {
                 done.extend(batch);
-                lane.answered();
+                batcher.answered();
             }
         }
     }
@@ -338,41 +342,41 @@ mod tests {
     #[test]
     fn a_bad_item_is_found_by_halves_and_delays_only_itself() {
         for bad in [0, 77, 127, 299] {
-            let mut lane = Lane::default();
-            (0..300).for_each(|item| lane.push(item));
+            let mut batcher = Batcher::default();
+            (0..300).for_each(|item| batcher.push(item));
             let mut now = Time(0);
-            let (mut done, calls) = carried_out(&mut lane, &mut now, |item| item == bad);
+            let (mut done, calls) = carried_out(&mut batcher, &mut now, |item| item == bad);
             done.sort_unstable();
             assert_eq!(done, (0..300).filter(|item| *item != bad).collect::<Vec<_>>());
             assert!(calls <= 40, "{calls} calls");
             assert!(now.since(Time(0)) < ASIDE_MIN, "{now:?}");
-            assert_eq!((lane.len(), lane.is_idle(), lane.is_free()), (1, false, true));
+            assert_eq!((batcher.len(), batcher.is_idle(), batcher.is_free()), (1, false, true));
         }
     }
 
     #[test]
     fn items_keep_their_order_around_a_bad_one() {
-        let mut lane = Lane::default();
-        (0..128).for_each(|item| lane.push(item));
-        let (done, _) = carried_out(&mut lane, &mut Time(0), |item| item == 50);
+        let mut batcher = Batcher::default();
+        (0..128).for_each(|item| batcher.push(item));
+        let (done, _) = carried_out(&mut batcher, &mut Time(0), |item| item == 50);
         assert!(done.is_sorted(), "{done:?}");
     }
 
     #[test]
     fn items_set_aside_are_tried_alone_after_growing_pauses() {
-        let mut lane = Lane::default();
-        lane.push(1);
+        let mut batcher = Batcher::default();
+        batcher.push(1);
         let (mut now, mut pauses) = (Time(0), Vec::new());
         for round in 0..6 {
-            let batch = lane.batch(now, |_| 1).unwrap_or_default();
+            let batch = batcher.batch(now, |_| 1).unwrap_or_default();
             assert_eq!(batch, [1]);
-            assert_eq!(lane.failed(now, batch, 1, &damaged()), round == 0, "it is news once");
-            lane.push(2);
-            lane.push(3);
-            now = lane.deadline().unwrap_or_default();
-            assert_eq!(lane.batch(now, |_| 1), Some(vec![2, 3]), "the others do not wait");
-            lane.answered();
-            let at = lane.deadline().unwrap_or_default();
+            assert_eq!(batcher.failed(now, batch, 1, &damaged()), round == 0, "it is news once");
+            batcher.push(2);
+            batcher.push(3);
+            now = batcher.deadline().unwrap_or_default();
+            assert_eq!(batcher.batch(now, |_| 1), Some(vec![2, 3]), "the others do not wait");
+            batcher.answered();
+            let at = batcher.deadline().unwrap_or_default();
             pauses.push(at.since(now) + RETRY_MIN);
             now = at;
         }
@@ -381,38 +385,38 @@ mod tests {
 
     #[test]
     fn one_that_gets_through_has_all_others_tried() {
-        let mut lane = Lane::default();
-        (0..4).for_each(|item| lane.push(item));
+        let mut batcher = Batcher::default();
+        (0..4).for_each(|item| batcher.push(item));
         let mut now = Time(0);
-        assert!(carried_out(&mut lane, &mut now, |_| true).0.is_empty());
-        now = lane.deadline().unwrap_or_default();
-        let (mut done, calls) = carried_out(&mut lane, &mut now, |_| false);
+        assert!(carried_out(&mut batcher, &mut now, |_| true).0.is_empty());
+        now = batcher.deadline().unwrap_or_default();
+        let (mut done, calls) = carried_out(&mut batcher, &mut now, |_| false);
         done.sort_unstable();
         assert_eq!((done, calls), (vec![0, 1, 2, 3], 4));
-        assert!(lane.is_idle());
+        assert!(batcher.is_idle());
     }
 
     #[test]
     fn an_error_that_is_of_no_item_halves_nothing() {
-        let mut lane = Lane::default();
-        (0..4).for_each(|item| lane.push(item));
+        let mut batcher = Batcher::default();
+        (0..4).for_each(|item| batcher.push(item));
         let error = StoreError::Unusable(std::sync::Arc::new(std::fmt::Error));
-        let batch = lane.batch(Time(0), |_| 1).unwrap_or_default();
-        assert!(lane.failed(Time(0), batch, 4, &error));
-        let at = lane.deadline().unwrap_or_default();
-        assert_eq!(lane.batch(at, |_| 1), Some(vec![0, 1, 2, 3]));
+        let batch = batcher.batch(Time(0), |_| 1).unwrap_or_default();
+        assert!(batcher.failed(Time(0), batch, 4, &error));
+        let at = batcher.deadline().unwrap_or_default();
+        assert_eq!(batcher.batch(at, |_| 1), Some(vec![0, 1, 2, 3]));
     }
 
     #[test]
     fn batches_keep_to_the_bounds_of_a_step() {
-        let mut lane = Lane::default();
+        let mut batcher = Batcher::default();
         for i in 0..300 {
-            lane.push(i);
+            batcher.push(i);
         }
-        assert_eq!(lane.batch(Time(0), |_| 1).map(|b| b.len()), Some(BATCH_MAX));
-        lane.answered();
-        assert_eq!(lane.batch(Time(0), |_| BATCH_BYTES / 2).map(|b| b.len()), Some(2));
-        lane.answered();
-        assert_eq!(lane.batch(Time(0), |_| BATCH_BYTES * 2).map(|b| b.len()), Some(1));
+        assert_eq!(batcher.batch(Time(0), |_| 1).map(|b| b.len()), Some(BATCH_MAX));
+        batcher.answered();
+        assert_eq!(batcher.batch(Time(0), |_| BATCH_BYTES / 2).map(|b| b.len()), Some(2));
+        batcher.answered();
+        assert_eq!(batcher.batch(Time(0), |_| BATCH_BYTES * 2).map(|b| b.len()), Some(1));
     }
 }

@@ -15,7 +15,7 @@ use crate::model::member::MemberState;
 
 /// One worker's lease.
 #[derive(Debug)]
-struct Tenancy {
+struct HeldLease {
     incarnation: Incarnation,
     lease: Lease,
     renewing: bool,
@@ -34,14 +34,14 @@ pub(crate) enum Expiry {
 
 /// The leases of a node's workers.
 #[derive(Debug)]
-pub(crate) struct Tenancies {
+pub(crate) struct LeaseTable {
     timing: Timing,
     broken: Breakages,
     incarnation: Option<Incarnation>,
-    held: BTreeMap<WorkerId, Tenancy>,
+    held: BTreeMap<WorkerId, HeldLease>,
 }
 
-impl Tenancies {
+impl LeaseTable {
     pub(crate) fn new(timing: Timing, broken: Breakages) -> Self {
         Self { timing, broken, incarnation: None, held: BTreeMap::new() }
     }
@@ -63,33 +63,33 @@ impl Tenancies {
     /// Hold a lease for this worker, from the time its join was sent.
     pub(crate) fn hold(&mut self, incarnation: Incarnation, worker: WorkerId, from: Time) -> Lease {
         let lease = Lease::new(from, self.timing);
-        let tenancy = Tenancy { incarnation, lease, renewing: true, asked_to_end: false, aborted: false };
-        self.held.insert(worker, tenancy);
+        let held = HeldLease { incarnation, lease, renewing: true, asked_to_end: false, aborted: false };
+        self.held.insert(worker, held);
         lease
     }
 
     /// Renew this worker's lease in another incarnation: it counts on as it stands.
     pub(crate) fn keep(&mut self, incarnation: Incarnation, worker: WorkerId) {
-        if let Some(tenancy) = self.held.get_mut(&worker) {
-            tenancy.incarnation = incarnation;
+        if let Some(held) = self.held.get_mut(&worker) {
+            held.incarnation = incarnation;
         }
     }
 
     /// Renews it no more. True if its handlers have not been asked to end before.
     pub(crate) fn give_up(&mut self, worker: WorkerId) -> bool {
-        let Some(tenancy) = self.held.get_mut(&worker) else { return false };
-        tenancy.renewing = false;
-        !std::mem::replace(&mut tenancy.asked_to_end, true)
+        let Some(held) = self.held.get_mut(&worker) else { return false };
+        held.renewing = false;
+        !std::mem::replace(&mut held.asked_to_end, true)
     }
 
     /// The lease thread no longer watches: gives up all leases and aborts their handlers. Returns those that were not
     /// given up before.
     pub(crate) fn give_up_all(&mut self) -> Vec<WorkerId> {
         let mut lost = Vec::new();
-        for (&worker, tenancy) in &mut self.held {
-            tenancy.renewing = false;
-            tenancy.aborted = true;
-            if !std::mem::replace(&mut tenancy.asked_to_end, true) {
+        for (&worker, held) in &mut self.held {
+            held.renewing = false;
+            held.aborted = true;
+            if !std::mem::replace(&mut held.asked_to_end, true) {
                 lost.push(worker);
             }
         }
@@ -103,25 +103,25 @@ impl Tenancies {
 
     /// A worker's lease.
     pub(crate) fn lease(&self, worker: WorkerId) -> Option<Lease> {
-        self.held.get(&worker).map(|tenancy| tenancy.lease)
+        self.held.get(&worker).map(|held| held.lease)
     }
 
     /// The end of a worker's right to act: zero for one whose lease was given up.
     #[cfg(feature = "sim")]
     pub(crate) fn holds_until(&self, worker: WorkerId) -> Time {
-        let tenancy = self.held.get(&worker).filter(|tenancy| !tenancy.asked_to_end);
-        tenancy.map_or(Time(0), |tenancy| tenancy.lease.soft_at())
+        let held = self.held.get(&worker).filter(|held| !held.asked_to_end);
+        held.map_or(Time(0), |held| held.lease.soft_at())
     }
 
     /// All leases, including those that were given up.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (WorkerId, Lease)> {
-        self.held.iter().map(|(&worker, tenancy)| (worker, tenancy.lease))
+        self.held.iter().map(|(&worker, held)| (worker, held.lease))
     }
 
     /// The leases to renew now, with their incarnation.
     pub(crate) fn to_renew(&self) -> Option<(Incarnation, Vec<WorkerId>)> {
         let incarnation = self.incarnation?;
-        let own = |(_, t): &(&WorkerId, &Tenancy)| t.renewing && t.incarnation == incarnation;
+        let own = |(_, t): &(&WorkerId, &HeldLease)| t.renewing && t.incarnation == incarnation;
         Some((incarnation, self.held.iter().filter(own).map(|(&worker, _)| worker).collect()))
     }
 
@@ -136,12 +136,12 @@ impl Tenancies {
         let mut held_on = Vec::new();
         let from = if self.broken.has(Breakage::RenewalFromReply) { now } else { sent };
         for (&worker, member) in workers.iter().zip(states) {
-            if let Some(tenancy) = self.held.get_mut(&worker)
+            if let Some(held) = self.held.get_mut(&worker)
                 && member.is_some()
-                && tenancy.renewing
+                && held.renewing
             {
-                tenancy.lease.renewed(from, now);
-                held_on.push((worker, tenancy.lease));
+                held.lease.renewed(from, now);
+                held_on.push((worker, held.lease));
             }
         }
         held_on
@@ -153,14 +153,14 @@ impl Tenancies {
         if self.broken.has(Breakage::NoSelfFence) {
             return due;
         }
-        for (&worker, tenancy) in &mut self.held {
-            let standing = tenancy.lease.standing(now);
-            if standing >= Standing::Soft && !tenancy.asked_to_end {
-                (tenancy.renewing, tenancy.asked_to_end) = (false, true);
+        for (&worker, held) in &mut self.held {
+            let standing = held.lease.standing(now);
+            if standing >= Standing::Soft && !held.asked_to_end {
+                (held.renewing, held.asked_to_end) = (false, true);
                 due.push((worker, Expiry::AskToEnd));
             }
-            if standing == Standing::Hard && !tenancy.aborted {
-                tenancy.aborted = true;
+            if standing == Standing::Hard && !held.aborted {
+                held.aborted = true;
                 due.push((worker, Expiry::Abort));
             }
         }
@@ -170,9 +170,9 @@ impl Tenancies {
     /// When [`expire`](Self::expire) next returns a deadline, if nothing is renewed.
     #[cfg(feature = "sim")]
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        let next = |tenancy: &Tenancy| {
-            let soft = (!tenancy.asked_to_end).then(|| tenancy.lease.soft_at());
-            earliest(soft, (!tenancy.aborted).then(|| tenancy.lease.hard_at()))
+        let next = |held: &HeldLease| {
+            let soft = (!held.asked_to_end).then(|| held.lease.soft_at());
+            earliest(soft, (!held.aborted).then(|| held.lease.hard_at()))
         };
         self.held.values().map(next).fold(None, earliest)
     }

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map by such numbers.
-pub(super) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub(super) type IntMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
 
 /// 2^64 divided by the golden ratio: it puts neighbours far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Spreads one number.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NumberHasher(u64);
+pub(super) struct IntHasher(u64);
 
-impl Hasher for NumberHasher {
+impl Hasher for IntHasher {
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.write_u64(byte.into());
@@ -43,9 +43,8 @@ mod tests {
 
     #[test]
     fn neighbours_differ_in_the_bits_that_tables_look_at() {
-        let hashes: Vec<u64> = (0..1024_u64)
-            .map(|number| BuildHasherDefault::<NumberHasher>::default().hash_one(number))
-            .collect();
+        let hashes: Vec<u64> =
+            (0..1024_u64).map(|number| BuildHasherDefault::<IntHasher>::default().hash_one(number)).collect();
         let different =
             |bits: &dyn Fn(u64) -> u64| hashes.iter().map(|hash| bits(*hash)).collect::<HashSet<_>>().len();
         assert_eq!(different(&|hash| hash % 1024), 1024);

@@ -23,7 +23,7 @@ pub(crate) enum Seen {
 }
 
 /// A way to look at one shard.
-pub(crate) struct Look {
+pub(crate) struct Probe {
     store: Arc<dyn Store>,
     /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Look {
     waiting: Option<Waiting>,
 }
 
-impl Look {
+impl Probe {
     /// Looks through a store of its own.
     pub(super) async fn at(store: Arc<dyn Store>, limit: Limit, waiting: Waiting) -> Result<Self, Error> {
         check_server(&*store, limit, &waiting).await?;
