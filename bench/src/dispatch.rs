@@ -99,7 +99,7 @@ pub(crate) async fn run(options: Options, part: Part) -> Result<Report, Error> {
 async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Result<Vec<Run>, Error> {
     let producer = arena.producer.clone();
     let dispatch = move |number| {
-        let dispatch = producer.dispatch(key(number), PAYLOAD.as_slice());
+        let dispatch = producer.dispatch((key(number), PAYLOAD.as_slice()));
         async move { dispatch.await.map_err(Error::from) }
     };
     let mut measured = Vec::new();

@@ -51,7 +51,7 @@ async fn a_job_is_a_connection_that_beats_hears_and_ends() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
     let (node, _workers) = pool(server.address(), None).await;
     let mut control = Control::new(server.address());
-    node.dispatch("acme", payload()).await.unwrap();
+    node.dispatch(("acme", payload())).await.unwrap();
     eventually(PATIENCE, "the tenant confirms lines", async || {
         acme(&mut control).await.is_some_and(|s| s.connected && s.line >= 2)
     })
@@ -72,7 +72,7 @@ async fn a_node_that_crashes_breaks_its_connections_off() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
     let (node, workers) = pool(server.address(), None).await;
     let mut control = Control::new(server.address());
-    node.dispatch("acme", payload()).await.unwrap();
+    node.dispatch(("acme", payload())).await.unwrap();
     workers.crash();
     eventually(PATIENCE, "the connection ends", async || {
         acme(&mut control).await.is_some_and(|s| !s.connected)
@@ -85,7 +85,7 @@ async fn a_node_that_crashes_breaks_its_connections_off() {
 async fn a_broken_connection_is_renewed_under_the_same_token() {
     let feed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (node, _workers) = pool(feed.local_addr().unwrap(), None).await;
-    node.submit("acme", payload()).await.unwrap();
+    node.submit(("acme", payload())).await.unwrap();
     let (first, hello) = welcome(&feed).await;
     drop(first);
     let (_second, again) = welcome(&feed).await;
@@ -98,10 +98,10 @@ async fn a_history_has_both_ends_of_every_attendance() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
     let history = Arc::new(History::new());
     let (node, workers) = pool(server.address(), Some(history.clone())).await;
-    node.dispatch("acme", payload()).await.unwrap();
+    node.dispatch(("acme", payload())).await.unwrap();
     node.stop_job("acme").await.unwrap();
     eventually(PATIENCE, "the job ends", async || node.jobs().await.unwrap().is_empty()).await;
-    node.dispatch("acme", payload()).await.unwrap();
+    node.dispatch(("acme", payload())).await.unwrap();
     workers.crash();
     eventually(PATIENCE, "the connection is cut", async || history.entries().len() >= 4).await;
     let events: Vec<_> = history.entries().into_iter().map(|entry| entry.event).collect();
@@ -124,7 +124,7 @@ fn holder(event: &Event) -> Option<(bool, (&str, u64, &str))> {
 async fn a_payload_that_is_no_tenant_fails_the_dispatch() {
     let server = FeedServer::start(Fencing::Enforced).await.unwrap();
     let (node, _workers) = pool(server.address(), None).await;
-    let error = node.dispatch("acme", "no tenant").await.unwrap_err();
+    let error = node.dispatch(("acme", "no tenant")).await.unwrap_err();
     assert!(error.to_string().contains("the payload is no tenant"), "{error}");
 }
 

@@ -25,7 +25,7 @@ fn blocked_process(url: &str) {
             }
         });
         node.add_worker(blocks).await.unwrap();
-        node.submit("key", "").await.unwrap();
+        node.submit(("key", "")).await.unwrap();
         node.closed().await;
     });
 }

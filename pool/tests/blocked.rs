@@ -118,7 +118,7 @@ async fn a_process_that_is_blocked_keeps_its_jobs_and_hurts_no_other() {
     .await;
     let keys: Vec<_> = (0..12).map(|i| format!("job-{i}")).collect();
     for key in &keys {
-        caller.dispatch(key.as_str(), "").await.unwrap();
+        caller.dispatch((key.as_str(), "")).await.unwrap();
     }
     let owners = async || {
         let (jobs, workers) = (caller.jobs().await.unwrap(), caller.workers());

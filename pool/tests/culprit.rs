@@ -57,7 +57,7 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
     for accepted in watcher.submit_many(bystanders.collect::<Vec<_>>()).await {
         accepted.unwrap();
     }
-    watcher.submit("culprit", "poison").await.unwrap();
+    watcher.submit(("culprit", "poison")).await.unwrap();
     let mut crashes = 0;
     eventually(PATIENCE, "the culprit to be parked", async || {
         if !child.is_running() {

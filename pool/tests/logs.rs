@@ -58,7 +58,7 @@ impl JobHandler for Forger {
 async fn a_line_break_of_a_handlers_makes_no_line() {
     let node = join("forger").await;
     node.add_worker(Forger).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     for body in ["error", "panic"] {
         node.notify("key", body).await.unwrap();
         line_with(&["a notification", "first", body]).await;
@@ -73,7 +73,7 @@ async fn an_engine_that_panics_says_so_with_its_text() {
     let node = join("panicking").await;
     drop(armed);
     node.add_worker(Forger).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     let _ = node.notify("key", "hello").await;
     let line = line_with(&["the engine failed", "panicking"]).await;
     assert!(line.contains("ERROR") && line.contains("as it was told"), "{line}");
@@ -96,7 +96,7 @@ async fn a_process_that_is_told_to_end_says_how_it_left() {
     let allowed = Arc::new(Semaphore::new(0));
     let (slow, quick) = (join("slow").await, join("quick").await);
     slow.add_worker(stubborn(&allowed)).await.unwrap();
-    slow.dispatch("its-job", "").await.unwrap();
+    slow.dispatch(("its-job", "")).await.unwrap();
     let leaving = (slow.close_on_signal(Duration::from_millis(300)), quick.close_on_signal(PATIENCE));
     kill_process(getpid(), Signal::TERM).unwrap();
     let (left, gone) = tokio::join!(leaving.0, leaving.1);

@@ -64,7 +64,7 @@ async fn a_signal_hands_every_job_on_and_the_report_is_a_success() {
         let serving = tokio::spawn(leaves.close_on_signal(PATIENCE));
         leaves.add_worker(obedient()).await.unwrap();
         for number in 0..20 {
-            leaves.dispatch(format!("job-{number}"), "").await.unwrap();
+            leaves.dispatch((format!("job-{number}"), "")).await.unwrap();
         }
         let stays = join(store, "stays").await;
         stays.add_worker(obedient()).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_signal_hands_on_the_jobs_of_all_shards() {
     let serving = tokio::spawn(leaves.close_on_signal(PATIENCE));
     leaves.add_worker(obedient()).await.unwrap();
     for number in 0..20 {
-        leaves.dispatch(format!("job-{number}"), "").await.unwrap();
+        leaves.dispatch((format!("job-{number}"), "")).await.unwrap();
     }
     stays.add_worker(obedient()).await.unwrap();
     tell(Signal::TERM);
@@ -117,7 +117,7 @@ async fn a_report_past_its_time_names_the_rest_and_the_node_goes_on() {
     let node = join(&store, "slow").await;
     let serving = node.close_on_signal(Duration::from_millis(300));
     node.add_worker(stubborn(&allowed)).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     tell(Signal::TERM);
     let report = serving.await.unwrap();
     assert!(!report.complete);
@@ -134,7 +134,7 @@ async fn a_second_signal_drops_everything_at_once() {
     let node = join(&store, "stuck").await;
     let serving = tokio::spawn(node.close_on_signal(Duration::from_secs(3600)));
     node.add_worker(stubborn(&allowed)).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     tell(Signal::TERM);
     eventually(PATIENCE, "the node to leave", async || {
         node.workers().iter().all(|worker| worker.state == tenure_pool::MemberState::Draining)
@@ -187,7 +187,7 @@ fn blocked_process() -> ! {
             }
         });
         node.add_worker(blocks).await.unwrap();
-        node.submit("key", "").await.unwrap();
+        node.submit(("key", "")).await.unwrap();
         serving.await.unwrap().exit()
     })
 }

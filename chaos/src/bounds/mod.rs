@@ -146,7 +146,7 @@ async fn dispatch(caller: &Node, jobs: usize) -> Result<()> {
     let keys: Vec<_> = (0..jobs).map(|number| format!("job-{number}")).collect();
     for part in keys.chunks(BATCH) {
         let started =
-            part.iter().map(|key| async move { caller.ensure_job(JobSpec::new(key, &b"payload"[..])).await });
+            part.iter().map(|key| async move { caller.ensure(JobSpec::new(key, &b"payload"[..])).await });
         join_all(started).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
     }
     Ok(())

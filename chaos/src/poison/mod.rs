@@ -169,7 +169,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
             let again: Vec<_> = touched(&poisoner.wounds, &pool.keys).into_iter().collect();
             if let Some(key) = again.choose(&mut random).filter(|key| pool.keys.contains(key)) {
                 let job = tenure_pool::JobSpec::new(key.as_str(), &b"payload"[..]);
-                drop(tokio::time::timeout(CALL, pool.caller.ensure_job(job).deadline(CALL)).await);
+                drop(tokio::time::timeout(CALL, pool.caller.ensure(job).deadline(CALL)).await);
             }
             if let Some(place) = dies.filter(|_| alive && began.elapsed() > DAMAGE / 2) {
                 alive = false;
@@ -240,7 +240,7 @@ fn churn(caller: Node, mut random: StdRng) -> JoinHandle<()> {
             match random.random_range(0..4) {
                 0 => drop(tokio::time::timeout(CALL, caller.stop_job(&*key).deadline(CALL)).await),
                 1 => drop(
-                    tokio::time::timeout(CALL, caller.submit(&*key, &b"payload"[..]).deadline(CALL)).await,
+                    tokio::time::timeout(CALL, caller.submit((&*key, &b"payload"[..])).deadline(CALL)).await,
                 ),
                 _ => drop(tokio::time::timeout(CALL, caller.notify(&*key, "1")).await),
             }

@@ -137,7 +137,7 @@ impl Side {
     pub(super) async fn ensure(&self, keys: &[String]) {
         let asked = keys.iter().map(|key| async move {
             let job = JobSpec::new(key.as_str(), &b"payload"[..]);
-            self.caller.ensure_job(job).deadline(Duration::from_secs(5)).await
+            self.caller.ensure(job).deadline(Duration::from_secs(5)).await
         });
         futures::future::join_all(asked).await;
     }

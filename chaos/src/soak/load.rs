@@ -36,7 +36,7 @@ impl Load {
         let keys: Vec<_> = (0..jobs).map(key).collect();
         for part in keys.chunks(BATCH) {
             let started =
-                part.iter().map(|key| async move { node.ensure_job(JobSpec::new(key, payload(key))).await });
+                part.iter().map(|key| async move { node.ensure(JobSpec::new(key, payload(key))).await });
             join_all(started).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
         }
         let node = node.clone();
@@ -71,7 +71,7 @@ impl Load {
         self.count(true);
         self.keys[place] = key(self.made);
         self.made += 1;
-        while self.node.ensure(&*self.keys[place], payload(&self.keys[place])).await.is_err() {
+        while self.node.ensure((&*self.keys[place], payload(&self.keys[place]))).await.is_err() {
             self.again().await;
         }
         self.count(true);

@@ -172,14 +172,14 @@ impl Key {
 
     async fn submit(&mut self, node: &Node, books: &Books) {
         let asked = self.about_to_submit(books);
-        let answer = node.submit(&*self.name, &b"payload"[..]).deadline(DEADLINE);
+        let answer = node.submit((&*self.name, &b"payload"[..])).deadline(DEADLINE);
         let answer = books.within("a submit", &self.name, answer).await;
         self.was_submitted(answer.map(|answer| answer.map(drop)), asked, books);
     }
 
     async fn dispatch(&mut self, node: &Node, books: &Books) {
         let asked = self.about_to_submit(books);
-        let answer = node.dispatch(&*self.name, &b"payload"[..]).deadline(DEADLINE);
+        let answer = node.dispatch((&*self.name, &b"payload"[..])).deadline(DEADLINE);
         let answer = books.within("a dispatch", &self.name, answer).await;
         self.was_submitted(answer, asked, books);
     }

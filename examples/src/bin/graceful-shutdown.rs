@@ -73,7 +73,7 @@ async fn story() -> Result<()> {
         let is_up = |worker: &WorkerInfo| worker.node == name && worker.state == MemberState::Up;
         within(PATIENCE, "a service's worker", async || caller.workers().iter().any(is_up)).await?;
     }
-    let jobs = (0..JOBS).map(|number| caller.dispatch(format!("job-{number}"), "").into_future());
+    let jobs = (0..JOBS).map(|number| caller.dispatch((format!("job-{number}"), "")).into_future());
     try_join_all(jobs).await?;
     let before = running(&caller).await?;
     show(&before);

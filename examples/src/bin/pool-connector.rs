@@ -71,14 +71,14 @@ async fn main() -> Result<(), Failure> {
         visitor(&exchange).await?;
         Ok::<_, Failure>(())
     };
-    let dispatched = async { Ok(node.dispatch("acme", "").await) };
+    let dispatched = async { Ok(node.dispatch(("acme", "")).await) };
     if let (Err(error), ()) = try_join!(dispatched, turned_away)? {
         println!("acme: {error}");
     }
 
     // The dispatch returns when the exchange has greeted the job.
     let dispatched = async {
-        node.dispatch("acme", "").restart(RestartPolicy::OnFailure).into_future().await?;
+        node.dispatch(("acme", "")).restart(RestartPolicy::OnFailure).into_future().await?;
         println!("acme has started");
         Ok(())
     };

@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
     let office = node("office").client_only().join().await?;
 
     for city in ["cairo", "lima"] {
-        office.dispatch(city, "every hour").await?;
+        office.dispatch((city, "every hour")).await?;
         hear(&mut field).await;
     }
     // Each job has an outcome of its own.
@@ -38,7 +38,7 @@ async fn main() -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    office.ensure("lima", "every day").await?;
+    office.ensure(("lima", "every day")).await?;
     println!("lima: it is watched, and that is fine");
     for _ in 0..2 {
         field.recv().await;

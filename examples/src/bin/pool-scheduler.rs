@@ -85,7 +85,7 @@ async fn main() -> Result<()> {
     println!("anna plans, bert stands by");
     running(&bert, &["acme", "globex"]).await?;
 
-    bert.dispatch("audit", "by hand").await?;
+    bert.dispatch(("audit", "by hand")).await?;
     println!("somebody dispatches audit");
 
     write("acme,orders\ninitech,invoices\numbrella,orders\n")?;

@@ -61,12 +61,12 @@ async fn main() -> Result<(), Failure> {
     node.add_worker(Shops { rested: AtomicBool::new(false), told }).await?;
 
     // A dispatch returns when the handler has started the job, or could not.
-    node.dispatch("acme", "anvils").await?;
+    node.dispatch(("acme", "anvils")).await?;
     hear(&mut shops, 1).await;
-    if let Err(error) = node.dispatch("bubbles", "nothing").await {
+    if let Err(error) = node.dispatch(("bubbles", "nothing")).await {
         println!("bubbles: {error}");
     }
-    node.dispatch("cloud", "dreams").await?;
+    node.dispatch(("cloud", "dreams")).await?;
     hear(&mut shops, 2).await;
 
     // The notifications of one key arrive in order, independent of other keys.

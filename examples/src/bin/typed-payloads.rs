@@ -1,7 +1,7 @@
 //! `typed-payloads`: jobs carry values, and a worker refuses a value that it cannot read.
 
 use serde::{Deserialize, Serialize};
-use tenure_pool::{BoxError, Client, Job, JobHandler, Node, Payload, Start};
+use tenure_pool::{BoxError, Client, Job, JobHandler, JobSpec, Node, Payload, Start};
 use tenure_testing::{Endpoint, Failure};
 
 const POOL: &str = "example-payloads";
@@ -65,11 +65,11 @@ async fn main() -> Result<(), Failure> {
     let node = Node::builder(POOL, Client::open(redis.url())?).assume_fresh(private).join().await?;
     node.add_worker(Reader).await?;
 
-    node.dispatch_as("acme", &Feed { url: "acme.example/news".into(), minutes: 5 }).await?;
-    node.dispatch_as("globex", &OldFeed { url: "globex.example/all".into() }).await?;
+    node.dispatch(JobSpec::typed("acme", &Feed { url: "acme.example/news".into(), minutes: 5 })).await?;
+    node.dispatch(JobSpec::typed("globex", &OldFeed { url: "globex.example/all".into() })).await?;
     for refused in [
-        node.dispatch_as("initech", &Invoice { number: 17 }).await,
-        node.dispatch("umbrella", "umbrella.example").await,
+        node.dispatch(JobSpec::typed("initech", &Invoice { number: 17 })).await,
+        node.dispatch(("umbrella", "umbrella.example")).await,
     ] {
         if let Err(error) = refused {
             println!("{error}");

@@ -112,7 +112,7 @@ async fn dispatch(conductor: &Node, jobs: usize, history: &Path) -> Result<()> {
         let (key, history) = (format!("job-{number}"), &history);
         async move {
             history.submitted(&key);
-            conductor.dispatch(&*key, "").await?;
+            conductor.dispatch((&*key, "")).await?;
             history.accepted(&key);
             Ok::<_, tenure_pool::DispatchError>(())
         }

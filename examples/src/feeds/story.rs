@@ -183,7 +183,7 @@ impl<'a> Story<'a> {
             let failed = |error: BoxError| Failure::Tenant(tenant.id.clone(), error);
             let payload = serde_json::to_vec(tenant).map_err(|error| failed(error.into()))?;
             let ticket =
-                node.submit(tenant.id.as_str(), payload).await.map_err(|error| failed(error.into()))?;
+                node.submit((tenant.id.as_str(), payload)).await.map_err(|error| failed(error.into()))?;
             node.wait(&ticket).await.map_err(|error| failed(error.into()))?;
             Ok::<_, Failure>(tenant.id.clone())
         });

@@ -71,7 +71,7 @@ impl Arena {
         }
         for tenant in &arena.tenants {
             arena.history.submitted(tenant);
-            arena.node.submit(tenant, payload(tenant)).await.unwrap();
+            arena.node.submit((tenant, payload(tenant))).await.unwrap();
             arena.history.accepted(tenant);
         }
         arena.settle("the beginning").await;

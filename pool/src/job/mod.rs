@@ -94,8 +94,7 @@ impl Job {
         &self.shared.payload.body
     }
 
-    /// The payload as a value, for a job from [`Node::dispatch_as`](crate::Node::dispatch_as) or
-    /// [`JobSpec::typed`](crate::JobSpec::typed).
+    /// The payload as a value, for a job from [`JobSpec::typed`](crate::JobSpec::typed).
     ///
     /// # Errors
     /// The payload is of another type, or cannot be read as this one.

@@ -123,8 +123,8 @@ impl Plan {
     }
 
     /// This job must run, too. An id that the caller gave is ignored: only the key says which job is meant.
-    pub fn start(mut self, job: JobSpec) -> Self {
-        self.start.push(job);
+    pub fn start(mut self, job: impl Into<JobSpec>) -> Self {
+        self.start.push(job.into());
         self
     }
 

@@ -22,6 +22,8 @@ use crate::store::DispatchItem;
 /// let job = JobSpec::new("acme", "payload").id("order-17").restart(RestartPolicy::OnFailure);
 /// # let _ = job;
 /// ```
+///
+/// A key and a payload make one, too: `("acme", "payload").into()`.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
     /// The key, or the first error of the job.
@@ -31,6 +33,17 @@ pub struct JobSpec {
     id: Option<String>,
     restart: RestartPolicy,
     trace: Option<TraceContext>,
+}
+
+impl<K, P> From<(K, P)> for JobSpec
+where
+    K: TryInto<JobKey>,
+    K::Error: Into<IdError>,
+    P: Into<Bytes>,
+{
+    fn from((key, payload): (K, P)) -> Self {
+        Self::new(key, payload)
+    }
 }
 
 impl JobSpec {

@@ -270,6 +270,18 @@ impl PartialEq for JobKey {
 
 impl Eq for JobKey {}
 
+impl PartialEq<&str> for JobKey {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl PartialEq<JobKey> for &str {
+    fn eq(&self, other: &JobKey) -> bool {
+        other == self
+    }
+}
+
 impl PartialOrd for JobKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -428,6 +440,15 @@ impl FromStr for DispatchId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_compared_with_text_both_ways() {
+        let key = JobKey::try_from("acme").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(key, "acme");
+        assert_eq!("acme", key);
+        assert_ne!(key, "apex");
+        assert_ne!("apex", key);
+    }
 
     #[test]
     fn a_key_of_text_is_shown_as_text() {

@@ -23,7 +23,7 @@ async fn every_job_of_a_batch_has_its_own_result_in_order(world: World) {
         .recorder
         .acting(|job| if job.key().as_ref() == b"fails" { Act::Fail("no such tenant") } else { Act::Run });
     node.add_worker(handler).await.unwrap();
-    node.dispatch("lives", "").await.unwrap();
+    node.dispatch(("lives", "")).await.unwrap();
     let jobs = ["first", "", "lives", "fails", "long", "last"].map(|key| {
         let len = if key == "long" { 1 << 20 } else { 10 };
         JobSpec::new(key, vec![0; len])

@@ -55,7 +55,7 @@ async fn a_client_does_with_jobs_whatever_a_full_node_does(world: World) {
 
 async fn a_first_client_makes_the_pool_and_its_jobs_wait_for_a_worker(world: World) {
     let client = client(&world).await;
-    let ticket = client.submit("key", "").await.unwrap();
+    let ticket = client.submit(("key", "")).await.unwrap();
     let a = world.node("a").await;
     assert_eq!(client.job("key").await.unwrap().unwrap().state, JobState::Queued);
     world.add_worker(&a).await;
@@ -66,13 +66,13 @@ async fn a_first_client_makes_the_pool_and_its_jobs_wait_for_a_worker(world: Wor
 async fn a_client_ensures_waits_and_cancels(world: World) {
     let (a, client) = (world.node("a").await, client(&world).await);
     let (waited, cancelled) =
-        (client.submit("waited", "").await.unwrap(), client.submit("cancelled", "").await.unwrap());
+        (client.submit(("waited", "")).await.unwrap(), client.submit(("cancelled", "")).await.unwrap());
     client.cancel(&cancelled).await.unwrap();
     world.add_worker(&a).await;
     client.wait(&waited).await.unwrap();
     for _ in 0..2 {
-        client.ensure("ensured", "payload").await.unwrap();
-        client.ensure_job(JobSpec::new("ensured", "other")).await.unwrap();
+        client.ensure(("ensured", "payload")).await.unwrap();
+        client.ensure(JobSpec::new("ensured", "other")).await.unwrap();
     }
     let starts = world.recorder.starts();
     assert_eq!(starts, [("ensured".to_owned(), 1), ("waited".to_owned(), 1)].into());
@@ -110,7 +110,7 @@ async fn a_client_sees_what_is_parked_and_has_it_tried_again(world: World) {
     let a = world.builder("a").settings(settings.clone()).join().await.unwrap();
     let client = world.builder("client").settings(settings).client_only().join().await.unwrap();
     let failing = a.add_worker(world.recorder.acting(|_| Act::Fail("as it was told"))).await.unwrap();
-    client.submit("key", "").restart(RestartPolicy::OnFailure).await.unwrap();
+    client.submit(("key", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     eventually(PATIENCE, "the job to be parked", async || client.parked().await.unwrap().len() == 1).await;
     assert_eq!(client.parked_page(None, 10).await.unwrap().items[0].error, "as it was told");
     failing.drain().await.unwrap();
@@ -139,7 +139,7 @@ async fn a_client_plans_and_gets_ticks(world: World) {
 async fn a_client_leaves_at_once_and_is_told_of_the_pools_end(world: World) {
     let (a, stays) = (world.node_with("a", 1).await, client(&world).await);
     let leaves = world.builder("leaves").client_only().join().await.unwrap();
-    leaves.dispatch("key", "").await.unwrap();
+    leaves.dispatch(("key", "")).await.unwrap();
     assert!(leaves.close().await.unwrap().complete);
     assert!(a.shutdown().await.unwrap().complete);
     tokio::time::timeout(PATIENCE, stays.closed()).await.expect("the client to close");
@@ -161,15 +161,15 @@ async fn two_pools_in_one_process_know_nothing_of_each_other(world: World) {
     }
     let keys = world.dispatch(&a, 10).await;
     assert_eq!(other.jobs().await.unwrap(), []);
-    other.dispatch("job-0", "of the other").await.unwrap();
-    other.dispatch("more", "").await.unwrap();
+    other.dispatch(("job-0", "of the other")).await.unwrap();
+    other.dispatch(("more", "")).await.unwrap();
     assert_eq!((a.jobs().await.unwrap().len(), other.jobs().await.unwrap().len()), (10, 2));
     other.stop_job("job-0").await.unwrap();
     eventually(PATIENCE, "the other's job to end", async || other.jobs().await.unwrap().len() == 1).await;
     assert!(other.shutdown().await.unwrap().complete);
     let holders = world.placed(&a, &keys).await;
     assert_eq!(holders.len(), 10);
-    a.dispatch("still", "here").await.unwrap();
+    a.dispatch(("still", "here")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

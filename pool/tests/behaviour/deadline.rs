@@ -23,7 +23,7 @@ async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: Wor
     // A busy machine may need longer for the acceptance.
     let mut patience = Duration::from_millis(300);
     let ticket = loop {
-        let late = a.dispatch("key", "").id("order-1").deadline(patience).await.unwrap_err();
+        let late = a.dispatch(("key", "")).id("order-1").deadline(patience).await.unwrap_err();
         let DispatchError::Deadline { ticket, accepted, no_worker, .. } = late else { panic!("{late:?}") };
         assert!(no_worker, "nobody could start it");
         if accepted {
@@ -44,20 +44,20 @@ async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: Wor
 
 async fn a_cancelled_dispatch_is_gone(world: World) {
     let node = world.node("a").await;
-    let late = node.dispatch("key", "").deadline(Duration::from_millis(300)).cancel_on_deadline().await;
+    let late = node.dispatch(("key", "")).deadline(Duration::from_millis(300)).cancel_on_deadline().await;
     let Err(DispatchError::Cancelled { ticket }) = late else { panic!("{late:?}") };
     assert_eq!(node.jobs().await.unwrap(), vec![]);
     let ended = node.wait(&ticket).await;
     assert!(matches!(ended, Err(DispatchError::Ended)), "{ended:?}");
     world.add_worker(&node).await;
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 1);
 }
 
 async fn a_dispatch_cancelled_while_it_starts_is_stopped(world: World) {
     let (a, b) = (world.builder("a").stop_timeout(SHORT).join().await.unwrap(), world.node("b").await);
     a.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
-    let late = b.dispatch("key", "").deadline(Duration::from_secs(1)).cancel_on_deadline().await;
+    let late = b.dispatch(("key", "")).deadline(Duration::from_secs(1)).cancel_on_deadline().await;
     assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
     eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
@@ -74,12 +74,12 @@ async fn jobs_of_a_batch_are_cancelled_each(world: World) {
 
 async fn a_cancel_ends_one_dispatch_and_never_its_successor(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
-    let first = a.submit("key", "").await.unwrap();
+    let first = a.submit(("key", "")).await.unwrap();
     b.wait(&first).await.unwrap();
     b.cancel(&first).await.unwrap();
     eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
     assert_eq!(world.recorder.stops("key"), [StopReason::Stopped]);
-    a.dispatch("key", "").await.unwrap();
+    a.dispatch(("key", "")).await.unwrap();
     let gone = b.cancel(&first).await;
     assert!(matches!(gone, Err(Error::JobNotFound(_))), "{gone:?}");
     assert!(world.recorder.is_running("key"));
@@ -89,15 +89,15 @@ async fn a_cancel_ends_one_dispatch_and_never_its_successor(world: World) {
 async fn a_cancelled_id_is_not_run_by_a_retry(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     a.cancel(&a.ticket("early", "order-1").unwrap()).await.unwrap();
-    let call = b.dispatch("key", "").id("order-2").deadline(Duration::from_millis(300));
+    let call = b.dispatch(("key", "")).id("order-2").deadline(Duration::from_millis(300));
     let late = call.cancel_on_deadline().await;
     assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
     world.add_worker(&a).await;
     for (key, id) in [("early", "order-1"), ("key", "order-2")] {
         for node in [&a, &b] {
-            let outcome = node.dispatch(key, "").id(id).await;
+            let outcome = node.dispatch((key, "")).id(id).await;
             assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
-            let outcome = node.submit(key, "").id(id).await;
+            let outcome = node.submit((key, "")).id(id).await;
             assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
             let outcome = node.wait(&node.ticket(key, id).unwrap()).await;
             assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
@@ -115,7 +115,7 @@ async fn a_deadline_may_be_longer_than_a_dispatch_is_honoured(world: World) {
         ..Settings::default()
     };
     let node = world.builder("a").settings(settings).join().await.unwrap();
-    let waiter = tokio::spawn(node.dispatch("key", "").deadline(PATIENCE).into_future());
+    let waiter = tokio::spawn(node.dispatch(("key", "")).deadline(PATIENCE).into_future());
     eventually(PATIENCE, "the job to be old", async || {
         let job = node.job("key").await.unwrap();
         job.is_some_and(|job| job.created.elapsed().is_ok_and(|age| age > honoured * 2))

@@ -26,7 +26,7 @@ async fn one_of_many_callers_wins_a_key(world: World) {
     let nodes = [world.node_with("a", 1).await, world.node_with("b", 1).await, world.node("c").await];
     for round in 0..3 {
         let key = format!("wanted-{round}");
-        let calls = (0..50).map(|i| nodes[i % 3].dispatch(key.as_str(), "").into_future());
+        let calls = (0..50).map(|i| nodes[i % 3].dispatch((key.as_str(), "")).into_future());
         let (won, lost): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "{lost:?}");
         assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
@@ -38,19 +38,19 @@ async fn the_bound_of_queued_jobs_is_exact(world: World) {
     let (a, b) = (world.builder("a").max_queued(7), world.builder("b").max_queued(7));
     let nodes = [a.join().await.unwrap(), b.join().await.unwrap()];
     let keys: Vec<_> = (0..30).map(|i| format!("job-{i}")).collect();
-    let calls = keys.iter().enumerate().map(|(i, key)| nodes[i % 2].submit(key.as_str(), "").into_future());
+    let calls = keys.iter().enumerate().map(|(i, key)| nodes[i % 2].submit((key.as_str(), "")).into_future());
     let (taken, refused): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!(taken.len(), 7);
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
     assert_eq!(nodes[0].jobs().await.unwrap().len(), 7);
     world.add_worker(&nodes[0]).await;
     eventually(PATIENCE, "what was accepted to run", async || world.recorder.running().len() == 7).await;
-    nodes[1].dispatch("one more", "").await.unwrap();
+    nodes[1].dispatch(("one more", "")).await.unwrap();
 }
 
 async fn a_job_is_waited_for_on_another_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let ticket = a.submit("key", "").await.unwrap();
+    let ticket = a.submit(("key", "")).await.unwrap();
     let waiter = tokio::spawn({
         let (b, ticket) = (b.clone(), ticket.clone());
         async move { b.wait(&ticket).await }
@@ -65,10 +65,10 @@ async fn a_job_is_waited_for_on_another_node(world: World) {
 
 async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let ticket = a.submit("handed in", "").await.unwrap();
+    let ticket = a.submit(("handed in", "")).await.unwrap();
     let answer = tokio::spawn({
         let a = a.clone();
-        async move { a.dispatch("waited for", "").await }
+        async move { a.dispatch(("waited for", "")).await }
     });
     eventually(PATIENCE, "the job to be accepted", async || a.job("waited for").await.unwrap().is_some())
         .await;
@@ -82,7 +82,7 @@ async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
 
 async fn a_job_stopped_before_anyone_began_it_tells_its_waiter(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let ticket = a.submit("key", "").await.unwrap();
+    let ticket = a.submit(("key", "")).await.unwrap();
     let waiter = tokio::spawn({
         let a = a.clone();
         async move { a.wait(&ticket).await }
@@ -92,14 +92,14 @@ async fn a_job_stopped_before_anyone_began_it_tells_its_waiter(world: World) {
     assert!(matches!(answer, Err(DispatchError::Stopped | DispatchError::Ended)), "{answer:?}");
     assert_eq!(a.jobs().await.unwrap(), vec![]);
     world.add_worker(&a).await;
-    a.dispatch("other", "").await.unwrap();
+    a.dispatch(("other", "")).await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 0);
 }
 
 async fn ensure_takes_a_living_job_for_success(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
-    a.ensure("key", "first").await.unwrap();
-    b.ensure("key", "second").await.unwrap();
+    a.ensure(("key", "first")).await.unwrap();
+    b.ensure(("key", "second")).await.unwrap();
     assert_eq!(world.recorder.payloads("key"), ["first"]);
     assert_eq!(b.payload("key").await.unwrap().unwrap(), "first");
 }
@@ -113,9 +113,9 @@ async fn ensure_waits_for_the_end_of_a_job_that_is_being_stopped(world: World) {
     for (life, node) in [&a, &b].into_iter().enumerate() {
         world.dispatch_one(node, "key").await;
         node.stop_job("key").await.unwrap();
-        let late = node.ensure("key", "new").deadline(SHORT).await;
+        let late = node.ensure(("key", "new")).deadline(SHORT).await;
         assert!(matches!(late, Err(DispatchError::Deadline { accepted: false, .. })), "{late:?}");
-        node.ensure("key", "new").await.unwrap();
+        node.ensure(("key", "new")).await.unwrap();
         assert_eq!(node.payload("key").await.unwrap().unwrap(), "new");
         assert_eq!(world.recorder.starts_of("key"), 2 * (life + 1));
         node.stop_job("key").until_stopped().await.unwrap();
@@ -124,7 +124,7 @@ async fn ensure_waits_for_the_end_of_a_job_that_is_being_stopped(world: World) {
 
 async fn a_dispatch_that_nobody_runs_waits_and_stays_accepted(world: World) {
     let node = world.node("a").await;
-    let ticket = node.submit("key", "").await.unwrap();
+    let ticket = node.submit(("key", "")).await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(2), node.wait(&ticket)).await;
     assert!(early.is_err(), "nobody can have run it: {early:?}");
     assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Queued);
@@ -138,21 +138,21 @@ async fn a_dropped_dispatch_is_still_run(world: World) {
     let node = world.builder("a").settings(settings).join().await.unwrap();
     let call = tokio::spawn({
         let node = node.clone();
-        async move { node.dispatch("key", "").await }
+        async move { node.dispatch(("key", "")).await }
     });
     eventually(PATIENCE, "it to be accepted", async || node.job("key").await.unwrap().is_some()).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     world.add_worker(&node).await;
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("key")).await;
-    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::JobExists { .. })));
+    assert!(matches!(node.dispatch(("key", "")).await, Err(DispatchError::JobExists { .. })));
 }
 
 async fn a_key_is_any_bytes(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let keys: [&[u8]; 4] = [b"with:colons|bars {braces}", b"\0\xff\r\n", &[b'k'; 512], "ключ".as_bytes()];
     for key in keys {
-        a.dispatch(key, &b"\0\xff"[..]).await.unwrap();
+        a.dispatch((key, &b"\0\xff"[..])).await.unwrap();
         a.notify(key, "hello").await.unwrap();
         assert_eq!(b.payload(key).await.unwrap().unwrap(), &b"\0\xff"[..]);
     }

@@ -15,7 +15,7 @@ on_both_stores!(
 
 /// 200 callers on the nodes, all at once.
 async fn ensure_by_all(nodes: &[Node]) {
-    let calls = (0..200).map(|i| nodes[i % nodes.len()].ensure("key", i.to_string()).into_future());
+    let calls = (0..200).map(|i| nodes[i % nodes.len()].ensure(("key", i.to_string())).into_future());
     for outcome in join_all(calls).await {
         outcome.unwrap();
     }

@@ -51,9 +51,8 @@ async fn assert_at_ease(world: &World, node: &Node, key: &str) {
 
 /// A handler that does this with one key, and runs the others.
 async fn acting(world: &World, node: &Node, trouble: &'static str, act: Act) {
-    let handler = world
-        .recorder
-        .acting(move |job| if job.key().to_string() == trouble { act.clone() } else { Act::Run });
+    let handler =
+        world.recorder.acting(move |job| if *job.key() == trouble { act.clone() } else { Act::Run });
     node.add_worker(handler).await.unwrap();
 }
 
@@ -64,7 +63,7 @@ fn impatient(builder: NodeBuilder) -> NodeBuilder {
 async fn a_start_that_hangs_delays_no_other_key(world: World) {
     let node = impatient(world.builder("a")).start_permits(2).join().await.unwrap();
     acting(&world, &node, "hangs", Act::HangStart).await;
-    node.submit("hangs", "").await.unwrap();
+    node.submit(("hangs", "")).await.unwrap();
     eventually(PATIENCE, "the start to hang", async || world.recorder.is_running("hangs")).await;
     assert_at_ease(&world, &node, "other").await;
     // Cancelled, aborted, given back, and retried.
@@ -78,7 +77,7 @@ async fn a_slow_start_delays_no_other_start_stop_or_notification(world: World) {
     let node = world.node("a").await;
     let told = Arc::new(tokio::sync::Notify::new());
     acting(&world, &node, "slow", Act::StartWhenTold(told.clone())).await;
-    let slow = node.submit("slow", "").await.unwrap();
+    let slow = node.submit(("slow", "")).await.unwrap();
     eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("slow")).await;
     for i in 0..20 {
         assert_at_ease(&world, &node, &format!("other-{i}")).await;
@@ -106,7 +105,7 @@ async fn a_stop_that_hangs_delays_no_other_key(world: World) {
 async fn a_start_that_panics_is_reported_and_its_worker_lives(world: World) {
     let node = world.node("a").await;
     acting(&world, &node, "panics", Act::Panic("no feed today")).await;
-    match node.dispatch("panics", "").await {
+    match node.dispatch(("panics", "")).await {
         Err(DispatchError::StartFailed(text)) => assert!(text.contains("no feed today"), "{text}"),
         other => panic!("{other:?}"),
     }
@@ -118,7 +117,7 @@ async fn a_start_that_fails_is_reported_and_its_key_is_free(world: World) {
     let node = world.node("a").await;
     acting(&world, &node, "fails", Act::Fail("bad credentials")).await;
     for _ in 0..2 {
-        match node.dispatch("fails", "").await {
+        match node.dispatch(("fails", "")).await {
             Err(DispatchError::StartFailed(text)) => assert_eq!(text, "bad credentials"),
             other => panic!("{other:?}"),
         }
@@ -148,7 +147,7 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
     let node = world.node("a").await;
     let told = Arc::new(tokio::sync::Notify::new());
     acting(&world, &node, "key", Act::StartWhenTold(told.clone())).await;
-    let submitted = node.submit("key", "").await.unwrap();
+    let submitted = node.submit(("key", "")).await.unwrap();
     eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
     // All of them wait when the job has started, so they are delivered together.
     for body in ["before", "refuse", "panic", "refuse", "after"] {
@@ -172,7 +171,7 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
 async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     let node = world.node("a").await;
     acting(&world, &node, "panics", Act::Body(|_| async { panic!("as it was told") }.boxed())).await;
-    node.dispatch("panics", "").await.unwrap();
+    node.dispatch(("panics", "")).await.unwrap();
     eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
     assert_eq!(world.recorder.starts_of("panics"), 1);
@@ -213,7 +212,7 @@ impl JobHandler for Rigged {
     }
 
     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
-        assert!(job.key().to_string() != "panics in stop", "as it was told");
+        assert!(*job.key() != "panics in stop", "as it was told");
         self.others.stop(job, why).await
     }
 
@@ -225,7 +224,7 @@ impl JobHandler for Rigged {
 async fn a_stop_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     let node = world.node("a").await;
     node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
-    node.dispatch("panics in stop", "").await.unwrap();
+    node.dispatch(("panics in stop", "")).await.unwrap();
     node.stop_job("panics in stop").await.unwrap();
     eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
@@ -234,8 +233,8 @@ async fn a_stop_that_panics_ends_its_job_and_its_worker_lives(world: World) {
 async fn a_future_that_panics_when_it_is_dropped_hurts_only_its_key(world: World) {
     let node = impatient(world.builder("a")).join().await.unwrap();
     node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
-    node.dispatch("panics when dropped", "").await.unwrap();
-    node.dispatch("panics when aborted", "").await.unwrap();
+    node.dispatch(("panics when dropped", "")).await.unwrap();
+    node.dispatch(("panics when aborted", "")).await.unwrap();
     node.stop_job("panics when aborted").await.unwrap();
     eventually(PATIENCE, "the jobs to be gone", async || node.jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
@@ -293,7 +292,7 @@ async fn a_job_that_ends_by_itself_is_gone(world: World) {
     });
     node.add_worker(handler).await.unwrap();
     for key in ["ends", "cancels itself"] {
-        node.dispatch(key, "").await.unwrap();
+        node.dispatch((key, "")).await.unwrap();
         eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
         assert_eq!(world.recorder.starts_of(key), 1);
     }
@@ -306,7 +305,7 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     let released = Arc::new(AtomicBool::new(false));
     let release = Release(released.clone());
     acting(&world, &node, "blocks", Act::Block(released)).await;
-    let blocked = node.submit("blocks", "").await.unwrap();
+    let blocked = node.submit(("blocks", "")).await.unwrap();
     eventually(PATIENCE, "the thread to be blocked", async || world.recorder.is_running("blocks")).await;
     let beats = node.workers()[0].id;
     let since = tokio::time::Instant::now();
@@ -398,7 +397,7 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
     let release = Release(released.clone());
     acting(&world, &a, "stays", Act::Block(released)).await;
     for key in ["stays", "goes"] {
-        a.submit(key, "").await.unwrap();
+        a.submit((key, "")).await.unwrap();
         eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
     }
     world.add_worker(&b).await;

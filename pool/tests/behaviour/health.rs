@@ -83,7 +83,7 @@ async fn a_node_without_its_store_names_the_store_then_its_workers(world: World)
 async fn every_node_knows_how_many_jobs_wait(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     for key in ["first", "second", "third"] {
-        a.submit(key, "").await.unwrap();
+        a.submit((key, "")).await.unwrap();
     }
     let waits = async |jobs| {
         for node in [&a, &b] {
@@ -112,7 +112,7 @@ async fn a_handler_that_does_not_end_is_named(world: World) {
     let released = Arc::new(AtomicBool::new(false));
     let act = Act::Block(released.clone());
     node.add_worker(world.recorder.acting(move |_| act.clone())).await.unwrap();
-    node.dispatch("blocks", "").await.unwrap();
+    node.dispatch(("blocks", "")).await.unwrap();
     node.stop_job("blocks").await.unwrap();
     let health =
         names(&node, |reason| matches!(reason, Unhealthy::Stuck(key) if key.as_bytes() == b"blocks")).await;
@@ -132,7 +132,7 @@ async fn a_node_reports_a_full_server_keeps_its_jobs_and_goes_on() {
     };
     memory("1");
     world.history().submitted("waits");
-    let waits = tokio::spawn(node.dispatch("waits", "").deadline(2 * PATIENCE).into_future());
+    let waits = tokio::spawn(node.dispatch(("waits", "")).deadline(2 * PATIENCE).into_future());
     let health = names(&node, |reason| matches!(reason, Unhealthy::Steps("dispatch", _))).await;
     assert!(health.store.error.as_ref().is_some_and(|error| error.contains("maxmemory")), "{health:?}");
     assert!(!health.needs_restart(), "{health:?}");
@@ -216,7 +216,7 @@ async fn a_handler_that_blocks_its_thread_is_named(world: World) {
         _ => Act::Run,
     });
     let worker = node.add_worker(handler).await.unwrap();
-    node.submit("blocks", "").await.unwrap();
+    node.submit(("blocks", "")).await.unwrap();
     world.dispatch_one(&node, "other").await;
     let blocked = eventually(PATIENCE, "the job to be named", async || {
         let health = node.health();

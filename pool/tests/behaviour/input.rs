@@ -25,15 +25,15 @@ async fn a_bad_key_is_refused(world: World) {
     let node = world.node("a").await;
     let before = world.data_but_readers().await;
     for key in [String::new(), "k".repeat(600)] {
-        let dispatch = node.dispatch(key.as_str(), "").await;
+        let dispatch = node.dispatch((key.as_str(), "")).await;
         assert!(matches!(dispatch, Err(DispatchError::Key(_))), "{dispatch:?}");
-        let submit = node.submit(key.as_str(), "").await;
+        let submit = node.submit((key.as_str(), "")).await;
         assert!(matches!(submit, Err(DispatchError::Key(_))), "{submit:?}");
         for result in [node.stop_job(key.as_str()).await, node.notify(key.as_str(), "").await] {
             assert!(matches!(result, Err(Error::Name(_))), "{result:?}");
         }
     }
-    let long = node.dispatch("k".repeat(600).as_str(), "").await.unwrap_err();
+    let long = node.dispatch(("k".repeat(600).as_str(), "")).await.unwrap_err();
     assert!(matches!(long, DispatchError::Key(IdError::TooLong { len: 600, max: 512, .. })), "{long:?}");
     assert_eq!(world.data_but_readers().await, before);
 }
@@ -41,7 +41,7 @@ async fn a_bad_key_is_refused(world: World) {
 async fn a_payload_that_is_too_long_is_refused(world: World) {
     let node = world.node("a").await;
     let before = world.data_but_readers().await;
-    let refused = node.dispatch("key", vec![0; 2 << 20]).await.unwrap_err();
+    let refused = node.dispatch(("key", vec![0; 2 << 20])).await.unwrap_err();
     assert!(
         matches!(refused, DispatchError::PayloadTooLong { len, max } if len >= 2 << 20 && max == 512 << 10)
     );
@@ -49,7 +49,7 @@ async fn a_payload_that_is_too_long_is_refused(world: World) {
     assert!(matches!(refused, Error::TooLong { .. }), "{refused:?}");
     assert_eq!(world.data_but_readers().await, before);
     world.add_worker(&node).await;
-    node.dispatch("key", vec![0; 500 << 10]).await.unwrap();
+    node.dispatch(("key", vec![0; 500 << 10])).await.unwrap();
     assert_eq!(world.recorder.payloads("key")[0].len(), 500 << 10);
 }
 

@@ -80,7 +80,7 @@ async fn a_closures_job_is_notified_moved_and_stopped(world: World) {
     };
     let (a, b) = (world.node("a").await, world.node("b").await);
     let worker = a.add_worker(handler()).await.unwrap();
-    a.dispatch("acme", "payload").await.unwrap();
+    a.dispatch(("acme", "payload")).await.unwrap();
     b.notify("acme", "one").await.unwrap();
     eventually(PATIENCE, "the first", async || runs.lock().unwrap().heard == ["one"]).await;
     b.add_worker(handler()).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_job_knows_its_dispatch_and_its_lease(world: World) {
     });
     let (a, b) = (world.node("a").await, world.node("b").await);
     a.add_worker(handler).await.unwrap();
-    b.dispatch("acme", "").await.unwrap();
+    b.dispatch(("acme", "")).await.unwrap();
     let job = b.job("acme").await.unwrap().unwrap();
     let (id, times, worker, held, remaining) = seen.lock().unwrap().remove(0);
     assert_eq!((id, times, Some(worker)), (job.id, (job.created, job.since), job.owner));

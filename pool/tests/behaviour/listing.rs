@@ -52,7 +52,7 @@ async fn a_node_without_workers_lists_a_job_and_its_payload(world: World) {
 async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let keys: BTreeSet<_> = (0..700).map(|i| format!("job-{i}")).collect();
-    for submitted in join_all(keys.iter().map(|key| a.submit(key, "payload").into_future())).await {
+    for submitted in join_all(keys.iter().map(|key| a.submit((key, "payload")).into_future())).await {
         submitted.unwrap();
     }
     let (mut found, mut cursor, mut pages) = (BTreeSet::new(), None, 0);
@@ -115,7 +115,7 @@ async fn a_job_that_waits_says_why_and_until_when(world: World) {
         _ => Act::Run,
     });
     node.add_worker(failing).await.unwrap();
-    node.submit_job(JobSpec::new("key", "payload").restart(RestartPolicy::OnFailure)).await.unwrap();
+    node.submit(JobSpec::new("key", "payload").restart(RestartPolicy::OnFailure)).await.unwrap();
     // Between two attempts. The pause grows, so one of the looks falls into it.
     let seen = std::sync::Mutex::new(None);
     tenure_testing::eventually(PATIENCE, "the job to wait after it failed", async || {

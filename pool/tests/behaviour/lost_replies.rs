@@ -63,7 +63,7 @@ fn places() -> impl Iterator<Item = (u64, String)> {
 async fn a_stop_of_a_queued_job() {
     let scene = Scene::start().await;
     for (place, key) in places() {
-        scene.watcher.submit(&*key, "").await.unwrap();
+        scene.watcher.submit((&*key, "")).await.unwrap();
         scene.cut_after(place);
         scene.node.stop_job(&*key).await.unwrap();
         assert!(scene.is_gone(&key).await, "{key}");
@@ -96,7 +96,7 @@ async fn an_unpark() {
     let failing = scene.world.recorder.acting(|_| Act::Fail("as it was told"));
     let failing = scene.watcher.add_worker(failing).await.unwrap();
     for (_, key) in places() {
-        scene.watcher.submit(&*key, "").restart(RestartPolicy::OnFailure).await.unwrap();
+        scene.watcher.submit((&*key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
     let jobs = places().count();
     eventually(PATIENCE, "all to be parked", async || scene.watcher.parked().await.unwrap().len() == jobs)

@@ -70,7 +70,7 @@ async fn notifications_outlast_the_crash_of_their_jobs_owner(world: World) {
     // Its first owner takes one notification, and is lost with it.
     let slow = Listener { waits_for_the_end: true, ..Listener::default() };
     a.add_worker(slow.clone()).await.unwrap();
-    b.dispatch("key", "").await.unwrap();
+    b.dispatch(("key", "")).await.unwrap();
     let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
     for body in &bodies {
         b.notify("key", body.clone()).await.unwrap();
@@ -87,7 +87,7 @@ async fn notifications_outlast_the_crash_of_their_jobs_owner(world: World) {
 
 async fn notifications_wait_for_a_job_that_nobody_runs_yet(world: World) {
     let node = world.node("a").await;
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     for i in 0..20 {
         node.notify("key", i.to_string()).await.unwrap();
     }
@@ -106,7 +106,7 @@ async fn the_bound_of_waiting_notifications_holds(world: World) {
     };
     let node = world.builder("a").settings(settings).join().await.unwrap();
     for key in ["many", "long"] {
-        node.submit(key, "").await.unwrap();
+        node.submit((key, "")).await.unwrap();
     }
     for i in 0..3 {
         node.notify("many", i.to_string()).await.unwrap();
@@ -128,7 +128,7 @@ async fn notifications_that_a_future_never_took_go_to_the_next_owner(world: Worl
         Ok(())
     }));
     let deaf = deaf.await.unwrap();
-    a.dispatch("key", "").await.unwrap();
+    a.dispatch(("key", "")).await.unwrap();
     let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
     for body in &bodies {
         b.notify("key", body.clone()).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_running_future_that_takes_nothing_can_still_end(world: World) {
         }
     });
     node.add_worker(handler).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     node.notify("key", "nobody hears").await.unwrap();
     done.notify_one();
     eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
@@ -205,7 +205,7 @@ async fn a_notification_that_panics_at_once_leaves_its_job_running(world: World)
     let node = world.node("a").await;
     let listener = Listener { first_panics: Arc::new(true.into()), ..Listener::default() };
     node.add_worker(listener.clone()).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     let token = node.job("key").await.unwrap().unwrap().token;
     for body in ["panics", "is heard"] {
         node.notify("key", body).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_notification_that_fails_its_job_comes_once(world: World) {
     });
     node.add_worker(parses).await.unwrap();
     let job = JobSpec::new("k", "").restart(RestartPolicy::OnFailure);
-    node.dispatch_job(job).await.unwrap();
+    node.dispatch(job).await.unwrap();
     for body in ["1", "no number", "2", "3"] {
         node.notify("k", body).await.unwrap();
     }
@@ -245,7 +245,7 @@ async fn a_notification_that_fails_its_job_comes_once(world: World) {
 async fn a_job_that_is_to_end_hears_no_more(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     // All of them are kept before the job starts, so they come at once.
-    b.submit("key", "").await.unwrap();
+    b.submit(("key", "")).await.unwrap();
     let bodies: Vec<_> = (0..5).map(|i| i.to_string()).collect();
     for body in &bodies {
         b.notify("key", body.clone()).await.unwrap();
@@ -300,7 +300,7 @@ async fn a_notification_that_hangs_does_not_hide_the_end_of_its_job(world: World
     let node = world.node("a").await;
     let hanging = Hanging { as_future: true, ..Hanging::default() };
     node.add_worker(hanging.clone()).await.unwrap();
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     node.notify("key", "hangs").await.unwrap();
     eventually(PATIENCE, "the notification", async || *hanging.heard.lock().unwrap() == ["key"]).await;
     hanging.told.notify_one();
@@ -314,7 +314,7 @@ async fn a_job_whose_notification_hangs_is_handed_on_and_stopped(world: World) {
         let hanging = Hanging { as_future, ..Hanging::default() };
         let worker = a.add_worker(hanging.clone()).await.unwrap();
         for key in ["key", "other"] {
-            b.dispatch(key, "").await.unwrap();
+            b.dispatch((key, "")).await.unwrap();
             b.notify(key, "hangs").await.unwrap();
             eventually(PATIENCE, "the notification", async || {
                 hanging.heard.lock().unwrap().contains(&key.to_owned())

@@ -53,7 +53,7 @@ async fn a_short_outage_costs_no_lease(world: World) {
     world.cut_off();
     let call = tokio::spawn({
         let b = b.clone();
-        async move { b.dispatch("meanwhile", "").await }
+        async move { b.dispatch(("meanwhile", "")).await }
     });
     tokio::time::sleep(world.ttl() / 8).await;
     world.reconnect();

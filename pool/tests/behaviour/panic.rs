@@ -37,7 +37,7 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     world.history().submitted("open");
     let open = tokio::spawn({
         let a = a.clone();
-        async move { a.dispatch("open", "").await }
+        async move { a.dispatch(("open", "")).await }
     });
     eventually(PATIENCE, "its start", async || world.recorder.is_running("open")).await;
     let b = world.node_with("b", 1).await;
@@ -90,7 +90,7 @@ async fn a_span_hook_that_panics_fails_its_job_alone(world: World) {
     let node = world.builder("a").on_job_span(|_, _| panic!("as it was told")).join().await.unwrap();
     world.add_worker(&node).await;
     let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "");
-    let failed = node.dispatch("traced", "").trace(trace.unwrap()).await;
+    let failed = node.dispatch(("traced", "")).trace(trace.unwrap()).await;
     assert!(
         matches!(&failed, Err(DispatchError::StartFailed(text)) if text.contains("as it was told")),
         "{failed:?}"

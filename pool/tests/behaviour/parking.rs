@@ -59,9 +59,9 @@ async fn a_job_that_fails_too_often_is_parked_with_its_last_error(world: World) 
     assert_eq!((list[0].attempts, list[0].since, list[0].created), (2, info.since, info.created));
     assert_eq!((info.owner, info.attempts), (None, 2));
     assert_eq!(world.recorder.starts_of("key"), 3, "one that ran and two that failed");
-    let ensured = other.ensure("key", "").await;
+    let ensured = other.ensure(("key", "")).await;
     assert!(matches!(ensured, Err(DispatchError::Parked)), "{ensured:?}");
-    let again = other.dispatch("key", "").await;
+    let again = other.dispatch(("key", "")).await;
     assert!(
         matches!(&again, Err(DispatchError::JobExists { key, parked: true }) if key.as_str() == Some("key")),
         "{again:?}"
@@ -98,7 +98,7 @@ async fn an_unpark_of_what_is_not_parked_is_refused(world: World) {
     let node = strict(&world, "a").await;
     assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound(_))));
     assert!(matches!(node.unpark("").await, Err(Error::Name(_))));
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     assert!(matches!(node.unpark("key").await, Err(Error::NotParked(_))));
     world.add_worker(&node).await;
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;

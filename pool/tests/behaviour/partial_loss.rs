@@ -81,7 +81,7 @@ async fn payloads_that_are_lost_are_written_again() {
 async fn a_loss_that_nobody_can_make_good_is_named_in_health() {
     let world = World::on_redis().with_ttl(SHORT_TTL);
     let client = world.builder("client").client_only().join().await.unwrap();
-    client.submit("waits", "payload").await.unwrap();
+    client.submit(("waits", "payload")).await.unwrap();
     world.delete("payloads");
     let named = || client.health().damage.as_deref() == Some("the pool has lost payloads of jobs");
     eventually(PATIENCE, "the loss to be named", async || named()).await;
@@ -107,7 +107,7 @@ async fn records_that_callers_make_again_double_no_job() {
     let keys = world.dispatch(&a, 36).await;
     world.placed(&a, &keys).await;
     world.delete("jobs");
-    futures::future::join_all(keys.iter().map(|key| b.submit(key.as_str(), "again").into_future())).await;
+    futures::future::join_all(keys.iter().map(|key| b.submit((key.as_str(), "again")).into_future())).await;
     world.placed(&a, &keys).await;
     world.assert_clean();
     a.close().await.unwrap();

@@ -45,13 +45,13 @@ impl World {
 fn dispatch(world: &World, node: &Node, key: &'static str) -> JoinHandle<Result<(), DispatchError>> {
     world.history().submitted(key);
     let node = node.clone();
-    tokio::spawn(async move { node.dispatch(key, "").await })
+    tokio::spawn(async move { node.dispatch((key, "")).await })
 }
 
 /// A dispatch that is refused until its caller has waited long enough. Returns the reason.
 async fn refused(world: &World, node: &Node, key: &str) -> String {
     world.history().submitted(key);
-    match node.dispatch(key, "").deadline(Duration::from_secs(1)).await {
+    match node.dispatch((key, "")).deadline(Duration::from_secs(1)).await {
         Err(DispatchError::Deadline { accepted: false, trouble: Some(trouble), .. }) => trouble.to_string(),
         other => panic!("{other:?}"),
     }

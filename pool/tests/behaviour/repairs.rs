@@ -76,7 +76,7 @@ async fn a_counter_of_tokens_is_put_right_by_hand() {
         pool.write("pool", "token", damage);
         let refused = pool.node.add_worker(pool.world.recorder.clone()).await.err();
         assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
-        let refused = pool.node.dispatch("new", "payload").await.err();
+        let refused = pool.node.dispatch(("new", "payload")).await.err();
         assert!(matches!(refused, Some(DispatchError::OutOfTokens)), "{refused:?}");
         let refused = pool.node.ticker("t", Duration::from_secs(1)).await.err();
         assert!(matches!(refused, Some(Error::OutOfTokens)), "{refused:?}");
@@ -109,7 +109,7 @@ async fn an_incarnation_that_no_pool_mints_ends_by_itself() {
 async fn a_setting_is_put_right_by_hand() {
     let pool = Damaged::new().await;
     pool.write("settings", "max_dispatch_deadline", "abc");
-    let refused = pool.node.dispatch("new", "payload").deadline(Duration::from_millis(500)).await.err();
+    let refused = pool.node.dispatch(("new", "payload")).deadline(Duration::from_millis(500)).await.err();
     assert!(refused.is_some(), "a step that needs it cannot be done");
     pool.write("settings", "max_dispatch_deadline", "30000");
     pool.heals().await;

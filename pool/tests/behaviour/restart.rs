@@ -57,7 +57,7 @@ async fn runs_again(world: &World, node: &Node, starts: usize) -> u32 {
 }
 
 async fn dispatch(node: &Node, policy: RestartPolicy) {
-    node.dispatch("key", "payload").restart(policy).await.unwrap();
+    node.dispatch(("key", "payload")).restart(policy).await.unwrap();
 }
 
 async fn a_job_that_fails_by_itself_is_gone_under_never(world: World) {
@@ -102,7 +102,7 @@ async fn a_failed_first_start_is_tried_again_while_its_caller_waits(world: World
     });
     node.add_worker(handler).await.unwrap();
     for (key, policy) in [("a", RestartPolicy::OnFailure), ("b", RestartPolicy::Always)] {
-        node.dispatch(key, "payload").restart(policy).await.unwrap();
+        node.dispatch((key, "payload")).restart(policy).await.unwrap();
         assert_eq!(world.recorder.starts_of(key), 2);
     }
 }
@@ -110,7 +110,7 @@ async fn a_failed_first_start_is_tried_again_while_its_caller_waits(world: World
 async fn a_caller_hears_that_a_job_is_parked_whose_first_starts_fail(world: World) {
     let node = strict(&world, "a").await;
     at_first(&world, &node, 9, Act::Panic("out of range")).await;
-    let outcome = node.dispatch("key", "payload").restart(RestartPolicy::OnFailure).await;
+    let outcome = node.dispatch(("key", "payload")).restart(RestartPolicy::OnFailure).await;
     assert!(matches!(outcome, Err(DispatchError::Parked)), "{outcome:?}");
     let parked = node.parked().await.unwrap();
     assert!(parked[0].error.contains("out of range"), "{parked:?}");
@@ -122,7 +122,7 @@ async fn a_start_that_hangs_too_often_is_parked(world: World) {
         Settings { worker_ttl: world.ttl(), join_settle: SHORT, max_attempts: 2, ..Settings::default() };
     let node = world.builder("a").settings(settings).start_timeout(SHORT).join().await.unwrap();
     node.add_worker(world.recorder.acting(|_| Act::StartWhenTold(Arc::default()))).await.unwrap();
-    node.submit("key", "payload").await.unwrap();
+    node.submit(("key", "payload")).await.unwrap();
     until_parked(&node, "key").await;
     assert_eq!(node.parked().await.unwrap()[0].error, "the start took too long");
 }
@@ -130,7 +130,7 @@ async fn a_start_that_hangs_too_often_is_parked(world: World) {
 async fn a_restart_policy_outlasts_the_worker(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
-    a.dispatch("key", "payload").restart(RestartPolicy::OnFailure).await.unwrap();
+    a.dispatch(("key", "payload")).restart(RestartPolicy::OnFailure).await.unwrap();
     at_first(&world, &b, 1, FALL).await;
     a.abandon();
     a.closed().await;
@@ -149,7 +149,7 @@ async fn a_job_that_waits_for_its_next_try_can_be_stopped(world: World) {
     world.stop(&node, "key").await;
     gone(&node).await;
     let starts = world.recorder.starts_of("key");
-    node.dispatch("other", "").await.unwrap();
+    node.dispatch(("other", "")).await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), starts);
 }
 
@@ -177,7 +177,7 @@ async fn a_job_that_takes_its_workers_down_is_parked(world: World) {
     for (round, name) in ["a", "b"].into_iter().enumerate() {
         let node = strict(&world, name).await;
         if round == 0 {
-            observer.submit("key", "payload").await.unwrap();
+            observer.submit(("key", "payload")).await.unwrap();
         }
         node.add_worker(world.recorder.clone()).await.unwrap();
         eventually(PATIENCE, "the job to run", async || world.recorder.starts_of("key") == round + 1).await;

@@ -35,17 +35,17 @@ async fn four(world: &World) -> [Node; 4] {
 async fn a_retry_gets_the_first_outcome_from_any_node(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     for node in [&a, &a, &b] {
-        node.dispatch("key", "payload").id("order-17").await.unwrap();
-        node.submit("key", "payload").id("order-17").await.unwrap();
+        node.dispatch(("key", "payload")).id("order-17").await.unwrap();
+        node.submit(("key", "payload")).id("order-17").await.unwrap();
     }
     b.stop_job("key").until_stopped().await.unwrap();
     for node in [&a, &b] {
-        node.dispatch("key", "payload").id("order-17").await.unwrap();
+        node.dispatch(("key", "payload")).id("order-17").await.unwrap();
     }
     assert_eq!(a.job("key").await.unwrap(), None);
     assert_eq!(world.recorder.starts_of("key"), 1);
-    b.dispatch("key", "payload").id("order-18").await.unwrap();
-    assert!(matches!(a.dispatch("key", "payload").await, Err(DispatchError::JobExists { .. })));
+    b.dispatch(("key", "payload")).id("order-18").await.unwrap();
+    assert!(matches!(a.dispatch(("key", "payload")).await, Err(DispatchError::JobExists { .. })));
     assert_eq!(world.recorder.starts_of("key"), 2);
 }
 
@@ -53,7 +53,7 @@ async fn a_retry_of_a_failed_start_gets_its_error_and_starts_nothing(world: Worl
     let (a, b) = (world.node("a").await, world.node("b").await);
     a.add_worker(world.recorder.acting(|_| Act::Fail("no such tenant"))).await.unwrap();
     for node in [&a, &b, &a] {
-        let outcome = node.dispatch("key", "").id("order-17").await;
+        let outcome = node.dispatch(("key", "")).id("order-17").await;
         assert!(
             matches!(&outcome, Err(DispatchError::StartFailed(text)) if text == "no such tenant"),
             "{outcome:?}"
@@ -64,11 +64,11 @@ async fn a_retry_of_a_failed_start_gets_its_error_and_starts_nothing(world: Worl
 
 async fn a_retry_of_a_stopped_dispatch_says_so(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    a.submit("key", "").id("order-17").await.unwrap();
+    a.submit(("key", "")).id("order-17").await.unwrap();
     b.stop_job("key").await.unwrap();
     world.add_worker(&a).await;
     for node in [&a, &b] {
-        let outcome = node.dispatch("key", "").id("order-17").await;
+        let outcome = node.dispatch(("key", "")).id("order-17").await;
         assert!(matches!(outcome, Err(DispatchError::Stopped)), "{outcome:?}");
     }
     assert_eq!(world.recorder.starts_of("key"), 0);
@@ -76,7 +76,7 @@ async fn a_retry_of_a_stopped_dispatch_says_so(world: World) {
 
 async fn the_same_id_with_another_key_or_other_bytes_is_a_conflict(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
-    a.dispatch("key", "payload").id("order-17").await.unwrap();
+    a.dispatch(("key", "payload")).id("order-17").await.unwrap();
     let job = || JobSpec::new("key", "payload").id("order-17");
     let others = [
         JobSpec::new("key", "other payload").id("order-17"),
@@ -85,11 +85,11 @@ async fn the_same_id_with_another_key_or_other_bytes_is_a_conflict(world: World)
     ];
     for node in [&a, &b] {
         for other in others.clone() {
-            let outcome = node.dispatch_job(other).await;
+            let outcome = node.dispatch(other).await;
             assert!(matches!(outcome, Err(DispatchError::Conflict)), "{outcome:?}");
         }
         let trace = TraceContext::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "").unwrap();
-        node.dispatch_job(job().trace(trace)).await.unwrap();
+        node.dispatch(job().trace(trace)).await.unwrap();
     }
     assert_eq!(a.jobs().await.unwrap().len(), 1);
     assert_eq!(world.recorder.starts_of("key"), 1);
@@ -97,7 +97,7 @@ async fn the_same_id_with_another_key_or_other_bytes_is_a_conflict(world: World)
 
 async fn an_own_id_is_waited_for_from_any_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    a.submit("key", "").id("order-17").await.unwrap();
+    a.submit(("key", "")).id("order-17").await.unwrap();
     let ticket = b.ticket("key", "order-17").unwrap();
     let waiter = tokio::spawn(b.wait(&ticket).into_future());
     world.add_worker(&a).await;
@@ -110,7 +110,7 @@ async fn an_own_id_is_waited_for_from_any_node(world: World) {
 
 async fn two_hundred_retries_on_four_nodes_are_one_start(world: World) {
     let nodes = four(&world).await;
-    let calls = (0..200).map(|i| nodes[i % 4].dispatch("key", "payload").id("order-17").into_future());
+    let calls = (0..200).map(|i| nodes[i % 4].dispatch(("key", "payload")).id("order-17").into_future());
     for outcome in join_all(calls).await {
         outcome.unwrap();
     }
@@ -119,7 +119,7 @@ async fn two_hundred_retries_on_four_nodes_are_one_start(world: World) {
 
 async fn two_hundred_callers_on_four_nodes_make_one_job_of_a_key(world: World) {
     let nodes = four(&world).await;
-    let calls = (0..200).map(|i| nodes[i % 4].dispatch("key", i.to_string()).into_future());
+    let calls = (0..200).map(|i| nodes[i % 4].dispatch(("key", i.to_string())).into_future());
     let (won, lost): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 199));
     assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
@@ -129,7 +129,7 @@ async fn two_hundred_callers_on_four_nodes_make_one_job_of_a_key(world: World) {
 async fn two_hundred_callers_on_four_nodes_fill_the_pool_exactly(world: World) {
     let join = async |name| world.builder(name).max_queued(50).join().await.unwrap();
     let nodes = [join("a").await, join("b").await, join("c").await, join("d").await];
-    let calls = (0..200).map(|i| nodes[i % 4].submit(format!("job-{i}"), "").into_future());
+    let calls = (0..200).map(|i| nodes[i % 4].submit((format!("job-{i}"), "")).into_future());
     let (taken, refused): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!((taken.len(), refused.len()), (50, 150));
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
@@ -139,7 +139,7 @@ async fn two_hundred_callers_on_four_nodes_fill_the_pool_exactly(world: World) {
 async fn a_bad_id_is_refused(world: World) {
     let node = world.node("a").await;
     for id in ["", "with space", "!order", &"i".repeat(65)] {
-        let refused = node.dispatch("key", "").id(id).await;
+        let refused = node.dispatch(("key", "")).id(id).await;
         assert!(matches!(refused, Err(DispatchError::Key(_))), "{refused:?}");
         node.ticket("key", id).unwrap_err();
     }
@@ -164,7 +164,7 @@ where
         let proxy = Proxy::start(world.server()).await.unwrap();
         let node = behind(world, name, &proxy, max_queued).await;
         // By then it has read the server's clock, which a dispatch needs.
-        node.submit("first", "").await.unwrap();
+        node.submit(("first", "")).await.unwrap();
         node.stop_job("first").await.unwrap();
         nodes.push(node);
         proxies.push(proxy);
@@ -180,7 +180,7 @@ where
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_job_of_a_key_is_made_through_lost_replies() {
     let world = World::on_redis();
-    let outcomes = with_lost_replies(&world, 10_000, |node, i| node.submit("key", i.to_string())).await;
+    let outcomes = with_lost_replies(&world, 10_000, |node, i| node.submit(("key", i.to_string()))).await;
     let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 199));
     assert!(lost.iter().all(|answer| matches!(answer, Err(DispatchError::JobExists { .. }))), "{lost:?}");
@@ -189,7 +189,7 @@ async fn one_job_of_a_key_is_made_through_lost_replies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pool_is_filled_exactly_through_lost_replies() {
     let world = World::on_redis();
-    let outcomes = with_lost_replies(&world, 50, |node, i| node.submit(format!("job-{i}"), "")).await;
+    let outcomes = with_lost_replies(&world, 50, |node, i| node.submit((format!("job-{i}"), ""))).await;
     let (taken, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((taken.len(), refused.len()), (50, 150));
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
@@ -198,12 +198,12 @@ async fn the_pool_is_filled_exactly_through_lost_replies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retries_are_one_start_through_lost_replies() {
     let world = World::on_redis();
-    let call = |node: &Node, _| node.submit("key", "payload").id("order-17");
+    let call = |node: &Node, _| node.submit(("key", "payload")).id("order-17");
     for outcome in with_lost_replies(&world, 10_000, call).await {
         outcome.unwrap();
     }
     let node = world.node_with("late", 1).await;
-    node.dispatch("key", "payload").id("order-17").await.unwrap();
+    node.dispatch(("key", "payload")).id("order-17").await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 1);
     assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Running);
 }
@@ -214,9 +214,9 @@ async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
     let watcher = world.node_with("watcher", 1).await;
     let proxy = Proxy::start(world.server()).await.unwrap();
     let node = behind(&world, "a", &proxy, 10_000).await;
-    node.dispatch("first", "").await.unwrap();
+    node.dispatch(("first", "")).await.unwrap();
     proxy.drop_replies();
-    let call = node.dispatch("key", "").deadline(Duration::from_millis(500)).cancel_on_deadline();
+    let call = node.dispatch(("key", "")).deadline(Duration::from_millis(500)).cancel_on_deadline();
     let call = tokio::spawn(call.into_future());
     eventually(PATIENCE, "the job to run past its deadline", async || {
         let job = watcher.job("key").await.unwrap();
@@ -237,9 +237,9 @@ async fn a_cancel_whose_answer_is_lost_says_that_it_cancelled() {
     let proxy = Proxy::start(world.server()).await.unwrap();
     let node = behind(&world, "a", &proxy, 10_000).await;
     // By then the server has the script.
-    node.cancel(&node.submit("first", "").await.unwrap()).await.unwrap();
-    let queued = node.submit("queued", "").await.unwrap();
-    let named = node.submit("named", "").id("order-1").await.unwrap();
+    node.cancel(&node.submit(("first", "")).await.unwrap()).await.unwrap();
+    let queued = node.submit(("queued", "")).await.unwrap();
+    let named = node.submit(("named", "")).id("order-1").await.unwrap();
     let unaccepted = node.ticket("never", "order-2").unwrap();
     for ticket in [queued, named, unaccepted] {
         proxy.drop_replies();

@@ -42,8 +42,8 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     let client = world.builder("client").client_only().join().await.unwrap();
     let keys = world.dispatch(&client, 20).await;
     let placed = world.placed(&a, &keys).await;
-    b.dispatch("own", "").id("order-17").await.unwrap();
-    b.dispatch("own", "").id("order-17").await.unwrap();
+    b.dispatch(("own", "")).id("order-17").await.unwrap();
+    b.dispatch(("own", "")).id("order-17").await.unwrap();
     b.notify(&*keys[0], "hello").await.unwrap();
     eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
 
@@ -73,7 +73,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     world.placed(&a, &[]).await;
     for key in 0..20 {
         let spec = JobSpec::new(format!("failing-{key}"), "").restart(RestartPolicy::OnFailure);
-        client.submit_job(spec).await.unwrap();
+        client.submit(spec).await.unwrap();
     }
     eventually(PATIENCE, "a parked job", async || !client.parked().await.unwrap().is_empty()).await;
     let parked = client.parked().await.unwrap().remove(0);
@@ -88,7 +88,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     a.jobs_of(&a.workers()[0], None, 10).await.unwrap();
 
     client.stop_job(&*keys[0]).until_stopped().await.unwrap();
-    let queued = client.submit("cancelled", "").await.unwrap();
+    let queued = client.submit(("cancelled", "")).await.unwrap();
     client.cancel(&queued).await.unwrap();
     a.abandon();
     b.add_worker(world.recorder.clone()).await.unwrap();

@@ -174,7 +174,7 @@ async fn a_plan_touches_no_job_but_its_own(world: World) {
     let (mine, theirs) = (Desk::new(), Desk::new());
     let node = world.node_with("a", 1).await;
     for key in ["by hand", "wanted by all"] {
-        node.dispatch(key, "").await.unwrap();
+        node.dispatch((key, "")).await.unwrap();
     }
     theirs.want(&["theirs", "both"]);
     node.schedule("theirs", theirs.clerk(&node), OFTEN).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_plan_touches_no_job_but_its_own(world: World) {
 async fn changes_start_and_stop_what_they_name(world: World) {
     let desk = Desk::new();
     let node = world.node_with("a", 1).await;
-    node.dispatch("by hand", "").await.unwrap();
+    node.dispatch(("by hand", "")).await.unwrap();
     let clerk = desk.saying(&node, |tick| {
         Ok(match tick.number {
             1 => Plan::new().start(JobSpec::new("one", "")).start(JobSpec::new("two", "")),
@@ -239,7 +239,7 @@ async fn a_plan_that_fails_is_followed_by_the_next(world: World) {
     node.schedule("other", desk.clerk(&node), OFTEN).await.unwrap();
     running(&world, &["one", "other"]).await;
     assert!(asked.load(Ordering::SeqCst) >= 4);
-    node.dispatch("by hand", "").await.unwrap();
+    node.dispatch(("by hand", "")).await.unwrap();
 }
 
 async fn a_job_that_cannot_be_started_starves_no_other(world: World) {

@@ -124,7 +124,7 @@ async fn an_accepted_dispatch_outlives_a_wipe_with_its_caller() {
         let node = world.node("a").await;
         let open = tokio::spawn({
             let node = node.clone();
-            async move { node.dispatch("open", "kept").await }
+            async move { node.dispatch(("open", "kept")).await }
         });
         eventually(PATIENCE, "it to be accepted", async || node.job("open").await.unwrap().is_some()).await;
         world.wipe();
@@ -316,7 +316,7 @@ async fn jobs_that_fail_when_the_data_go_are_tried_again() {
     a.add_worker(handler).await.unwrap();
     let keys: Vec<_> = (0..20).map(|i| format!("k{i}")).collect();
     for key in &keys {
-        b.submit(key.as_str(), "x").restart(RestartPolicy::Always).await.unwrap();
+        b.submit((key.as_str(), "x")).restart(RestartPolicy::Always).await.unwrap();
     }
     for key in &keys {
         eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;

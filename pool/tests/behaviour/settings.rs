@@ -39,16 +39,16 @@ async fn a_change_holds_on_every_node_at_once(world: World) {
     assert_eq!(a.settings(), settings, "whoever changed them goes by them when the call returns");
     heard(&b, 2).await;
     assert_eq!(b.settings(), settings);
-    match b.submit("long", vec![0; 100]).await {
+    match b.submit(("long", vec![0; 100])).await {
         Err(DispatchError::PayloadTooLong { max: 100, .. }) => {}
         other => panic!("{other:?}"),
     }
     for key in ["first", "second"] {
-        b.submit(key, "").await.unwrap();
+        b.submit((key, "")).await.unwrap();
     }
-    assert!(matches!(b.submit("third", "").await, Err(DispatchError::PoolFull)));
+    assert!(matches!(b.submit(("third", "")).await, Err(DispatchError::PoolFull)));
     a.change_settings(|settings| settings.max_queued = 3).await.unwrap();
-    b.submit("third", "").await.unwrap();
+    b.submit(("third", "")).await.unwrap();
 }
 
 async fn a_later_join_takes_settings_that_it_was_not_given(world: World) {
@@ -197,7 +197,7 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
         world.data().await.iter().any(|line| line == "settings max_queued = 7")
     })
     .await;
-    node.dispatch("key", "").await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
     assert_eq!(node.settings().max_queued, 7);
 }
 

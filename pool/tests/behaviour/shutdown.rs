@@ -60,7 +60,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
     }
     assert_eq!(keys_left(&world), ["pool"]);
     world.assert_clean_at_end();
-    assert!(matches!(a.dispatch("late", "").await, Err(DispatchError::NodeClosed)));
+    assert!(matches!(a.dispatch(("late", "")).await, Err(DispatchError::NodeClosed)));
 
     let again = world.node_with("a", 1).await;
     world.dispatch_one(&again, "anew").await;
@@ -69,14 +69,14 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
 
 async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let ticket = a.submit("never", "").await.unwrap();
+    let ticket = a.submit(("never", "")).await.unwrap();
     let waiter = tokio::spawn({
         let (b, ticket) = (b.clone(), ticket.clone());
         async move { b.wait(&ticket).await }
     });
     let dispatcher = tokio::spawn({
         let b = b.clone();
-        async move { b.dispatch("neither", "").await }
+        async move { b.dispatch(("neither", "")).await }
     });
     eventually(PATIENCE, "both to be accepted", async || a.jobs().await.unwrap().len() == 2).await;
     // Nothing can begin, and its time must pass.
@@ -158,7 +158,7 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let submitted = join_all((0..300).map(|i| {
         let a = &a;
-        async move { a.submit(format!("job-{i}"), "").await.map(|_| format!("job-{i}")) }
+        async move { a.submit((format!("job-{i}"), "")).await.map(|_| format!("job-{i}")) }
     }));
     // Some are accepted before it and some are not. Many have not begun.
     let (submitted, report) = tokio::join!(submitted, async {
@@ -177,11 +177,11 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
 async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     // Without a worker no job begins.
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let tickets = join_all((0..20).map(|i| a.submit(format!("job-{i}"), "").into_future())).await;
+    let tickets = join_all((0..20).map(|i| a.submit((format!("job-{i}"), "")).into_future())).await;
     assert!(tickets.iter().all(Result::is_ok));
     let waiter = tokio::spawn({
         let b = b.clone();
-        async move { b.dispatch("waits", "").await }
+        async move { b.dispatch(("waits", "")).await }
     });
     eventually(PATIENCE, "all to be accepted", async || a.jobs().await.unwrap().len() == 21).await;
     let (of_a, of_b) =
@@ -233,7 +233,7 @@ async fn two_nodes_may_ask_for_it_at_once(world: World) {
 async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
     let now = || u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let node = world.node("a").await;
-    node.submit("never begun", "").await.unwrap();
+    node.submit(("never begun", "")).await.unwrap();
     let before = now();
     let asked = tokio::spawn({
         let node = node.clone();

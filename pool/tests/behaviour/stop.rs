@@ -32,7 +32,7 @@ async fn a_stop_is_waited_for_until_the_job_is_gone(world: World) {
         assert!(!world.recorder.is_running("key"));
         assert_eq!(node.job("key").await.unwrap(), None);
     }
-    a.submit("queued", "").await.unwrap();
+    a.submit(("queued", "")).await.unwrap();
     b.stop_job("queued").until_stopped().await.unwrap();
     assert_eq!(b.job("queued").await.unwrap(), None);
     let nothing = b.stop_job("queued").until_stopped().await;
@@ -69,7 +69,7 @@ async fn a_running_job_is_stopped_from_another_node(world: World) {
 async fn a_stop_reaches_a_start_that_is_under_way(world: World) {
     let node = world.builder("a").stop_timeout(Duration::from_millis(200)).join().await.unwrap();
     node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
-    let ticket = node.submit("key", "").await.unwrap();
+    let ticket = node.submit(("key", "")).await.unwrap();
     eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
     world.stop(&node, "key").await;
     eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
@@ -88,7 +88,7 @@ async fn jobs_stopped_while_they_move_stay_stopped(world: World) {
     for key in &keys {
         world.stop(&b, key).await;
     }
-    assert_eq!(closing.await.unwrap().unwrap().left, vec![]);
+    assert!(closing.await.unwrap().unwrap().left.is_empty());
     eventually(PATIENCE, "every record to go", async || b.jobs().await.unwrap().is_empty()).await;
     for key in &keys {
         world.history().stop_acknowledged(key);

@@ -124,7 +124,7 @@ async fn ticks_go_on_after_an_outage(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
     let book = Book::default();
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
-    a.dispatch("job", "").await.unwrap();
+    a.dispatch(("job", "")).await.unwrap();
     book.open(&a, OFTEN).await;
     book.open(&b, OFTEN).await;
     book.more(3).await;

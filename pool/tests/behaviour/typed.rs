@@ -65,13 +65,13 @@ async fn showing(world: &World) -> (tenure_pool::Node, mpsc::UnboundedReceiver<J
 
 async fn a_typed_payload_comes_out_as_it_went_in(world: World) {
     let (node, mut jobs) = showing(&world).await;
-    node.dispatch_as("acme", &feed()).await.unwrap();
+    node.dispatch(JobSpec::typed("acme", &feed())).await.unwrap();
     let job = jobs.recv().await.unwrap();
     assert_eq!(job.payload_type(), Some("feed"));
     assert_eq!(job.decode::<Feed>().unwrap(), feed());
     let later: LaterFeed = job.decode().unwrap();
     assert_eq!((later.url, later.colour), (feed().url, None));
-    node.submit_job(JobSpec::typed("zenith", &LaterFeed { colour: Some("red".into()), url: "u".into() }))
+    node.submit(JobSpec::typed("zenith", &LaterFeed { colour: Some("red".into()), url: "u".into() }))
         .await
         .unwrap();
     let missing = jobs.recv().await.unwrap().decode::<Feed>();
@@ -80,10 +80,10 @@ async fn a_typed_payload_comes_out_as_it_went_in(world: World) {
 
 async fn a_payload_of_another_type_or_none_names_both(world: World) {
     let (node, mut jobs) = showing(&world).await;
-    node.dispatch_as("acme", &feed()).await.unwrap();
+    node.dispatch(JobSpec::typed("acme", &feed())).await.unwrap();
     let other = jobs.recv().await.unwrap().decode::<Order>().unwrap_err();
     assert_eq!(other.to_string(), "the payload is \"feed\", not \"order\"");
-    node.dispatch("plain", "bytes").await.unwrap();
+    node.dispatch(("plain", "bytes")).await.unwrap();
     let plain = jobs.recv().await.unwrap();
     assert_eq!((plain.payload_type(), &plain.payload()[..]), (None, &b"bytes"[..]));
     assert_eq!(plain.decode::<Order>().unwrap_err().to_string(), "the payload is of no type, not \"order\"");
@@ -102,7 +102,7 @@ async fn a_value_that_cannot_be_encoded_is_refused(world: World) {
         const TYPE: &'static str = "stubborn";
     }
     let node = world.node("a").await;
-    let refused = node.dispatch_as("key", &Stubborn).await;
+    let refused = node.dispatch(JobSpec::typed("key", &Stubborn)).await;
     assert!(matches!(refused, Err(DispatchError::Encode { kind: "stubborn", .. })), "{refused:?}");
     assert_eq!(node.jobs().await.unwrap(), vec![]);
 }
@@ -110,8 +110,8 @@ async fn a_value_that_cannot_be_encoded_is_refused(world: World) {
 async fn the_policy_and_the_trace_travel_with_the_job(world: World) {
     let (node, mut jobs) = showing(&world).await;
     let trace = TraceContext::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "v=1").unwrap();
-    node.dispatch("plain", "").await.unwrap();
-    node.dispatch("kept", "").restart(RestartPolicy::Always).trace(trace.clone()).await.unwrap();
+    node.dispatch(("plain", "")).await.unwrap();
+    node.dispatch(("kept", "")).restart(RestartPolicy::Always).trace(trace.clone()).await.unwrap();
     let mut seen = BTreeMap::new();
     for _ in 0..2 {
         let job = jobs.recv().await.unwrap();

@@ -23,7 +23,7 @@ fn names_version_2(error: &Error) -> bool {
 async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     let world = World::on_redis();
     let node = world.node_with("a", 1).await;
-    node.dispatch("good", "").await.unwrap();
+    node.dispatch(("good", "")).await.unwrap();
     write(&world, "jobs", "key", b"2|anything|else");
     for error in [
         node.stop_job("key").await.unwrap_err(),
@@ -35,9 +35,9 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
         assert_eq!(error.to_string(), text);
     }
     for error in [
-        node.dispatch("key", "").await.unwrap_err(),
-        node.submit("key", "").await.unwrap_err(),
-        node.dispatch("key", "").id("order-17").await.unwrap_err(),
+        node.dispatch(("key", "")).await.unwrap_err(),
+        node.submit(("key", "")).await.unwrap_err(),
+        node.dispatch(("key", "")).id("order-17").await.unwrap_err(),
     ] {
         assert!(matches!(error, DispatchError::NewerVersion { version: 2, known: 1, .. }), "{error:?}");
     }
@@ -52,7 +52,7 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     write(&world, "jobs", "key", b"rubbish");
     let damaged = node.stop_job("key").await.unwrap_err();
     assert!(matches!(damaged, Error::BadRecord { .. }), "{damaged:?}");
-    assert!(matches!(node.dispatch("key", "").await, Err(DispatchError::BadRecord(_))));
+    assert!(matches!(node.dispatch(("key", "")).await, Err(DispatchError::BadRecord(_))));
     node.stop_job("good").until_stopped().await.unwrap();
 }
 
@@ -64,8 +64,8 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     write(&world, "outcomes", "order-17", newer);
     let ticket = node.ticket("key", "order-17").unwrap();
     for error in [
-        node.dispatch("key", "").id("order-17").await.unwrap_err(),
-        node.submit("key", "").id("order-17").await.unwrap_err(),
+        node.dispatch(("key", "")).id("order-17").await.unwrap_err(),
+        node.submit(("key", "")).id("order-17").await.unwrap_err(),
         node.wait(&ticket).await.unwrap_err(),
     ] {
         let text = "the record of the id has version 2, this node reads up to 1; it was left as it is";
@@ -79,7 +79,7 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
     let no_outcome = b"\x83\xa1v\x01\xa3key\xa3key\xa7outcome\xc2";
     for damaged in [&b"rubbish"[..], no_outcome] {
         write(&world, "outcomes", "order-17", damaged);
-        assert!(matches!(node.submit("key", "").id("order-17").await, Err(DispatchError::BadRecord(_))));
+        assert!(matches!(node.submit(("key", "")).id("order-17").await, Err(DispatchError::BadRecord(_))));
     }
     assert_eq!(node.jobs().await.unwrap(), vec![]);
 }
@@ -94,7 +94,7 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
         ("newer", b"\x82\xa1v\x02\xa5parts\x90"),
     ];
     for (key, envelope) in envelopes {
-        node.submit(key, "").await.unwrap();
+        node.submit((key, "")).await.unwrap();
         write(&world, "payloads", key, envelope);
     }
     let unreadable = node.payload("newer").await.unwrap_err();
@@ -143,7 +143,7 @@ async fn settings_and_members_of_a_later_version_disturb_nobody() {
     write(&world, "workers", &id, format!("{entry}|later").as_bytes());
     let c = world.node("c").await;
     assert_eq!(c.workers().len(), 1);
-    c.dispatch("key", "").await.unwrap();
+    c.dispatch(("key", "")).await.unwrap();
     a.close().await.unwrap();
     assert!(world.recorder.is_running("key"));
 }

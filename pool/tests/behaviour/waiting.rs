@@ -16,7 +16,7 @@ on_both_stores!(
 
 async fn waiting_notifications_are_listed_in_order(world: World) {
     let (node, other) = (world.node("a").await, world.node("b").await);
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     assert_eq!(other.notifications("key").await.unwrap(), []);
     let bodies: Vec<_> = (0..20).map(|i| i.to_string()).collect();
     for body in &bodies {
@@ -29,7 +29,7 @@ async fn waiting_notifications_are_listed_in_order(world: World) {
 
 async fn a_dropped_notification_is_never_heard(world: World) {
     let (node, other) = (world.node("a").await, world.node("b").await);
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     for body in ["poison", "one", "two"] {
         node.notify("key", body).await.unwrap();
     }
@@ -46,7 +46,7 @@ async fn notifications_of_no_job_are_an_error(world: World) {
     let node = world.node("a").await;
     assert!(matches!(node.notifications("key").await, Err(Error::JobNotFound(_))));
     assert!(matches!(node.notifications("").await, Err(Error::Name(_))));
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     node.notify("key", "one").await.unwrap();
     let one = node.notifications("key").await.unwrap().remove(0);
     world.stop(&node, "key").await;
@@ -58,7 +58,7 @@ async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     let world = world.with_ttl(TTL);
     let node = world.node("a").await;
     node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
-    node.submit("key", "").await.unwrap();
+    node.submit(("key", "")).await.unwrap();
     eventually(PATIENCE, "it to be starting", async || world.recorder.is_running("key")).await;
     node.notify("key", "before").await.unwrap();
     let before = node.notifications("key").await.unwrap().remove(0);

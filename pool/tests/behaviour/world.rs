@@ -173,7 +173,7 @@ impl World {
 
     pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
         self.history().submitted(key);
-        node.dispatch(key, format!("payload of {key}")).await.unwrap();
+        node.dispatch((key, format!("payload of {key}"))).await.unwrap();
         self.history().accepted(key);
     }
 

@@ -94,7 +94,7 @@ mod cases {
         let told = Arc::new(Notify::new());
         let worker = ground.add_worker_with(&node, slow_start(&ground, "job-0", &told)).await;
         let keys = vec!["job-0".to_owned()];
-        let ticket = node.submit("job-0", "").await.unwrap();
+        let ticket = node.submit(("job-0", "")).await.unwrap();
         ground.started(&keys, 1).await;
         ground.leave_to_a_dead_router(&["job-0"]);
         ground.events_handled().await;
@@ -291,7 +291,7 @@ mod cases {
         let keys = vec!["job-0".to_owned()];
         // Long enough for the acceptance, even on a busy machine.
         let soon = Duration::from_secs(2);
-        let first = node.dispatch("job-0", "").deadline(soon).await;
+        let first = node.dispatch(("job-0", "")).deadline(soon).await;
         assert!(matches!(first, Err(DispatchError::Deadline { accepted: true, .. })), "{first:?}");
         ground.started(&keys, 1).await;
         let again = dispatched_again(&ground, &node).await;
@@ -305,7 +305,7 @@ mod cases {
         ground.assert_starts(&keys, 1);
         // A caller that does not want the job to start stops it.
         node.stop_job("job-0").until_stopped().await.unwrap();
-        let late = node.dispatch("job-0", "").deadline(soon).cancel_on_deadline().await;
+        let late = node.dispatch(("job-0", "")).deadline(soon).cancel_on_deadline().await;
         assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
         eventually(ground.patience, "it to be gone", async || node.job("job-0").await.unwrap().is_none())
             .await;
@@ -387,7 +387,7 @@ mod cases {
     async fn dispatched_again(ground: &Ground, node: &Node) -> Result<(), DispatchError> {
         let again = tokio::spawn({
             let (node, patience) = (node.clone(), ground.patience);
-            async move { node.dispatch("job-0", "").deadline(patience).await }
+            async move { node.dispatch(("job-0", "")).deadline(patience).await }
         });
         eventually(ground.patience, "an answer or a start", async || {
             again.is_finished() || ground.recorder.starts_of("job-0") > 1
@@ -400,8 +400,10 @@ mod cases {
     /// A handler whose start of one key waits for `told`.
     fn slow_start(ground: &Ground, key: &'static str, told: &Arc<Notify>) -> Recorder {
         let told = told.clone();
-        ground.recorder.acting(move |job| {
-            if job.key().to_string() == key { Act::StartWhenTold(told.clone()) } else { Act::Run }
-        })
+        ground.recorder.acting(
+            move |job| {
+                if *job.key() == key { Act::StartWhenTold(told.clone()) } else { Act::Run }
+            },
+        )
     }
 }

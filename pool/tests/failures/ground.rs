@@ -309,14 +309,14 @@ impl Ground {
 
     pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
         self.history().submitted(key);
-        node.dispatch(key, format!("payload of {key}")).await.unwrap();
+        node.dispatch((key, format!("payload of {key}"))).await.unwrap();
         self.history().accepted(key);
     }
 
     /// Submits a job, without waiting for its start.
     pub(crate) async fn submit(&self, node: &Node, key: &str) {
         self.history().submitted(key);
-        node.submit(key, format!("payload of {key}")).await.unwrap();
+        node.submit((key, format!("payload of {key}"))).await.unwrap();
         self.history().accepted(key);
     }
 

@@ -77,7 +77,7 @@ mod cases {
         let caller = ground.node("caller").await;
         let waiting = tokio::spawn({
             let caller = caller.clone();
-            async move { caller.dispatch("slow", "").await }
+            async move { caller.dispatch(("slow", "")).await }
         });
         let mut keys = vec!["slow".to_owned()];
         ground.started(&keys, 1).await;
@@ -87,13 +87,13 @@ mod cases {
         for i in 0..20 {
             let key = format!("hasty-{i}");
             // At the deadline the job may be accepted or not, begun or not.
-            let _ = caller.dispatch(&*key, "").deadline(Duration::from_millis(i)).await;
+            let _ = caller.dispatch((&*key, "")).deadline(Duration::from_millis(i)).await;
             keys.push(key);
             ground.dispatch_one(&caller, &format!("patient-{i}")).await;
         }
         for key in &keys {
             ground.history().submitted(key);
-            caller.ensure(&**key, "").deadline(ground.patience).await.unwrap();
+            caller.ensure((&**key, "")).deadline(ground.patience).await.unwrap();
             ground.history().accepted(key);
         }
         ground.assert_starts(&keys, 1);
@@ -125,7 +125,7 @@ mod cases {
             let lost = proxy.counts().lost;
             let mut dispatched = tokio::spawn({
                 let (caller, patience, key) = (caller.clone(), ground.patience, key.clone());
-                async move { caller.dispatch(key, "").deadline(patience).await }
+                async move { caller.dispatch((key, "")).deadline(patience).await }
             });
             keys.push(key);
             ground.started(&keys, 1).await;
@@ -203,7 +203,7 @@ mod cases {
         for key in &neighbours {
             ground.submit(&watcher, key).await;
         }
-        watcher.submit("culprit", "").await.unwrap();
+        watcher.submit(("culprit", "")).await.unwrap();
         let mut process = ground.node("process-0").await;
         process.add_worker(ground.recorder.clone()).await.unwrap();
         let mut crashes = 0;

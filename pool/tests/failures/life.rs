@@ -255,7 +255,7 @@ mod cases {
             };
             let before: (u64, u64) = (bytes(), commands(&mut redis));
             for _ in 0..20 {
-                b.dispatch("extra", "").await.unwrap();
+                b.dispatch(("extra", "")).await.unwrap();
                 b.notify("extra", "hello").await.unwrap();
                 b.stop_job("extra").until_stopped().await.unwrap();
             }
@@ -359,7 +359,7 @@ mod cases {
             let caller = ground.builder(&format!("caller-{round}")).client_only().join().await.unwrap();
             for i in 0..10 {
                 let key = format!("job-{round}-{i}");
-                caller.dispatch(&*key, "").await.unwrap();
+                caller.dispatch((&*key, "")).await.unwrap();
                 caller.notify(&*key, "hello").await.unwrap();
                 caller.stop_job(&*key).until_stopped().await.unwrap();
             }
@@ -387,7 +387,7 @@ mod cases {
         let keys: Vec<_> = (0..8).map(|i| format!("job-{i}")).collect();
         for key in &keys {
             ground.history().submitted(key);
-            b.dispatch(&**key, "").deadline(ground.patience).await.unwrap();
+            b.dispatch((&**key, "")).deadline(ground.patience).await.unwrap();
             ground.history().accepted(key);
         }
         b.notify("job-0", "hello").await.unwrap();

@@ -116,7 +116,7 @@ mod cases {
         let events: usize = redis::cmd("XLEN").arg(key_of("starts")).query(&mut ground.redis()).unwrap();
         assert_eq!(events, JOBS, "every start event is still there");
         // A job beyond the limit is refused. It is not accepted and then dropped.
-        let beyond = client.submit("one more", "").await;
+        let beyond = client.submit(("one more", "")).await;
         assert!(matches!(beyond, Err(DispatchError::PoolFull)), "{beyond:?}");
         let _node = ground.node_with("a", 1).await;
         ground.started(&keys, 1).await;
@@ -279,7 +279,7 @@ mod cases {
             if refused.fetch_add(1, Ordering::SeqCst) < 4 { Act::Refuse(SHORT) } else { Act::Run }
         });
         ground.add_worker_with(&node, handler).await;
-        let told = node.dispatch("job", "its payload").await;
+        let told = node.dispatch(("job", "its payload")).await;
         assert!(told.is_ok(), "the caller is told: {told:?}");
         assert_eq!(ground.recorder.payloads("job"), ["its payload"; 5]);
         ground.each_runs_once(&["job".to_owned()]).await;
@@ -303,7 +303,7 @@ mod cases {
         ground.add_worker(&b).await;
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), without)).join().await.unwrap();
         // After this the server knows the scripts that are sent while no answer comes.
-        b.dispatch("first", "").await.unwrap();
+        b.dispatch(("first", "")).await.unwrap();
         b.stop_job("first").until_stopped().await.unwrap();
         let gate = Gate::default();
         a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();
@@ -385,12 +385,12 @@ mod cases {
         });
         let worker = ground.add_worker_with(&node, handler).await.id();
         for round in 0..2 {
-            let told = node.dispatch("panics in start", "").deadline(ground.patience).await;
+            let told = node.dispatch(("panics in start", "")).deadline(ground.patience).await;
             assert!(matches!(&told, Err(DispatchError::StartFailed(_))), "the panic is told: {told:?}");
-            let next = node.dispatch(format!("next-{round}"), "").deadline(ground.patience).await;
+            let next = node.dispatch((format!("next-{round}"), "")).deadline(ground.patience).await;
             assert!(next.is_ok(), "the job after a panic is started: {next:?}");
         }
-        node.dispatch("panics in its body", "").await.unwrap();
+        node.dispatch(("panics in its body", "")).await.unwrap();
         ground.dispatch_one(&node, "panics in notify").await;
         for body in ["before", "panic", "after"] {
             node.notify("panics in notify", body).await.unwrap();

@@ -117,11 +117,11 @@ mod cases {
         redis::cmd("FLUSHALL").exec(&mut ground.redis()).unwrap();
         for (node, key) in [(&a, "from a"), (&b, "from b")] {
             ground.history().submitted(key);
-            node.dispatch(key, "").deadline(ground.patience).await.unwrap();
+            node.dispatch((key, "")).deadline(ground.patience).await.unwrap();
             ground.history().accepted(key);
         }
         for key in &keys {
-            a.ensure(&**key, "").deadline(ground.patience).await.unwrap();
+            a.ensure((&**key, "")).deadline(ground.patience).await.unwrap();
         }
         for node in [&a, &b] {
             eventually(ground.patience, "both workers to be known", async || node.workers().len() == 2).await;

@@ -178,11 +178,11 @@ mod cases {
         ground.add_worker_with(&a, handler).await;
         let b = ground.node("b").await;
         // After this the server knows the scripts that are sent while no answer comes.
-        b.dispatch("first", "").await.unwrap();
+        b.dispatch(("first", "")).await.unwrap();
         b.stop_job("first").until_stopped().await.unwrap();
         redis::cmd("DEL").arg("released").exec(&mut ground.redis()).unwrap();
         // It ends by itself, so that the history does not expect it to run.
-        b.dispatch("job-0", "").await.unwrap();
+        b.dispatch(("job-0", "")).await.unwrap();
         ground.dispatch_one(&b, "job-1").await;
         let worker = workers_of(&a)[0];
         proxy.drop_replies();

@@ -74,7 +74,7 @@ async fn a_shutdown_leaves_tombstones_alone(fleet: Fleet) {
 async fn jobs_that_nobody_began_are_dropped_in_all_shards(fleet: Fleet) {
     let node = fleet.node("a").await;
     for i in 0..12 {
-        node.submit(format!("job-{i}"), "").await.unwrap();
+        node.submit((format!("job-{i}"), "")).await.unwrap();
     }
     let report = node.shutdown().drop_queued().within(PATIENCE).await.unwrap();
     assert!(report.complete);
@@ -126,7 +126,7 @@ async fn another_number_of_shards_waits_for_the_last_job_to_end(fleet: Fleet) {
     assert!(shutdown.await.unwrap().unwrap().complete);
     let fewer = fleet.builder("b", 2).join().await.unwrap();
     fewer.add_worker(fleet.recorder.clone()).await.unwrap();
-    fewer.dispatch(&key, "").await.unwrap();
+    fewer.dispatch((&key, "")).await.unwrap();
     assert_eq!(fleet.recorder.starts_of(&key), 2);
 }
 

@@ -103,7 +103,7 @@ impl Fleet {
 
     pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
         self.recorder.history().submitted(key);
-        node.dispatch(key, format!("payload of {key}")).await.unwrap();
+        node.dispatch((key, format!("payload of {key}"))).await.unwrap();
         self.recorder.history().accepted(key);
     }
 

@@ -46,8 +46,8 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(fleet: Fleet) {
         }
         assert_eq!(a.job(&key).await.unwrap().unwrap().key.to_string(), key);
         assert_eq!(a.payload(&key).await.unwrap().unwrap(), format!("payload of {key}"));
-        assert!(matches!(a.dispatch(&key, "").await, Err(DispatchError::JobExists { .. })));
-        a.ensure(&key, "").await.unwrap();
+        assert!(matches!(a.dispatch((&key, "")).await, Err(DispatchError::JobExists { .. })));
+        a.ensure((&key, "")).await.unwrap();
         a.notify(&key, "hello").await.unwrap();
         eventually(PATIENCE, "the notification", async || fleet.recorder.notes(&key) == ["hello"]).await;
         let id = format!("order-{i}");
@@ -57,16 +57,16 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(fleet: Fleet) {
         b.stop_job(&key).until_stopped().await.unwrap();
         assert!(a.job(&key).await.unwrap().is_none());
         assert!(matches!(b.stop_job(&key).await, Err(Error::JobNotFound(_))));
-        let ticket = a.submit(&key, "").id(&id).await.unwrap();
+        let ticket = a.submit((&key, "")).id(&id).await.unwrap();
         b.wait(&b.ticket(&key, &id).unwrap()).await.unwrap();
         b.cancel(&ticket).await.unwrap();
         eventually(PATIENCE, "the cancelled one to end", async || !fleet.recorder.is_running(&key)).await;
     }
     assert_eq!(seen, [true; 3], "keys of all shards were tried");
-    a.dispatch_as("typed", &Feed { url: "x".into() }).await.unwrap();
-    a.dispatch_job(JobSpec::typed("typed too", &Feed { url: "x".into() })).await.unwrap();
-    a.submit_job(JobSpec::new("plain", "")).await.unwrap();
-    a.ensure_job(JobSpec::new("plain", "")).await.unwrap();
+    a.dispatch(JobSpec::typed("typed", &Feed { url: "x".into() })).await.unwrap();
+    a.dispatch(JobSpec::typed("typed too", &Feed { url: "x".into() })).await.unwrap();
+    a.submit(JobSpec::new("plain", "")).await.unwrap();
+    a.ensure(JobSpec::new("plain", "")).await.unwrap();
     assert_eq!(a.jobs().await.unwrap().len(), 3);
 }
 
@@ -97,7 +97,7 @@ async fn a_batch_is_answered_in_its_order_whatever_the_shards(fleet: Fleet) {
 
 async fn invalid_input_is_refused_before_anything_is_written(fleet: Fleet) {
     let node = fleet.node("a").await;
-    assert!(matches!(node.dispatch("", "").await, Err(DispatchError::Key(_))));
+    assert!(matches!(node.dispatch(("", "")).await, Err(DispatchError::Key(_))));
     assert!(matches!(node.stop_job("").await, Err(Error::Name(_))));
     assert!(matches!(node.notify("", "").await, Err(Error::Name(_))));
     assert!(matches!(node.unpark("").await, Err(Error::Name(_))));

@@ -50,7 +50,7 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(fleet: Fleet) {
     node.add_worker(handler).await.unwrap();
     let keys: Vec<_> = (0..12).map(|i| format!("job-{i:03}")).collect();
     for key in &keys {
-        node.submit(key, "").restart(RestartPolicy::OnFailure).await.unwrap();
+        node.submit((key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
     eventually(PATIENCE, "all to be parked", async || node.parked().await.unwrap().len() == 12).await;
     let parked = node.parked().await.unwrap();

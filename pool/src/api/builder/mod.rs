@@ -146,7 +146,7 @@ impl NodeBuilder {
     ///
     /// let client = Client::open("redis+cluster://127.0.0.1:7000")?;
     /// let node = Node::builder("feeds", client).shards(4).join().await?;
-    /// node.dispatch("acme", "payload").await?;
+    /// node.dispatch(("acme", "payload")).await?;
     /// # Ok(())
     /// # }
     /// ```

@@ -4,7 +4,6 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
@@ -16,7 +15,6 @@ use crate::core::input::{Answer, Command, Until};
 use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::job::spec::JobSpec;
-use crate::job::typed::Payload;
 use crate::model::id::{DispatchId, IdError, JobKey};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{JobState, Record};
@@ -27,53 +25,29 @@ use crate::store::StoreError;
 pub(super) type Result<T> = std::result::Result<T, DispatchError>;
 
 impl Node {
-    /// Dispatches a job. Awaited, it returns when the job's worker has started it. An [id](Dispatch::id) that the
-    /// caller gives belongs to the shard of the key. The same id for a key of another shard is a different id, and no
-    /// conflict.
+    /// Dispatches a job, given as `(key, payload)` or as a [`JobSpec`]. Awaited, it returns when the job's worker has
+    /// started it. An [id](Dispatch::id) that the caller gives belongs to the shard of the key. The same id for a key
+    /// of another shard is a different id, and no conflict.
     ///
     /// ```no_run
     /// # use std::time::Duration;
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::DispatchError> {
-    /// node.dispatch("acme", "payload").await?;
-    /// node.dispatch("zenith", "payload").id("order-17").deadline(Duration::from_secs(5)).await?;
+    /// use tenure_pool::JobSpec;
+    ///
+    /// node.dispatch(("acme", "payload")).await?;
+    /// node.dispatch(JobSpec::new("zenith", "payload")).id("order-17").deadline(Duration::from_secs(5)).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// - The key or id is not valid, or the payload is too long. Nothing was written.
+    /// - The key or id is not valid, or the payload is too long or cannot be encoded. Nothing was written.
     /// - A job with this key exists.
     /// - The pool is full or shutting down.
     /// - The start handler failed.
     /// - There is no answer by the deadline. A job that was accepted stays accepted.
-    pub fn dispatch<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.dispatch_job(JobSpec::new(key, payload))
-    }
-
-    /// Like [`dispatch`](Self::dispatch), with a value as the payload. [`Job::decode`](crate::Job::decode) returns
-    /// it.
-    ///
-    /// # Errors
-    /// As `dispatch`, or the value cannot be encoded.
-    pub fn dispatch_as<K, T>(&self, key: K, payload: &T) -> Dispatch
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-        T: Payload,
-    {
-        self.dispatch_job(JobSpec::typed(key, payload))
-    }
-
-    /// Like [`dispatch`](Self::dispatch), for a [`JobSpec`].
-    ///
-    /// # Errors
-    /// As `dispatch`.
-    pub fn dispatch_job(&self, job: JobSpec) -> Dispatch {
-        Dispatch::new(self, job, How::new(true))
+    pub fn dispatch(&self, job: impl Into<JobSpec>) -> Dispatch {
+        Dispatch::new(self, job.into(), How::new(true))
     }
 
     /// Like [`dispatch`](Self::dispatch), but succeeds if a job with this key already runs or waits to run, whatever
@@ -83,21 +57,8 @@ impl Node {
     /// # Errors
     /// As `dispatch`, except `JobExists`. [`DispatchError::Parked`] also if an earlier job of the key is parked:
     /// [`unpark`](Self::unpark) or stop it.
-    pub fn ensure<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.ensure_job(JobSpec::new(key, payload))
-    }
-
-    /// Like [`ensure`](Self::ensure), for a [`JobSpec`].
-    ///
-    /// # Errors
-    /// As `ensure`.
-    pub fn ensure_job(&self, job: JobSpec) -> Dispatch {
-        let dispatch = Dispatch::new(self, job, How::new(true));
-        Dispatch { how: How { ensure: true, ..dispatch.how }, ..dispatch }
+    pub fn ensure(&self, job: impl Into<JobSpec>) -> Dispatch {
+        Dispatch::new(self, job.into(), How { ensure: true, ..How::new(true) })
     }
 
     /// Submits a job. Awaited, it returns as soon as the pool has accepted the job: the job will run even if this
@@ -108,20 +69,8 @@ impl Node {
     /// - A job with this key exists.
     /// - The pool is full or shutting down.
     /// - There is no answer by the deadline.
-    pub fn submit<K>(&self, key: K, payload: impl Into<Bytes>) -> Dispatch<Ticket>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        self.submit_job(JobSpec::new(key, payload))
-    }
-
-    /// Like [`submit`](Self::submit), for a [`JobSpec`].
-    ///
-    /// # Errors
-    /// As `submit`.
-    pub fn submit_job(&self, job: JobSpec) -> Dispatch<Ticket> {
-        Dispatch::new(self, job, How::new(false))
+    pub fn submit(&self, job: impl Into<JobSpec>) -> Dispatch<Ticket> {
+        Dispatch::new(self, job.into(), How::new(false))
     }
 
     /// The ticket to [`wait`](Self::wait) for a dispatch that was made with the caller's own id, on any node.

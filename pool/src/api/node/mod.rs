@@ -60,7 +60,7 @@ const TAKING_BACK: Duration = Duration::from_secs(30);
 ///     Ok(())
 /// }))
 /// .await?;
-/// node.dispatch("acme", "payload").await?;
+/// node.dispatch(("acme", "payload")).await?;
 /// node.close().await?;
 /// # Ok(())
 /// # }

@@ -4,7 +4,7 @@
 //! never changes ([`place`](super::place)). Two nodes that disagree about the number of shards would run a key twice.
 //! So the number is in every shard's settings, as `shard` = `index/count`. A node with another number is refused
 //! before it writes anything. The first shard is joined before the others ([`joining`]) and ends after them
-//! ([`guard`]).
+//! ([`supervise`]).
 
 mod joining;
 mod probe;

@@ -45,7 +45,7 @@ fn counting(running: &Arc<AtomicUsize>) -> impl JobHandler + use<> {
 async fn run_jobs(pool: &Node, running: &Arc<AtomicUsize>) {
     pool.add_worker(counting(running)).await.unwrap();
     for i in 0..20 {
-        pool.dispatch(format!("job-{i}"), "").await.unwrap();
+        pool.dispatch((format!("job-{i}"), "")).await.unwrap();
     }
     eventually(PATIENCE, "all to run", async || running.load(Ordering::SeqCst) == 20).await;
 }
@@ -75,7 +75,7 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     let a = builder(&store, 3).join().await.unwrap();
     let _b = builder(&store, 3).name("b").join().await.unwrap();
     let key = (0..100).map(|i| format!("job-{i}")).find(|key| a.shard_of(key).unwrap() == 2).unwrap();
-    a.submit(&key, "").await.unwrap();
+    a.submit((&key, "")).await.unwrap();
     let asked = a.shards[0].shut_down(ShutdownMode::Closing(PATIENCE * 10), SHORT).await.unwrap();
     assert!(!asked.complete);
     let flag = |shard| store.shard(shard).settings().borrow().flag();
@@ -357,7 +357,7 @@ async fn two_that_raise_a_setting_at_once_both_succeed() {
 
 /// The test blocks the only thread of the runtime on which the node was joined.
 #[tokio::test]
-async fn a_blocked_runtime_does_not_stop_the_guard() {
+async fn a_blocked_runtime_does_not_stop_the_supervisor() {
     let (store, running) = (MemoryStore::new(), Arc::default());
     let pool = builder(&store, 3).join().await.unwrap();
     run_jobs(&pool, &running).await;
