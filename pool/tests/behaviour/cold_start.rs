@@ -18,9 +18,10 @@ on_both_stores!(
 const NODES: usize = 3;
 const JOBS: usize = 1_000;
 /// How long a standby waits for a leaving worker. The other workers are up long before.
-const SETTLE: Duration = Duration::from_secs(8);
-/// A killed fleet is gone by the time new workers have waited for leaving ones, or long before.
-const TTL: Duration = Duration::from_secs(4);
+const SETTLE: Duration = Duration::from_secs(16);
+/// A killed fleet is gone by the time new workers have waited for leaving ones, or long before. Until then all of the
+/// new workers join, even on a loaded machine.
+const TTL: Duration = Duration::from_secs(8);
 
 /// Nodes with one worker each that start together.
 async fn fleet(world: &World, generation: &str) -> Vec<Node> {
