@@ -337,7 +337,7 @@ fn describe() {
     );
     counter("tenure_pool_fenced_workers_total", "Workers of this node that lost their lease or their pool.");
     counter("tenure_pool_expired_workers_total", "Silent workers that this node has expired.");
-    counter("tenure_pool_store_errors_total", "Calls to the store that were not answered.");
+    counter("tenure_pool_store_errors_total", "Calls to the store that failed, by kind.");
     let seconds = "How long a call to the store took.";
     metrics::describe_histogram!("tenure_pool_store_call_seconds", Unit::Seconds, seconds);
     let gauge = |name: &'static str, what: &'static str| metrics::describe_gauge!(name, Unit::Count, what);
