@@ -69,7 +69,8 @@ async fn a_line_break_of_a_handlers_makes_no_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_panics_says_so_with_its_text() {
-    let armed = metrics::set_default_local_recorder(&metering::Mine);
+    let panics = metering::panics();
+    let armed = metrics::set_default_local_recorder(&panics);
     let node = join("panicking").await;
     drop(armed);
     node.add_worker(Forger).await.unwrap();

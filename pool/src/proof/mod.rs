@@ -1,4 +1,4 @@
-//! What proves and measures the pool: the simulator, and the cases of the micro-benchmarks.
+//! Proofs and measurements of the pool: the simulator, and the cases of the micro-benchmarks.
 
 #[cfg(feature = "micro")]
 pub mod micro;

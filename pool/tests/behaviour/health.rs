@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
+use metrics::{Counter, CounterFn};
 use tenure_pool::{Client, Health, Node, PoolPhase, Unhealthy};
 use tenure_testing::eventually;
 
+use crate::metering::OfNotifications;
 use crate::recorder::{Act, Release};
 use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
 
@@ -149,7 +150,8 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     let world = world.with_ttl(Duration::from_secs(3));
     let (b, halt) = (world.node("b").await, Halt::default());
     let release = Release(halt.0.clone());
-    let armed = metrics::set_default_local_recorder(&halt);
+    let counting = OfNotifications(Counter::from_arc(Arc::new(halt)));
+    let armed = metrics::set_default_local_recorder(&counting);
     let still = world.node("still").await;
     drop(armed);
     world.add_worker(&still).await;
@@ -172,7 +174,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
 }
 
 /// Blocks the thread that counts a notification, until it is set.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Halt(Arc<AtomicBool>);
 
 impl CounterFn for Halt {
@@ -183,28 +185,6 @@ impl CounterFn for Halt {
     }
 
     fn absolute(&self, _: u64) {}
-}
-
-impl metrics::Recorder for Halt {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        if key.name() == "tenure_pool_notifications_total" {
-            Counter::from_arc(Arc::new(self.clone()))
-        } else {
-            Counter::noop()
-        }
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
 }
 
 async fn a_handler_that_blocks_its_thread_is_named(world: World) {

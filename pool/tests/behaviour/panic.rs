@@ -6,7 +6,7 @@ use tenure_pool::{DispatchError, Error, TraceContext, Unhealthy};
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
-use crate::metering::Mine;
+use crate::metering::panics;
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, held_by, on_both_stores, workers_on};
 
@@ -25,7 +25,8 @@ fn has_no_task(key: &[u8]) -> bool {
 
 async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     let world = world.with_ttl(TTL);
-    let armed = metrics::set_default_local_recorder(&Mine);
+    let panics = panics();
+    let armed = metrics::set_default_local_recorder(&panics);
     let a = world.node("a").await;
     drop(armed);
     let acts = |job: &tenure_pool::Job| match job.key().as_bytes() {

@@ -59,7 +59,7 @@ end
 -- Whether the dispatch is remembered as one that has ended, or must not run. `created`: when it was accepted, if known.
 local function has_ended(key, id, created)
   local lasts = call('ZSCORE', ENDED, id)
-  -- What was accepted later is another use of a caller's id.
+  -- A dispatch that was accepted later is another use of a caller's id.
   if lasts and (created == nil or tonumber(created) <= tonumber(lasts)) then return true end
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)

@@ -58,7 +58,7 @@ local function absent(key, id, another, forbid)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
   if own and entry == false then return 'X' end
-  -- What is remembered of a caller's id may be of a former use, and the last one may run unknown.
+  -- The memory of a caller's id may be that of a former use. The last one may run, unknown to the store.
   if own and recovering and not another then return 'R' end
   if call('ZSCORE', ENDED, id) or entry and entry.key == key and entry.outcome then return 'T' end
   if not another and recovering then return 'R' end

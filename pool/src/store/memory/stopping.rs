@@ -88,9 +88,8 @@ impl State {
         let own = id.caller_id();
         let known = own.and_then(|own| self.remembered.get(own));
         let settled = known.is_some_and(|known| known.key == *key && known.outcome.is_some());
-        // What is remembered of a caller's id may be of a former use, and the last one may run unknown.
-        let unsure = own.is_some() && !lives && self.meta.recovering;
-        if unsure {
+        // The memory of a caller's id may be that of a former use. The last one may run, unknown to the store.
+        if own.is_some() && !lives && self.meta.recovering {
             return StopReply::Recovering;
         }
         if settled || self.ended.contains(&Ended::Dispatch(id.clone())) {
