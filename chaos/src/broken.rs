@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
-use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
 use tenure_pool::id::PoolName;
+use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
 use tenure_pool::store::{RedisStore, Store};
 use tenure_pool::{Node, NodeBuilder};
 
@@ -40,10 +40,10 @@ impl Broken {
     /// # Errors
     /// The pool's name is not valid.
     pub fn builder(self, pool: &str, client: Client) -> Result<NodeBuilder> {
-        let of = |breakage| Breakages::of([breakage]);
+        let of = |mutation| Mutations::of([mutation]);
         Ok(match self {
-            Self::NoSelfFence => Node::builder(pool, client).broken(of(Breakage::NoSelfFence)),
-            Self::HandOffBeforeStop => Node::builder(pool, client).broken(of(Breakage::HandOffBeforeStop)),
+            Self::NoSelfFence => Node::builder(pool, client).broken(of(Mutation::NoSelfFence)),
+            Self::HandOffBeforeStop => Node::builder(pool, client).broken(of(Mutation::HandOffBeforeStop)),
             Self::BeginUnchecked => {
                 let store =
                     RedisStore::open_patched(&client, &PoolName::new(pool)?, false, &[BEGIN_UNCHECKED]);

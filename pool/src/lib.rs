@@ -1,13 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
-#[doc(hidden)]
-pub mod breakage;
 mod clock;
 mod core;
 mod error;
 mod job;
 mod model;
+#[doc(hidden)]
+pub mod mutation;
 mod proof;
 mod runtime;
 pub mod store;

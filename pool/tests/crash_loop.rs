@@ -12,8 +12,8 @@ mod lab;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_pool::breakage::Breakage;
 use tenure_pool::id::{JobKey, Token, WorkerId};
+use tenure_pool::mutation::Mutation;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 
@@ -177,6 +177,6 @@ async fn one_that_takes_half_a_minute_is_found() {
 
 #[tokio::test]
 async fn without_pauses_bystanders_are_parked() {
-    backend::BROKEN.set(Some(Breakage::SuspectsTogether));
+    backend::BROKEN.set(Some(Mutation::SuspectsTogether));
     assert!(run(SOON).await.parked.len() > SOON.culprits);
 }

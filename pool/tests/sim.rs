@@ -1,7 +1,7 @@
-//! The simulator itself: seeds that pass, runs that repeat, and breakages that it sees.
+//! The simulator itself: seeds that pass, runs that repeat, and mutations that it sees.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use tenure_pool::breakage::{Breakage, Breakages};
+use tenure_pool::mutation::{Mutation, Mutations};
 use tenure_pool::sim::{Fault, Options, Report, run};
 
 /// A short run: enough for a few leases to run out.
@@ -49,8 +49,8 @@ fn a_seed_is_a_run() {
 }
 
 /// The first seed, from this one on, with which a pool broken in this way violates one of these properties.
-fn caught(breakage: Breakage, from: u64, properties: &[&str]) -> Option<Report> {
-    let options = Options { broken: Breakages::of([breakage]), steps: 400, ..Options::default() };
+fn caught(mutation: Mutation, from: u64, properties: &[&str]) -> Option<Report> {
+    let options = Options { broken: Mutations::of([mutation]), steps: 400, ..Options::default() };
     let shows = |report: &Report| {
         report.violations.iter().any(|found| properties.iter().any(|property| found.starts_with(property)))
     };
@@ -59,47 +59,47 @@ fn caught(breakage: Breakage, from: u64, properties: &[&str]) -> Option<Report> 
 
 #[test]
 fn a_worker_that_does_not_fence_itself_is_caught() {
-    let report = caught(Breakage::NoSelfFence, 6, &["S1"]).expect("no seed has seen it");
+    let report = caught(Mutation::NoSelfFence, 6, &["S1"]).expect("no seed has seen it");
     assert!(!report.trace.is_empty(), "a run that fails shows how it came to that");
 }
 
 #[test]
 fn a_begin_that_checks_nothing_is_caught() {
-    assert!(caught(Breakage::BeginUnchecked, 3, &["S1", "S2", "S7", "S10"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::BeginUnchecked, 3, &["S1", "S2", "S7", "S10"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn a_worker_that_hides_its_ended_jobs_after_a_loss_is_caught() {
-    assert!(caught(Breakage::JournalNotSent, 13, &["S5"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::JournalNotSent, 13, &["S5"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn a_last_word_before_all_jobs_are_attested_is_caught() {
-    assert!(caught(Breakage::AttendBeforeAttested, 10, &["S2"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::AttendBeforeAttested, 10, &["S2"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn a_recovery_that_does_not_end_is_caught() {
     let stuck = ["liveness: the pool is in phase R"];
-    assert!(caught(Breakage::RecoveryStays, 2, &stuck).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::RecoveryStays, 2, &stuck).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn a_fenced_worker_that_says_what_it_runs_is_caught() {
-    assert!(caught(Breakage::FencedAttests, 21, &["S9"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::FencedAttests, 21, &["S9"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn an_observer_that_counts_from_before_the_reply_is_caught() {
-    assert!(caught(Breakage::FirstSeenBeforeReply, 340, &["S1", "S2"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::FirstSeenBeforeReply, 340, &["S1", "S2"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn records_at_which_nobody_looks_are_caught() {
-    assert!(caught(Breakage::NeverInspects, 1, &["liveness"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::NeverInspects, 1, &["liveness"]).is_some(), "no seed has seen it");
 }
 
 #[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
-    assert!(caught(Breakage::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

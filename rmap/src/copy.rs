@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::Snapshot;
-use crate::breakage::{Breakage, Breakages};
 use crate::clock::ServerClock;
+use crate::mutation::{Mutation, Mutations};
 use crate::replica::{Applied, Change, Replica};
 use crate::snapshot::{Content, Place};
 
@@ -17,7 +17,7 @@ use crate::snapshot::{Content, Place};
 pub(crate) struct Copy {
     /// Local moments count from here.
     epoch: Instant,
-    pub(crate) broken: Breakages,
+    pub(crate) broken: Mutations,
     state: RwLock<State>,
 }
 
@@ -30,7 +30,7 @@ struct State {
 }
 
 impl Copy {
-    pub(crate) fn new(broken: Breakages) -> Self {
+    pub(crate) fn new(broken: Mutations) -> Self {
         Self { epoch: Instant::now(), broken, state: RwLock::default() }
     }
 
@@ -62,7 +62,7 @@ impl Copy {
         let arrived = self.local();
         let (stamp, after) = (change.place.stamp, change.after);
         let mut state = self.write();
-        let applied = if self.broken.has(Breakage::GapsApplied) || self.broken.has(Breakage::RevisionsOnly) {
+        let applied = if self.broken.has(Mutation::GapsApplied) || self.broken.has(Mutation::RevisionsOnly) {
             state.replica.apply_if_newer(change)
         } else {
             state.replica.apply(change)
@@ -92,7 +92,7 @@ impl Copy {
         state.confirmed = sent;
         match content {
             Some(content)
-                if self.broken.has(Breakage::RevisionsOnly) && !state.replica.is_older(&content) =>
+                if self.broken.has(Mutation::RevisionsOnly) && !state.replica.is_older(&content) =>
             {
                 false
             }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_change_older_than_the_one_before_it_sets_the_clock_back() {
-        let copy = Copy::new(Breakages::default());
+        let copy = Copy::new(Mutations::default());
         let place = |revision, stamp| Place::new(1, revision, stamp);
         let content =
             Content::new(place(1, 9_000_000), None, None, [("k".into(), Entry::new("v", Some(8_000)))]);

@@ -12,8 +12,8 @@ use tenure_connection::{Client, Connection};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::breakage::{Breakage, Breakages};
 use crate::copy::Copy;
+use crate::mutation::{Mutation, Mutations};
 use crate::wire::{self, Found, Read};
 use crate::{Error, Layout, lua};
 
@@ -71,7 +71,7 @@ pub(crate) struct Followed {
 
 impl Followed {
     /// A map that needs a read at once.
-    pub(crate) fn new(layout: Layout, now: Instant, broken: Breakages) -> Self {
+    pub(crate) fn new(layout: Layout, now: Instant, broken: Mutations) -> Self {
         Self {
             layout,
             copy: Arc::new(Copy::new(broken)),
@@ -243,7 +243,7 @@ impl Followed {
             self.end_pause = END_PAUSE;
         }
         (self.needs_read, self.is_doubted, self.late_reads) = (false, false, 0);
-        let is_compared = !self.copy.broken.has(Breakage::NoResync);
+        let is_compared = !self.copy.broken.has(Mutation::NoResync);
         self.read_at = Instant::now() + if is_compared { CHECK_EVERY } else { NEVER };
         Ok(())
     }

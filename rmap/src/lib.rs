@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod breakage;
 mod builder;
 mod clock;
 mod copy;
@@ -10,6 +9,7 @@ mod layout;
 pub mod lua;
 mod map;
 mod mirror;
+mod mutation;
 mod raw;
 mod replica;
 mod snapshot;
@@ -18,12 +18,12 @@ mod view;
 mod watcher;
 mod wire;
 
-#[doc(hidden)]
-pub use breakage::{Breakage, Breakages};
 pub use builder::{Builder, Expiry};
 pub use error::Error;
 pub use layout::Layout;
 pub use map::{Map, ValueWatcher};
+#[doc(hidden)]
+pub use mutation::{Mutation, Mutations};
 pub use raw::{Exchange, RawMap};
 pub use replica::{Applied, Change, Replica};
 pub use snapshot::{Entries, Entry, Place, Snapshot};

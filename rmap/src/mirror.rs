@@ -15,9 +15,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::breakage::{Breakage, Breakages};
 use crate::copy::Copy;
 use crate::followed::Followed;
+use crate::mutation::{Mutation, Mutations};
 use crate::replica::{Applied, Change};
 use crate::wire::Announcement;
 use crate::{Error, Layout};
@@ -46,7 +46,7 @@ pub(crate) struct Mirror {
     is_outage_said: bool,
     /// Whether it has been logged that somebody else uses a channel.
     is_rubbish_said: bool,
-    broken: Breakages,
+    broken: Mutations,
 }
 
 impl Mirror {
@@ -54,7 +54,7 @@ impl Mirror {
     pub(crate) async fn start(
         client: &Client,
         layouts: Vec<Layout>,
-        broken: Breakages,
+        broken: Mutations,
     ) -> Result<Self, Error> {
         let mut channels: Vec<_> = layouts.iter().map(|layout| layout.channel.clone()).collect();
         channels.sort_unstable();
@@ -135,7 +135,7 @@ impl Mirror {
             Event::Message(message) => self.on_message(&message),
             Event::Subscribed => {
                 tracing::info!("subscribed to the maps again");
-                if !self.broken.has(Breakage::NoResync) {
+                if !self.broken.has(Mutation::NoResync) {
                     self.need_all(None);
                 }
             }

@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::breakage::Breakages;
 use crate::copy::Copy;
 use crate::mirror::{Mirror, Request};
+use crate::mutation::Mutations;
 use crate::snapshot::Place;
 use crate::{Error, KeyWatcher, Layout, Snapshot, Watcher};
 
@@ -74,7 +74,7 @@ impl View {
     /// # Cancel safety
     /// Safe: nothing was written, and nothing is left behind.
     pub async fn join<const N: usize>(client: &Client, layouts: [Layout; N]) -> Result<[Self; N], Error> {
-        Self::join_broken(client, layouts, Breakages::default()).await
+        Self::join_broken(client, layouts, Mutations::default()).await
     }
 
     /// Joins maps like [`View::join`], with copies that are broken on purpose, for proofs.
@@ -82,7 +82,7 @@ impl View {
     pub async fn join_broken<const N: usize>(
         client: &Client,
         layouts: [Layout; N],
-        broken: Breakages,
+        broken: Mutations,
     ) -> Result<[Self; N], Error> {
         if !layouts.iter().flat_map(Layout::slots).is_sorted_by(|a, b| a == b) {
             let what =

@@ -11,8 +11,8 @@ use futures::Stream;
 use tokio::sync::watch;
 use tokio_util::sync::ReusableBoxFuture;
 
-use crate::breakage::Breakage;
 use crate::copy::Copy;
+use crate::mutation::Mutation;
 use crate::{Error, Snapshot};
 
 /// Reports every change of a map since its creation. Many changes may come as one, but none is missed: after the last
@@ -55,7 +55,7 @@ impl Watcher {
             return Poll::Ready(Err(Error::Closed));
         }
         let (result, changes) = ready!(self.next.poll(context));
-        self.next.set(next(changes, self.copy.broken.has(Breakage::WatchesAnew)));
+        self.next.set(next(changes, self.copy.broken.has(Mutation::WatchesAnew)));
         self.has_ended = result.is_err();
         Poll::Ready(result.map_err(|_| Error::Closed))
     }

@@ -8,9 +8,9 @@ use super::effect::{Effect, Notice};
 use super::input::{Answer, ReplyTo};
 use super::lease::Timing;
 use super::time::{Jitter, Time};
-use crate::breakage::Breakages;
 use crate::model::id::{Incarnation, NodeName, WorkerId};
 use crate::model::settings::{Given, HASH_KEYS, Settings};
+use crate::mutation::Mutations;
 
 /// The pause before a failed or impossible action is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ pub(crate) struct Config {
     /// The reason why the node joins.
     pub(crate) purpose: Purpose,
     /// The lines that a test has broken on purpose.
-    pub(crate) broken: Breakages,
+    pub(crate) broken: Mutations,
 }
 
 impl Config {

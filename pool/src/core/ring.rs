@@ -62,7 +62,7 @@ impl Ring {
         self.filling
     }
 
-    /// Closes its holes, for [`Breakage::PackedRing`](crate::breakage::Breakage::PackedRing).
+    /// Closes its holes, for [`Mutation::PackedRing`](crate::mutation::Mutation::PackedRing).
     pub(super) fn pack(&mut self) {
         self.slots.retain(Option::is_some);
         self.slots.sort_unstable();

@@ -19,7 +19,6 @@ use super::log::Log;
 use super::metrics::{self, Metrics};
 use super::perform::perform;
 use super::planners::{Part, Planners};
-use crate::breakage::Breakage;
 use crate::clock;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
@@ -31,6 +30,7 @@ use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::model::settings::Settings;
 use crate::model::trace::JobSpanHook;
+use crate::mutation::Mutation;
 use crate::store::{ShutdownMode, Store};
 
 /// Start a step after this many inputs so effects do not fall behind. If the last input is a task's exit, inputs that
@@ -242,7 +242,7 @@ impl Driver {
                 self.planners.add(part);
                 self.on_message(Message::Command(command, answer), batch);
             }
-            Message::Withdrawn(..) if self.config.broken.has(Breakage::GoneCallersEndNode) => {}
+            Message::Withdrawn(..) if self.config.broken.has(Mutation::GoneCallersEndNode) => {}
             Message::Withdrawn(id, reply) => {
                 self.replies.remove(&reply);
                 batch.push(Input::Withdrawn { id, reply });
@@ -350,7 +350,7 @@ impl Driver {
                 if let Some(waiting) = self.replies.remove(&to) {
                     // The caller may have gone.
                     let has_gone = waiting.send(answer).is_err();
-                    self.ended |= has_gone && self.config.broken.has(Breakage::GoneCallersEndNode);
+                    self.ended |= has_gone && self.config.broken.has(Mutation::GoneCallersEndNode);
                 }
             }
             Effect::Report(report) => {

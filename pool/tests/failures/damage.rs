@@ -1,7 +1,7 @@
 //! Strange writes into the pool's keys: a46.
 
 use tenure_pool::Node;
-use tenure_pool::breakage::ScriptPatch;
+use tenure_pool::mutation::ScriptPatch;
 use tenure_testing::eventually;
 
 use crate::ground::{Ground, cases, key, patch, scripts};

@@ -1,6 +1,6 @@
 //! Two workers run one key: a01 to a11, and a45.
 
-use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{Broken, cases, lines, patch, scripts};
 
@@ -49,15 +49,15 @@ const LIVES_BY_CLOCK: [ScriptPatch; 2] = [
 /// These lines of scripts, and the worker's check of the jobs that it holds. Either is enough if both starts reach
 /// it.
 const fn twice(patches: &'static [ScriptPatch]) -> Broken {
-    Broken { lines: &[Breakage::StartsWhatItHolds], ..scripts(patches) }
+    Broken { lines: &[Mutation::StartsWhatItHolds], ..scripts(patches) }
 }
 
 cases! {
     a01_a_start_event_that_comes_again_starts_nothing: twice(&[ROUTES_ANYTHING]), "started 2 times";
-    a02_a_job_is_handed_on_only_when_its_handler_has_stopped: lines(&[Breakage::HandOffBeforeStop]), "both ran";
+    a02_a_job_is_handed_on_only_when_its_handler_has_stopped: lines(&[Mutation::HandOffBeforeStop]), "both ran";
     a03_a_worker_that_was_given_up_ends_its_jobs_for_good:
-        lines(&[Breakage::NoSelfFence, Breakage::FencedForgets]), "every job to run once";
-    a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them: lines(&[Breakage::NoSelfFence]), "both ran";
+        lines(&[Mutation::NoSelfFence, Mutation::FencedForgets]), "every job to run once";
+    a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them: lines(&[Mutation::NoSelfFence]), "both ran";
     a05_many_start_events_of_one_key_start_it_once: twice(&[ROUTES_ANYTHING]), "both ran";
     a06_routers_with_different_views_of_the_ring_place_a_key_once:
         scripts(&[ROUTES_ANYTHING, ROUTES_BY_ANY_RING]), "both ran";
@@ -67,7 +67,7 @@ cases! {
     a09_a_dispatch_that_timed_out_keeps_its_key: twice(&[DISPATCHES_OVER]), "both ran";
     a10_a_dispatcher_whose_clock_is_ahead_finds_the_key_taken: twice(&[GUARDS_BY_CLOCK]), "both ran";
     a11_an_observer_whose_clock_is_ahead_takes_nobody_for_dead: scripts(&LIVES_BY_CLOCK), "was started";
-    a45_a_record_that_is_lost_alone_doubles_no_job: lines(&[Breakage::FormerRunKept]), "every job to be started";
+    a45_a_record_that_is_lost_alone_doubles_no_job: lines(&[Mutation::FormerRunKept]), "every job to be started";
 }
 
 /// A dispatch takes a key that already has a job.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::join_all;
-use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
 use tenure_pool::id::{Incarnation, PoolName, Revision, WorkerId};
+use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
 use tenure_pool::store::{PoolState, RedisStore, Store};
 use tenure_pool::{
     BoxError, Client, Job, JobHandler, MemberState, Node, NodeBuilder, Settings, Start, StopReason, Worker,
@@ -39,15 +39,15 @@ const HANGS: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Broken {
     /// Lines of the core and the runtime, on every node.
-    pub(crate) lines: &'static [Breakage],
+    pub(crate) lines: &'static [Mutation],
     /// Lines of the scripts, for every sender.
     pub(crate) scripts: &'static [ScriptPatch],
     /// Lines of the following of maps, on every node.
-    pub(crate) maps: &'static [tenure_rmap::Breakage],
+    pub(crate) maps: &'static [tenure_rmap::Mutation],
 }
 
 /// Lines of the core and the runtime that are left out.
-pub(crate) const fn lines(lines: &'static [Breakage]) -> Broken {
+pub(crate) const fn lines(lines: &'static [Mutation]) -> Broken {
     Broken { lines, scripts: &[], maps: &[] }
 }
 
@@ -57,7 +57,7 @@ pub(crate) const fn scripts(scripts: &'static [ScriptPatch]) -> Broken {
 }
 
 /// Lines of the following of maps that are left out.
-pub(crate) const fn maps(maps: &'static [tenure_rmap::Breakage]) -> Broken {
+pub(crate) const fn maps(maps: &'static [tenure_rmap::Mutation]) -> Broken {
     Broken { lines: &[], scripts: &[], maps }
 }
 
@@ -222,8 +222,8 @@ impl Ground {
         ))
     }
 
-    pub(crate) fn broken_maps(&self) -> tenure_rmap::Breakages {
-        tenure_rmap::Breakages::of(self.broken.maps.iter().copied())
+    pub(crate) fn broken_maps(&self) -> tenure_rmap::Mutations {
+        tenure_rmap::Mutations::of(self.broken.maps.iter().copied())
     }
 
     /// A store that takes the time from the pool's key `clock`, for a client with a wrong clock.
@@ -248,13 +248,13 @@ impl Ground {
 
     /// A node of another pool.
     pub(crate) fn builder_of(&self, pool: &str, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
-        let unplaced = self.routed.then_some(Breakage::NothingPlaced);
+        let unplaced = self.routed.then_some(Mutation::NothingPlaced);
         Node::builder(pool, store)
             .name(name)
             .settings(self.settings.clone())
             .stable_after(SHORT)
             .assume_fresh(true)
-            .broken(Breakages::of(self.broken.lines.iter().copied().chain(unplaced)))
+            .broken(Mutations::of(self.broken.lines.iter().copied().chain(unplaced)))
     }
 
     pub(crate) fn builder(&self, name: &str) -> NodeBuilder {

@@ -1,6 +1,6 @@
 //! One handler or caller must not affect the others: a23 to a25, a50 and a52.
 
-use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
@@ -8,13 +8,13 @@ use crate::ground::{cases, lines, patch, scripts};
 const SUSPECTS_TOGETHER: ScriptPatch = patch("reap", "return spread(", "return 0 * spread(");
 
 cases! {
-    a23_a_start_that_hangs_holds_up_nothing_else: lines(&[Breakage::StartsInTurn]), "the others to be started";
+    a23_a_start_that_hangs_holds_up_nothing_else: lines(&[Mutation::StartsInTurn]), "the others to be started";
     a24_an_answer_for_a_caller_that_has_gone_does_no_harm:
-        lines(&[Breakage::GoneCallersEndNode]), "NodeClosed";
+        lines(&[Mutation::GoneCallersEndNode]), "NodeClosed";
     a25_an_answer_that_overtakes_the_acceptance_is_heard:
-        lines(&[Breakage::EarlyAnswersUnheard]), "Deadline";
+        lines(&[Mutation::EarlyAnswersUnheard]), "Deadline";
     a50_a_handler_that_blocks_the_only_thread_costs_no_lease:
-        lines(&[Breakage::EngineAtHome]), "the lease went on";
+        lines(&[Mutation::EngineAtHome]), "the lease went on";
     a52_a_job_that_kills_its_process_is_parked_alone:
         scripts(&[SUSPECTS_TOGETHER]), "who is parked beside the culprit";
 }

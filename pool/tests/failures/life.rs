@@ -1,6 +1,6 @@
 //! Ends that hang, leftovers, and the cost of steps: a35 to a44.
 
-use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{Broken, cases, lines, patch, scripts};
 
@@ -32,18 +32,18 @@ const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
 );
 /// No node checks whether it missed the message.
 const NOBODY_POLLS: Broken =
-    Broken { maps: &[tenure_rmap::Breakage::NoResync], ..lines(&[Breakage::FlagNotPolled]) };
+    Broken { maps: &[tenure_rmap::Mutation::NoResync], ..lines(&[Mutation::FlagNotPolled]) };
 
 cases! {
     a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on:
-        lines(&[Breakage::ShutdownAskedOnce]), "an answer in time";
+        lines(&[Mutation::ShutdownAskedOnce]), "an answer in time";
     a36_a_node_that_missed_the_shutdown_ends_all_the_same: NOBODY_POLLS, "the end of a";
     a37_the_last_one_cleans_up_and_whoever_asked_may_die: scripts(&[CLEANS_UP_FIRST]), "while b is stopping";
-    a38_a_node_that_closes_with_events_in_hand_ends: lines(&[Breakage::LeavingStopsDraining]), "it has not left";
-    a39_a_lost_group_is_made_again: lines(&[Breakage::GroupStaysLost]), "every job to be started";
+    a38_a_node_that_closes_with_events_in_hand_ends: lines(&[Mutation::LeavingStopsDraining]), "it has not left";
+    a39_a_lost_group_is_made_again: lines(&[Mutation::GroupStaysLost]), "every job to be started";
     a40_pools_on_one_server_share_nothing: scripts(&[SWEEPS_IN_TURN]), "its lost event to be repaired";
     a41_a_step_costs_the_same_however_many_jobs_are_held: scripts(&[TELLS_EVERYTHING]), "bytes";
-    a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Breakage::PackedRing]), "its keys to come back";
+    a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Mutation::PackedRing]), "its keys to come back";
     a43_nothing_piles_up:
         scripts(&[KEEPS_EVENTS]), "nothing but what was there",
         a43_routers_that_have_left_are_forgotten: scripts(&[REMEMBERS_ROUTERS]), "nothing but what was there";
@@ -55,7 +55,7 @@ mod cases {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tenure_pool::breakage::ScriptPatch;
+    use tenure_pool::mutation::ScriptPatch;
     use tenure_pool::store::{Refusal, Store, StoreError};
     use tenure_pool::{JobSpec, JobState, Node};
     use tenure_testing::proxy::Direction;

@@ -1,6 +1,6 @@
 //! Jobs that are lost, or dropped without a word to their callers: a12 to a22, a47 to a49.
 
-use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
@@ -70,20 +70,20 @@ cases! {
         scripts(&[FORGETS_AFTER_CLAIMING]), "what it was given is still there";
     a17_an_assignment_that_never_arrives_is_taken_back: scripts(&[TRUSTS_ASSIGNMENTS]), "every job to be started";
     a18_a_start_that_comes_again_leaves_record_and_payload_alone:
-        lines(&[Breakage::RedeliveredStartRefused]), "every job to be started";
+        lines(&[Mutation::RedeliveredStartRefused]), "every job to be started";
     a19_a_refused_job_is_tried_again_with_its_payload: scripts(&[REFUSAL_DROPS_PAYLOAD]), "the caller is told";
     a20_a_leaving_worker_counts_only_what_is_given_up: scripts(&[RELEASES_THE_FIRST]), "every job to be started";
     a20_what_a_leaving_worker_has_not_given_up_is_looked_for: scripts(&[REAPS_NOTHING]), "every job to be started";
     a21_what_was_assigned_just_before_a_crash_runs_elsewhere:
         scripts(&[ASSIGNS_WITHOUT_LIST, TRUSTS_ASSIGNMENTS]), "what it did not know of to be started";
     a22_a_worker_whose_handlers_panic_goes_on:
-        lines(&[Breakage::PanicEndsReading]), "the job after a panic",
-        a22_a_panic_is_told: lines(&[Breakage::PanicUntold]), "the panic is told";
+        lines(&[Mutation::PanicEndsReading]), "the job after a panic",
+        a22_a_panic_is_told: lines(&[Mutation::PanicUntold]), "the panic is told";
     a47_members_that_are_lost_alone_cost_no_job: scripts(&FORGOTTEN_MEMBERS), "was started 2 times";
     a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others:
-        lines(&[Breakage::UncountedLive]), "every job to be started";
+        lines(&[Mutation::UncountedLive]), "every job to be started";
     a49_a_worker_that_dies_with_all_that_told_of_it_leaves_its_jobs_to_others:
-        lines(&[Breakage::NeverInspects]), "every job to be started";
+        lines(&[Mutation::NeverInspects]), "every job to be started";
 }
 
 mod cases {
@@ -93,8 +93,8 @@ mod cases {
 
     use futures::FutureExt;
     use futures::future::join_all;
-    use tenure_pool::breakage::ScriptPatch;
     use tenure_pool::id::JobKey;
+    use tenure_pool::mutation::ScriptPatch;
     use tenure_pool::store::{EntryId, RouteReply, Store};
     use tenure_pool::{DispatchError, MemberState, Node, WorkerId};
     use tenure_testing::proxy::Direction;

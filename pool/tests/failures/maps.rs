@@ -1,17 +1,17 @@
 //! Copies of maps that differ from their originals: a31 to a34.
 
-use tenure_pool::breakage::Breakage as Later;
-use tenure_rmap::Breakage;
+use tenure_pool::mutation::Mutation as Later;
+use tenure_rmap::Mutation;
 
 use crate::ground::{cases, lines, maps};
 
 cases! {
-    a31_a_change_after_a_gap_is_not_taken_for_the_next: maps(&[Breakage::GapsApplied]), "the change in the gap";
-    a32_a_copy_catches_up_after_its_subscription_was_cut: maps(&[Breakage::NoResync]), "what was missed";
-    a33_revisions_that_begin_anew_are_followed: maps(&[Breakage::RevisionsOnly]), "Deadline",
+    a31_a_change_after_a_gap_is_not_taken_for_the_next: maps(&[Mutation::GapsApplied]), "the change in the gap";
+    a32_a_copy_catches_up_after_its_subscription_was_cut: maps(&[Mutation::NoResync]), "what was missed";
+    a33_revisions_that_begin_anew_are_followed: maps(&[Mutation::RevisionsOnly]), "Deadline",
         a33_what_was_kept_is_not_started_again: lines(&[Later::AttendBeforeAttested]), "is started again";
     a34_a_change_that_comes_while_another_is_handled_is_told:
-        maps(&[Breakage::WatchesAnew]), "what came meanwhile";
+        maps(&[Mutation::WatchesAnew]), "what came meanwhile";
 }
 
 mod cases {

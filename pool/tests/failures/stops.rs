@@ -1,6 +1,6 @@
 //! Stops and notifications that are lost, or reach the wrong worker: a26 to a30.
 
-use tenure_pool::breakage::{Breakage, ScriptPatch};
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
@@ -30,8 +30,8 @@ cases! {
     a28_a_stopped_job_does_not_come_back_with_a_crash: scripts(&[REAPS_STOPPED]), "job-0 to be gone";
     a28_a_job_whose_worker_died_with_its_end_is_no_orphan: scripts(&[DELETES_LATER]), "job-0 ";
     a29_a_stop_handler_that_fails_ends_its_job:
-        lines(&[Breakage::FailedStopKeepsJob]), r#"["its stop fails", "its stop panics", "its own end fails"] stay"#,
-        a29_a_stop_handler_that_fails_is_logged: lines(&[Breakage::FailedStopUntold]), "the failure to be logged";
+        lines(&[Mutation::FailedStopKeepsJob]), r#"["its stop fails", "its stop panics", "its own end fails"] stay"#,
+        a29_a_stop_handler_that_fails_is_logged: lines(&[Mutation::FailedStopUntold]), "the failure to be logged";
     a30_notifications_keep_their_order_and_none_is_lost_on_the_way:
         scripts(&[NOTIFIES_ONLY_RUNNING]), "all of them in order";
 }
@@ -42,7 +42,7 @@ mod cases {
     use std::time::Duration;
 
     use futures::future::join_all;
-    use tenure_pool::breakage::ScriptPatch;
+    use tenure_pool::mutation::ScriptPatch;
     use tenure_pool::{BoxError, Job, JobHandler, JobState, Node, Start, StopReason};
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;

@@ -30,7 +30,7 @@ mod world;
 use std::time::Instant;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
-use tenure_pool::breakage::Breakage;
+use tenure_pool::mutation::Mutation;
 
 use self::scope::{Lapse, Scope};
 use self::world::Pool;
@@ -149,7 +149,7 @@ fn mutants_of_leases_violate_a_property() {
 
 #[test]
 fn mutants_of_notifications_violate_a_property() {
-    let anew = scope::notifications().breaking([Breakage::NotesNumberedAnew]);
+    let anew = scope::notifications().breaking([Mutation::NotesNumberedAnew]);
     fails("notifications numbered anew", anew, "S11");
 }
 
@@ -164,10 +164,10 @@ fn mutants_of_what_comes_at_last_violate_a_property() {
 #[test]
 fn mutants_of_recovery_violate_a_property() {
     fails("attend before attested", scope::recovery().lapsing(Lapse::AttendBeforeAttested), "S1");
-    fails("tokens below seen", scope::loss_and_death().breaking([Breakage::TokensBelowSeen]), "S3");
+    fails("tokens below seen", scope::loss_and_death().breaking([Mutation::TokensBelowSeen]), "S3");
     fails("journal not sent", scope::recovery().lapsing(Lapse::JournalNotSent), "S5");
     fails("opened too soon", scope::recovery().lapsing(Lapse::OpenUnobserved), "S1");
-    let unchecked = scope::recovery_and_late_calls().breaking([Breakage::IncarnationUnchecked]);
+    let unchecked = scope::recovery_and_late_calls().breaking([Mutation::IncarnationUnchecked]);
     fails("incarnation unchecked", unchecked, "S10");
 }
 
@@ -175,21 +175,21 @@ fn mutants_of_recovery_violate_a_property() {
 /// The reverse holds, too. Both together cost a worker its job.
 #[test]
 fn mutants_in_pairs_violate_a_property() {
-    for mints in [Breakage::ReleaseMints, Breakage::AttendMints, Breakage::HandedOnMints] {
-        let pair = scope::late_recovery().breaking([mints, Breakage::UnownedOutranks]);
+    for mints in [Mutation::ReleaseMints, Mutation::AttendMints, Mutation::HandedOnMints] {
+        let pair = scope::late_recovery().breaking([mints, Mutation::UnownedOutranks]);
         fails(&format!("{mints:?} and UnownedOutranks"), pair, "S2");
     }
 }
 
 #[test]
 fn mutants_of_steps_violate_a_property() {
-    fails("begin unchecked", scope::members().breaking([Breakage::BeginUnchecked]), "S1");
-    fails("reap ends", scope::members().breaking([Breakage::ReapEnds]), "S4");
-    fails("token assigned again", scope::members().breaking([Breakage::TokenAssignedAgain]), "S7");
-    fails("begun stays queued", scope::members().breaking([Breakage::BegunStaysQueued]), "S8");
-    fails("stop unnamed", scope::successors().breaking([Breakage::StopUnnamed]), "S6");
-    fails("route unchecked", scope::members().breaking([Breakage::RouteUnchecked]), "S9");
-    fails("release mints", scope::network().breaking([Breakage::ReleaseMints]), "S10");
+    fails("begin unchecked", scope::members().breaking([Mutation::BeginUnchecked]), "S1");
+    fails("reap ends", scope::members().breaking([Mutation::ReapEnds]), "S4");
+    fails("token assigned again", scope::members().breaking([Mutation::TokenAssignedAgain]), "S7");
+    fails("begun stays queued", scope::members().breaking([Mutation::BegunStaysQueued]), "S8");
+    fails("stop unnamed", scope::successors().breaking([Mutation::StopUnnamed]), "S6");
+    fails("route unchecked", scope::members().breaking([Mutation::RouteUnchecked]), "S9");
+    fails("release mints", scope::network().breaking([Mutation::ReleaseMints]), "S10");
 }
 
 #[test]

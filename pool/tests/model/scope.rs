@@ -1,6 +1,6 @@
 //! The events of a model, and how often each may happen: small enough that every state can be seen.
 
-use tenure_pool::breakage::{Breakage, Breakages};
+use tenure_pool::mutation::{Mutation, Mutations};
 use tenure_pool::store::ReleaseMode;
 
 /// A mistake of a role of the model.
@@ -74,13 +74,13 @@ pub(crate) struct Scope {
     pub(crate) stops: bool,
     /// How handlers end.
     pub(crate) endings: Vec<ReleaseMode>,
-    pub(crate) broken: Breakages,
+    pub(crate) broken: Mutations,
     pub(crate) lapse: Option<Lapse>,
 }
 
 impl Scope {
-    pub(crate) fn breaking(self, breakages: impl IntoIterator<Item = Breakage>) -> Self {
-        Self { broken: Breakages::of(breakages), ..self }
+    pub(crate) fn breaking(self, mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self { broken: Mutations::of(mutations), ..self }
     }
 
     pub(crate) fn lapsing(self, lapse: Lapse) -> Self {
@@ -109,7 +109,7 @@ fn one_job(left: Left) -> Scope {
         closes: false,
         stops: true,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
-        broken: Breakages::default(),
+        broken: Mutations::default(),
         lapse: None,
     }
 }

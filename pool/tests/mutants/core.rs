@@ -3,8 +3,8 @@
 use std::path::Path;
 
 #[allow(clippy::enum_glob_use, reason = "the table names them all")]
-use tenure_pool::breakage::Breakage::{self, *};
-use tenure_pool::breakage::Breakages;
+use tenure_pool::mutation::Mutation::{self, *};
+use tenure_pool::mutation::Mutations;
 use tenure_pool::sim::{Options, run};
 
 /// The test that notices the broken line.
@@ -33,8 +33,8 @@ impl By {
     }
 }
 
-/// Each variant of [`Breakage`], and the test that notices it.
-pub(crate) const MUTANTS: &[(Breakage, By)] = &[
+/// Each variant of [`Mutation`], and the test that notices it.
+pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (NoSelfFence, Simulator("S1")),
     (BeginUnchecked, Simulator("S2")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
@@ -117,24 +117,24 @@ pub(crate) const MUTANTS: &[(Breakage, By)] = &[
 const SEEDS: u64 = 25;
 
 /// The sign that the line is noticed; `None` if there is none.
-pub(crate) fn noticed(breakage: Breakage, by: By) -> Option<String> {
+pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {
     match by {
-        Simulator(property) => simulated(breakage, property),
+        Simulator(property) => simulated(mutation, property),
         Scenario(name) => {
             let scenario = crate::scenario(name)?;
-            crate::notices_in_memory(scenario, breakage).then(|| name.to_owned())
+            crate::notices_in_memory(scenario, mutation).then(|| name.to_owned())
         }
-        Core(name) => named("src/core/tests/mutants.rs", breakage, name),
-        Runtime(name) => named("src/runtime/actors/tests.rs", breakage, name),
-        Model(name) => named("tests/model/main.rs", breakage, name),
-        Failure(file, name) => named(&format!("tests/failures/{file}.rs"), breakage, name),
+        Core(name) => named("src/core/tests/mutants.rs", mutation, name),
+        Runtime(name) => named("src/runtime/actors/tests.rs", mutation, name),
+        Model(name) => named("tests/model/main.rs", mutation, name),
+        Failure(file, name) => named(&format!("tests/failures/{file}.rs"), mutation, name),
     }
 }
 
 /// The first seed that violates this property with the broken line, and violates nothing with the whole protocol.
-fn simulated(breakage: Breakage, property: &str) -> Option<String> {
+fn simulated(mutation: Mutation, property: &str) -> Option<String> {
     let whole = Options { steps: 400, ..Options::default() };
-    let broken = Options { broken: Breakages::of([breakage]), ..whole.clone() };
+    let broken = Options { broken: Mutations::of([mutation]), ..whole.clone() };
     (1..=SEEDS).find_map(|seed| {
         let mut violations = run(seed, &broken).violations.into_iter();
         let violation = violations.find(|violation| violation.starts_with(property))?;
@@ -144,7 +144,7 @@ fn simulated(breakage: Breakage, property: &str) -> Option<String> {
 }
 
 /// Checks that the test exists and leaves the line out, itself or by a constant of its file that it names.
-fn named(file: &str, breakage: Breakage, name: &str) -> Option<String> {
+fn named(file: &str, mutation: Mutation, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).ok()?;
     let from = |start: &str, end: &str| {
         let rest = &text[text.find(start)?..];
@@ -157,15 +157,15 @@ fn named(file: &str, breakage: Breakage, name: &str) -> Option<String> {
         from(&format!("const {word}:"), ";\n").or_else(|| from(&format!("const fn {word}("), "\n}\n"))
     });
     let whole = constants.fold(test.clone(), |whole, constant| whole + &constant);
-    let asked = format!("{breakage:?}");
+    let asked = format!("{mutation:?}");
     let has = whole.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked);
     has.then(|| format!("{file} {name}"))
 }
 
-/// The names of all breakages, as their file has them.
+/// The names of all mutations, as their file has them.
 pub(crate) fn all() -> Vec<String> {
-    let text = include_str!("../../src/breakage.rs");
-    let variants = text.split("pub enum Breakage {").nth(1).and_then(|rest| rest.split("\n}").next());
+    let text = include_str!("../../src/mutation.rs");
+    let variants = text.split("pub enum Mutation {").nth(1).and_then(|rest| rest.split("\n}").next());
     let name = |line: &str| line.strip_prefix("    ")?.strip_suffix(',').map(str::to_owned);
     variants.unwrap_or_default().lines().filter_map(name).collect()
 }

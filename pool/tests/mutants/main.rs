@@ -79,8 +79,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tenure_pool::Client;
-use tenure_pool::breakage::{Breakage, ScriptPatch};
 use tenure_pool::id::PoolName;
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 use tenure_pool::store::RedisStore;
 
 use self::backend::{BROKEN, PATCHES};
@@ -155,7 +155,7 @@ fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
 }
 
 /// The same with a store in memory that leaves out a line.
-fn notices_in_memory(scenario: Scenario, broken: Breakage) -> bool {
+fn notices_in_memory(scenario: Scenario, broken: Mutation) -> bool {
     fails(scenario, Kind::Memory, &[], Some(broken)) && !fails(scenario, Kind::Memory, &[], None)
 }
 
@@ -163,7 +163,7 @@ fn scenario(name: &str) -> Option<Scenario> {
     SUITES.iter().flat_map(|(_, all)| *all).find(|scenario| scenario.0 == name).copied()
 }
 
-fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken: Option<Breakage>) -> bool {
+fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken: Option<Mutation>) -> bool {
     let run = move || {
         PATCHES.set(patches);
         BROKEN.set(broken);
@@ -250,17 +250,17 @@ fn mutants_of_the_core_are_caught() {
     let began = Instant::now();
     let wanted = std::env::var("MUTANT").ok();
     let (mut caught, mut named, mut survivors) = (0, 0, Vec::new());
-    for &(breakage, by) in core::MUTANTS {
-        let name = format!("{breakage:?}");
+    for &(mutation, by) in core::MUTANTS {
+        let name = format!("{mutation:?}");
         if wanted.as_ref().is_some_and(|words| !name.contains(words)) {
             continue;
         }
-        let noticed = core::noticed(breakage, by);
+        let noticed = core::noticed(mutation, by);
         say(&format!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES")));
         match noticed {
             Some(_) if by.runs_here() => caught += 1,
             Some(_) => named += 1,
-            None => survivors.push((breakage, by)),
+            None => survivors.push((mutation, by)),
         }
     }
     let (of, seconds) = (caught + named + survivors.len(), began.elapsed().as_secs_f32());
@@ -272,7 +272,7 @@ fn mutants_of_the_core_are_caught() {
 
 #[test]
 fn mutants_of_the_core_are_all_in_the_table() {
-    let mut table: Vec<_> = core::MUTANTS.iter().map(|(breakage, _)| format!("{breakage:?}")).collect();
+    let mut table: Vec<_> = core::MUTANTS.iter().map(|(mutation, _)| format!("{mutation:?}")).collect();
     let mut all = core::all();
     // It leaves out nothing that a guarantee rests on.
     all.retain(|name| name != "NothingPlaced");

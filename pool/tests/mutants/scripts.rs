@@ -1,6 +1,6 @@
 //! The scripts, each with one line left out or inverted.
 
-use tenure_pool::breakage::ScriptPatch;
+use tenure_pool::mutation::ScriptPatch;
 
 /// A broken script, and the scenario that is tried first: the one that caught it when it was added.
 pub(crate) struct Mutant {

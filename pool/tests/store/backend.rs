@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::Cmd;
 use tenure_connection::{Client, Connection};
-use tenure_pool::breakage::{Breakage, Breakages, ScriptPatch};
 use tenure_pool::id::{JobKey, PoolName, WorkerId};
+use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
 use tenure_pool::store::{Dump, MemoryStore, RedisStore, Snapshot, Store};
 use tenure_testing::RedisServer;
 
@@ -22,7 +22,7 @@ thread_local! {
     /// How the scripts of this thread's stores are broken on purpose.
     pub(crate) static PATCHES: Cell<&'static [ScriptPatch]> = const { Cell::new(&[]) };
     /// The line that this thread's stores in memory leave out.
-    pub(crate) static BROKEN: Cell<Option<Breakage>> = const { Cell::new(None) };
+    pub(crate) static BROKEN: Cell<Option<Mutation>> = const { Cell::new(None) };
 }
 
 /// One pool on one store.
@@ -56,7 +56,7 @@ impl Backend {
         let clock = Arc::new(AtomicU64::new(START));
         let reading = Arc::clone(&clock);
         let store = MemoryStore::with_clock(Arc::new(move || reading.load(Ordering::SeqCst)));
-        store.break_on_purpose(Breakages::of(BROKEN.get()));
+        store.break_on_purpose(Mutations::of(BROKEN.get()));
         let backend = Self { store: Arc::new(store.clone()), clock, kind: Kind::Memory(store) };
         backend.bless(&*backend.store).await;
         backend

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tenure_connection::Client;
 
 use crate::api::node::{Limit, Node, Shard, shards};
-use crate::breakage::{Breakage, Breakages};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
@@ -16,6 +15,7 @@ use crate::model::policy::FencePolicy;
 use crate::model::settings::bounds::{check, check_time};
 use crate::model::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::model::trace::{JobSpanHook, TraceContext};
+use crate::mutation::{Mutation, Mutations};
 use crate::runtime::thread::EngineThread;
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
 
@@ -93,7 +93,7 @@ pub struct NodeBuilder {
     assume_fresh: bool,
     must_exist: bool,
     join_timeout: Option<Duration>,
-    broken: Breakages,
+    broken: Mutations,
 }
 
 impl NodeBuilder {
@@ -117,7 +117,7 @@ impl NodeBuilder {
             assume_fresh: false,
             must_exist: false,
             join_timeout: None,
-            broken: Breakages::default(),
+            broken: Mutations::default(),
         }
     }
 
@@ -303,8 +303,8 @@ impl NodeBuilder {
     /// Leaves these lines of the protocol out, for the proofs.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
-    pub fn broken(mut self, breakages: Breakages) -> Self {
-        self.broken = breakages;
+    pub fn broken(mut self, mutations: Mutations) -> Self {
+        self.broken = mutations;
         self
     }
 
@@ -360,7 +360,7 @@ impl NodeBuilder {
 
     /// A thread of this name, or the present runtime for a client.
     pub(crate) fn thread(&self, name: String) -> Result<EngineThread, StoreError> {
-        if self.client_only || self.broken.has(Breakage::EngineAtHome) {
+        if self.client_only || self.broken.has(Mutation::EngineAtHome) {
             return Ok(EngineThread::home());
         }
         EngineThread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))

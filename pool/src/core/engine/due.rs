@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{End, Engine};
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::effect::Effect;
 use crate::core::input::Answer;
@@ -13,6 +12,7 @@ use crate::core::time::Time;
 use crate::core::worker::{Gate, Worker};
 use crate::error::{DispatchError, Error};
 use crate::model::settings::ShardId;
+use crate::mutation::Mutation;
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ impl Engine {
 
     /// Whether the node compares the records with other keys and with the jobs that run here.
     pub(super) fn inspects(&self) -> bool {
-        let broken = self.ctx.config.broken.has(Breakage::NeverInspects);
+        let broken = self.ctx.config.broken.has(Mutation::NeverInspects);
         self.serves() && !self.closing.is_stopping() && !self.closing.leaving && !broken
     }
 
@@ -205,7 +205,7 @@ impl Engine {
     fn other_shard(&self) -> Option<Error> {
         let ours = self.ctx.config.settings.shard.map(|shard| shard.to_string());
         let theirs = self.settings.fields.get(ShardId::SETTING);
-        let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Breakage::OtherShardsJoin);
+        let differs = ours.as_ref() != theirs && !self.ctx.config.broken.has(Mutation::OtherShardsJoin);
         let none = || "none".to_owned();
         let theirs = theirs.cloned().unwrap_or_else(none);
         differs.then(|| Error::mismatch(ShardId::SETTING, &theirs, &ours.unwrap_or_else(none)))

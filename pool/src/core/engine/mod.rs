@@ -11,7 +11,6 @@ pub(crate) mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
@@ -35,6 +34,7 @@ use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::{Settings, StoredSettings};
+use crate::mutation::Mutation;
 use crate::store::{Outcome, Refusal, Renewal, Result, StoreError};
 use inspecting::Inspecting;
 use namesake::Namesake;
@@ -268,7 +268,7 @@ impl Engine {
     /// depends on its former values.
     fn take_over_settings(&mut self) {
         let adopted = self.ctx.config.settings.joining(&self.settings.fields, &self.ctx.config.given);
-        if !self.ctx.config.broken.has(Breakage::OwnTtlKept) {
+        if !self.ctx.config.broken.has(Mutation::OwnTtlKept) {
             self.ctx.config.timing = Timing::of(adopted.worker_ttl);
         }
         self.go_by(adopted);
@@ -293,7 +293,7 @@ impl Engine {
         }
         self.closing.wake(self.ctx.now);
         let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
-        if self.ctx.config.broken.has(Breakage::PackedRing) {
+        if self.ctx.config.broken.has(Mutation::PackedRing) {
             ring.pack();
         }
         let changed = !ring.places_like(&self.ring);
@@ -322,7 +322,7 @@ impl Engine {
             self.evicts = renewal.evicts.as_deref().map(Arc::from);
             self.ctx.report(Notice::Evicts { policy: renewal.evicts });
         }
-        let polled = !self.ctx.config.broken.has(Breakage::FlagNotPolled);
+        let polled = !self.ctx.config.broken.has(Mutation::FlagNotPolled);
         if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
             let (members, settings) = (renewal.members, renewal.settings);
             // The revisions of one incarnation do not compare with those of another.

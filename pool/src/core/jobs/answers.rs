@@ -4,13 +4,13 @@ use tenure_streaming::EntryId;
 
 use super::held::{JobPhase, LeavingJob};
 use super::{Jobs, PendingBegin};
-use crate::breakage::Breakage;
 use crate::core::batcher::is_of_an_item;
 use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
+use crate::mutation::Mutation;
 use crate::store::{BeginReply, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins};
 
 impl Jobs {
@@ -37,7 +37,7 @@ impl Jobs {
                         let out = LeavingJob::begun_to_stop(&record);
                         self.release_for_stopper(key, token, out, tell, entries);
                     } else if self.held.contains_key(&key)
-                        && !ctx.config.broken.has(Breakage::StartsWhatItHolds)
+                        && !ctx.config.broken.has(Mutation::StartsWhatItHolds)
                     {
                         self.succeed(ctx, key, record, payload, waiting || early.notified);
                     } else {
@@ -140,7 +140,7 @@ impl Jobs {
     ) -> bool {
         let WorkerBegins { finished, jobs, .. } = begins;
         self.inbox.not_deleted(finished);
-        if ctx.config.broken.has(Breakage::BeginGivenUp) {
+        if ctx.config.broken.has(Mutation::BeginGivenUp) {
             self.beginning.retain(|id, _| !jobs.iter().any(|(key, token)| (key, token) == (&id.0, &id.1)));
             self.begins.put_back(ctx.now, Vec::new());
             return true;

@@ -21,7 +21,6 @@ use super::Jobs;
 use super::held::{JobPhase, LeavingJob, StopOrder};
 use super::inbox::Inbox;
 use super::journal::{Left, Past};
-use crate::breakage::Breakage;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -30,6 +29,7 @@ use crate::core::time::{Time, earliest};
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::member::Member;
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 use crate::store::{
     ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply, StoreError,
 };
@@ -172,16 +172,16 @@ impl Jobs {
         for past in self.journal.page(&mut attesting.journal, room) {
             attesting.words.push(Statement::Past(past));
         }
-        let holds = ctx.lease_holds(worker) || broken.has(Breakage::FencedAttests);
+        let holds = ctx.lease_holds(worker) || broken.has(Mutation::FencedAttests);
         attesting.ending.retain(|(key, token)| self.held.get(key).is_some_and(|held| held.token == *token));
         let at_rest = self.releasing.is_empty() && attesting.ending.is_empty();
         let under_way = attesting.known && attesting.words.is_empty() && !at_rest;
-        attesting.waits = !holds || under_way && !broken.has(Breakage::AttendBeforeAttested);
+        attesting.waits = !holds || under_way && !broken.has(Mutation::AttendBeforeAttested);
         if attesting.waits {
             return;
         }
         let said = attesting.words.is_empty() && at_rest;
-        if attesting.known && (said || broken.has(Breakage::AttendBeforeAttested)) {
+        if attesting.known && (said || broken.has(Mutation::AttendBeforeAttested)) {
             if attesting.words.occupy(ctx.now) {
                 ctx.call(Call::Attend { incarnation, worker, after: attesting.after.clone() });
             }
@@ -215,7 +215,7 @@ impl Jobs {
             Statement::Runs { key, token, with_payload } => {
                 Some(held(key, *token)?.attested(key, *with_payload))
             }
-            Statement::Past(_) if broken.has(Breakage::JournalNotSent) => None,
+            Statement::Past(_) if broken.has(Mutation::JournalNotSent) => None,
             Statement::Past(past) => Some(past.attested(ctx.now)),
         };
         let items = words.iter().filter_map(item).collect();

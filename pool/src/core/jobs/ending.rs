@@ -8,7 +8,6 @@ use tenure_streaming::EntryId;
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, release_of};
 use super::{Jobs, ToBegin};
-use crate::breakage::Breakage;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -18,6 +17,7 @@ use crate::core::worker::shared_calls::InFlight;
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::record::Record;
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
 };
@@ -32,7 +32,7 @@ impl Jobs {
         if !self.successors.is_empty() {
             self.take_up_successors(ctx);
         }
-        let in_turn = ctx.config.broken.has(Breakage::StartsInTurn);
+        let in_turn = ctx.config.broken.has(Mutation::StartsInTurn);
         let permits = if in_turn { 1 } else { ctx.config.start_permits };
         while self.starting < permits {
             let Some((key, token)) = self.to_start.pop_front() else { return };
@@ -112,7 +112,7 @@ impl Jobs {
         held.phase = JobPhase::Stopping;
         let (worker, token) = (self.worker, held.token);
         let moves = matches!(why, StopReason::Moved | StopReason::Draining);
-        if moves && ctx.config.broken.has(Breakage::HandOffBeforeStop) {
+        if moves && ctx.config.broken.has(Mutation::HandOffBeforeStop) {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
             let item =
                 ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
@@ -364,7 +364,7 @@ impl Jobs {
 
     /// The worker is no longer a member: it sends nothing, and its handlers are ending.
     pub(in crate::core) fn fence(&mut self, ctx: &mut Ctx) {
-        if ctx.config.broken.has(Breakage::FencedForgets) {
+        if ctx.config.broken.has(Mutation::FencedForgets) {
             self.held.clear();
             ctx.out.retain(|effect| !matches!(effect, Effect::Fence { .. }));
         }
@@ -380,7 +380,7 @@ impl Jobs {
         self.successors.clear();
         self.releasing.clear();
         self.retaken.clear();
-        if self.attesting.take().is_some() && !ctx.config.broken.has(Breakage::FencedKeepsJournal) {
+        if self.attesting.take().is_some() && !ctx.config.broken.has(Mutation::FencedKeepsJournal) {
             self.fall_silent(ctx);
         }
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::Jobs;
 use super::held::LeavingJob;
-use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
 /// The minimum reach of the journal: longer than any server lags behind its acknowledgements.
@@ -113,7 +113,7 @@ impl Jobs {
     /// The data were lost, and this worker does not finish its report. So its ended jobs may run again elsewhere, and
     /// a later loss of data must not end those runs.
     pub(in crate::core) fn fall_silent(&mut self, ctx: &Ctx) {
-        if !ctx.config.broken.has(Breakage::SilentKeepsJournal) {
+        if !ctx.config.broken.has(Mutation::SilentKeepsJournal) {
             self.journal = Journal::default();
         }
     }

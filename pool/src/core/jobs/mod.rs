@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tenure_streaming::EntryId;
 
-use crate::breakage::Breakage;
 use crate::core::batcher::Batcher;
 use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
@@ -28,6 +27,7 @@ use crate::core::input::{HandlerEvent, LocalWorker};
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 use crate::store::{ReleaseItem, StartedItem, TakeItem, WorkerEvent};
 use attesting::Attesting;
 use held::{HeldJob, LeavingJob, StopOrder};
@@ -92,7 +92,7 @@ pub(super) struct Jobs {
     pub(super) journal: Journal,
     /// The report after a loss of data.
     pub(super) attesting: Option<Attesting>,
-    /// The worker ignores all events; set only under [`Breakage::PanicEndsReading`].
+    /// The worker ignores all events; set only under [`Mutation::PanicEndsReading`].
     deaf: bool,
 }
 
@@ -201,7 +201,7 @@ impl Jobs {
         let id = (key, token);
         if self.knows_id(&id) {
             let (key, token) = id;
-            if ctx.config.broken.has(Breakage::RedeliveredStartRefused) {
+            if ctx.config.broken.has(Mutation::RedeliveredStartRefused) {
                 return self.release_for_stopper(key, token, LeavingJob::to_stop(None), None, vec![entry]);
             }
             self.inbox.answered(entry);
@@ -258,10 +258,10 @@ impl Jobs {
 
     pub(super) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
-        if ctx.config.broken.has(Breakage::PanicUntold) && event.is_panic() {
+        if ctx.config.broken.has(Mutation::PanicUntold) && event.is_panic() {
             return;
         }
-        self.deaf |= ctx.config.broken.has(Breakage::PanicEndsReading) && event.is_panic();
+        self.deaf |= ctx.config.broken.has(Mutation::PanicEndsReading) && event.is_panic();
         match event {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {
@@ -269,18 +269,18 @@ impl Jobs {
                 held.notes.delivered(usize::MAX);
                 self.fetch(key);
             }
-            HandlerEvent::Took(_) if ctx.config.broken.has(Breakage::TakenForgotten) => {}
+            HandlerEvent::Took(_) if ctx.config.broken.has(Mutation::TakenForgotten) => {}
             HandlerEvent::Took(count) => held.notes.delivered(count),
             HandlerEvent::NotRun => self.never_ran(key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Stopped(result) => {
-                if result.is_err() && ctx.config.broken.has(Breakage::FailedStopKeepsJob) {
+                if result.is_err() && ctx.config.broken.has(Mutation::FailedStopKeepsJob) {
                     return;
                 }
                 if let Err(error) = result
-                    && !ctx.config.broken.has(Breakage::FailedStopUntold)
+                    && !ctx.config.broken.has(Mutation::FailedStopUntold)
                 {
                     ctx.report(Notice::StopFailed { key: key.clone(), error });
                 }

@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use super::Jobs;
 use super::held::{HeldJob, LeavingJob, StopOrder};
-use crate::breakage::Breakage;
 use crate::core::ctx::Ctx;
 use crate::core::effect::NewJob;
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
 use crate::model::wire::{self, Opened};
+use crate::mutation::Mutation;
 
 /// A begun job that waits for the end of its former run.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Jobs {
 
     /// Checks the lease again after the answer to `begin`.
     fn may_start(&self, ctx: &Ctx) -> bool {
-        ctx.lease_holds(self.worker) || ctx.config.broken.has(Breakage::NoRecheckAfterBegin)
+        ctx.lease_holds(self.worker) || ctx.config.broken.has(Mutation::NoRecheckAfterBegin)
     }
 
     /// A job was begun whose key is held under another token.
@@ -105,7 +105,7 @@ impl Jobs {
             return self.hand_back(key, record.token, out, None, Vec::new());
         }
         self.successors.insert(key.clone(), Successor { record, payload, notified });
-        if !ctx.config.broken.has(Breakage::FormerRunKept) {
+        if !ctx.config.broken.has(Mutation::FormerRunKept) {
             self.outranked(ctx, key, former);
         }
     }

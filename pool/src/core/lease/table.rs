@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::{Lease, Standing, Timing};
-use crate::breakage::{Breakage, Breakages};
 use crate::core::time::Time;
 #[cfg(feature = "sim")]
 use crate::core::time::earliest;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
+use crate::mutation::{Mutation, Mutations};
 
 /// One worker's lease.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ pub(crate) enum Expiry {
 #[derive(Debug)]
 pub(crate) struct LeaseTable {
     timing: Timing,
-    broken: Breakages,
+    broken: Mutations,
     incarnation: Option<Incarnation>,
     held: BTreeMap<WorkerId, HeldLease>,
 }
 
 impl LeaseTable {
-    pub(crate) fn new(timing: Timing, broken: Breakages) -> Self {
+    pub(crate) fn new(timing: Timing, broken: Mutations) -> Self {
         Self { timing, broken, incarnation: None, held: BTreeMap::new() }
     }
 
@@ -134,7 +134,7 @@ impl LeaseTable {
         states: &[Option<MemberState>],
     ) -> Vec<(WorkerId, Lease)> {
         let mut held_on = Vec::new();
-        let from = if self.broken.has(Breakage::RenewalFromReply) { now } else { sent };
+        let from = if self.broken.has(Mutation::RenewalFromReply) { now } else { sent };
         for (&worker, member) in workers.iter().zip(states) {
             if let Some(held) = self.held.get_mut(&worker)
                 && member.is_some()
@@ -150,7 +150,7 @@ impl LeaseTable {
     /// The deadlines that have passed, each reported once. Soft comes before hard, even if both have passed.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<(WorkerId, Expiry)> {
         let mut due = Vec::new();
-        if self.broken.has(Breakage::NoSelfFence) {
+        if self.broken.has(Mutation::NoSelfFence) {
             return due;
         }
         for (&worker, held) in &mut self.held {

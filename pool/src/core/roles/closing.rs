@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::Effect;
@@ -15,6 +14,7 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::model::settings::ShutdownFlag;
+use crate::mutation::Mutation;
 use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
 
 /// The pause between two looks at whether the next step may come. It doubles each time, between these limits.
@@ -48,7 +48,7 @@ pub(in crate::core) struct Closing {
 impl Closing {
     pub(in crate::core) fn new(config: &Config) -> Self {
         let first = config.settings.shard.is_some_and(|shard| shard.index == 0 && shard.count > 1);
-        Self { awaits_others: first && !config.broken.has(Breakage::FirstShardEndsAlone), ..Self::default() }
+        Self { awaits_others: first && !config.broken.has(Mutation::FirstShardEndsAlone), ..Self::default() }
     }
 
     pub(in crate::core) fn close(&mut self, to: ReplyTo, deadline: Time) {
@@ -64,7 +64,7 @@ impl Closing {
     /// Another shard of the pool was shut down, so this one must be, too. A request of this shard's own users takes
     /// precedence.
     pub(in crate::core) fn spread(&mut self, ctx: &Ctx, mode: ShutdownMode) {
-        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Breakage::HearsayGoesFirst))
+        if self.flag.is_none() && (self.to_ask.is_none() || ctx.config.broken.has(Mutation::HearsayGoesFirst))
         {
             self.to_ask = Some(mode);
             self.wake(ctx.now);
@@ -117,7 +117,7 @@ impl Closing {
     ) -> Result<()> {
         self.busy = false;
         self.rest(ctx.now);
-        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+        if ctx.config.broken.has(Mutation::ShutdownAskedOnce) {
             self.to_ask = None;
         }
         let is_of_before = std::mem::take(&mut self.is_of_before);
@@ -165,7 +165,7 @@ impl Closing {
         self.rest(ctx.now);
         match answer {
             // Another pool exists in its place, and this node is part of it.
-            Ok(_) if is_of_before && !ctx.config.broken.has(Breakage::FormerCleanupEnds) => Ok(false),
+            Ok(_) if is_of_before && !ctx.config.broken.has(Mutation::FormerCleanupEnds) => Ok(false),
             Ok(left) => {
                 self.dropped += left;
                 Ok(true)
@@ -186,7 +186,7 @@ impl Closing {
         for to in expired(&mut self.closers, now) {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
         }
-        if ctx.config.broken.has(Breakage::ShutdownAskedOnce) {
+        if ctx.config.broken.has(Mutation::ShutdownAskedOnce) {
             return;
         }
         for to in expired(&mut self.askers, now) {

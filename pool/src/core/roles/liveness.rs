@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::Notice;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, WorkerId};
 use crate::model::member::Members;
+use crate::mutation::Mutation;
 use crate::store::{BATCH_MAX, Expired, Outcome, Reaped, Result};
 
 /// Up to this many workers, every node watches all.
@@ -72,11 +72,11 @@ impl Liveness {
     ) -> Result<()> {
         let asked = self.asked.take();
         let broken = &ctx.config.broken;
-        if answer.is_err() && broken.has(Breakage::ResetOnReconnect) {
+        if answer.is_err() && broken.has(Mutation::ResetOnReconnect) {
             self.seen.clear();
         }
         let sent = asked.as_ref().map(|(at, _)| *at);
-        let early = sent.filter(|_| broken.has(Breakage::FirstSeenBeforeReply));
+        let early = sent.filter(|_| broken.has(Mutation::FirstSeenBeforeReply));
         let since = early.unwrap_or(ctx.now);
         let mut beats = answer?;
         // A member without a counter has lost it: it counts as silent until it renews.
@@ -84,7 +84,7 @@ impl Liveness {
             Some(workers) => workers.into_iter().filter(|w| members.entries.contains_key(w)).collect(),
             None => members.entries.keys().copied().collect::<Vec<_>>(),
         };
-        if !broken.has(Breakage::UncountedLive) {
+        if !broken.has(Mutation::UncountedLive) {
             for worker in looked_at {
                 beats.entry(worker).or_insert(0);
             }
@@ -187,7 +187,7 @@ impl Liveness {
     /// The next worker to reap. Each gets a page in turn, so no worker's jobs wait for all jobs of another. A worker
     /// that cannot be reaped delays no other.
     fn next_dead(&self, ctx: &Ctx) -> Option<WorkerId> {
-        let last = self.reaped.filter(|_| !ctx.config.broken.has(Breakage::ReapedOneByOne));
+        let last = self.reaped.filter(|_| !ctx.config.broken.has(Mutation::ReapedOneByOne));
         let later = last.and_then(|last| self.dead.range((Bound::Excluded(last), Bound::Unbounded)).next());
         later.or_else(|| self.dead.first()).copied()
     }

@@ -12,12 +12,12 @@
 
 use std::time::Duration;
 
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Config, Ctx, Purpose, RETRY};
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, Revision, Token, WorkerId};
+use crate::mutation::Mutation;
 use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
 
 /// More tokens than a pool gives out between two renewals of a node.
@@ -207,10 +207,10 @@ impl PoolView {
         self.retry_at = ctx.now + RETRY;
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
-        let merges = ctx.config.broken.has(Breakage::NewPoolJoined);
+        let merges = ctx.config.broken.has(Mutation::NewPoolJoined);
         let ends = ctx.config.purpose == Purpose::End;
-        let ends_with_any = ctx.config.broken.has(Breakage::OlderTombstoneEnds);
-        let trusts_any = ctx.config.broken.has(Breakage::TombstoneTrusted);
+        let ends_with_any = ctx.config.broken.has(Mutation::OlderTombstoneEnds);
+        let trusts_any = ctx.config.broken.has(Mutation::TombstoneTrusted);
         if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
             self.saw_incarnation(incarnation);
         }
@@ -415,7 +415,7 @@ impl PoolView {
             return;
         }
         self.busy = true;
-        let stays = ctx.config.broken.has(Breakage::RecoveryStays);
+        let stays = ctx.config.broken.has(Mutation::RecoveryStays);
         let opens = |wait: Duration| !self.held_back && (wait.is_zero() || !stays);
         match self.phase {
             Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && opens(wait) => {

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::breakage::Breakage;
 use crate::core::batcher::{Width, is_of_an_item};
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -12,6 +11,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, Revision};
+use crate::mutation::Mutation;
 use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
 
 const RETRY: Duration = Duration::from_millis(50);
@@ -86,7 +86,7 @@ impl Routing {
         }
         match answer {
             Ok(Some(events)) => self.events.extend(events),
-            Ok(None) => self.group_lost = !ctx.config.broken.has(Breakage::GroupStaysLost),
+            Ok(None) => self.group_lost = !ctx.config.broken.has(Mutation::GroupStaysLost),
             Err(error) => {
                 self.retry_at = Some(ctx.now + RETRY);
                 return Err(error);
@@ -210,7 +210,7 @@ impl Routing {
             }
             return;
         }
-        let drains = self.leaving == Leaving::No || !ctx.config.broken.has(Breakage::LeavingStopsDraining);
+        let drains = self.leaving == Leaving::No || !ctx.config.broken.has(Mutation::LeavingStopsDraining);
         if drains && !self.assigning && !self.events.is_empty() && !self.waits_for_slots(ctx, ring) {
             self.route(ctx, ring);
         }

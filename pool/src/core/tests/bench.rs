@@ -11,7 +11,6 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::render;
-use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
@@ -25,6 +24,7 @@ use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::settings::{Given, Settings, StoredSettings};
 use crate::model::wire::Envelope;
+use crate::mutation::Mutations;
 use crate::store::{
     AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
     Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
@@ -121,7 +121,7 @@ pub(super) fn config() -> Config {
         drawn_keys: (1, 2),
         stable_after: secs(5),
         handoff_parallel: 128,
-        broken: Breakages::default(),
+        broken: Mutations::default(),
         start_timeout: secs(30),
         stop_timeout: secs(20),
         plan_timeout: secs(30),

@@ -5,7 +5,6 @@ use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use super::opening::{created, doubtful, tombstone};
 use super::shutting_down::{hear_of_stopping, purged};
-use crate::breakage::{Breakage, Breakages};
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
@@ -15,12 +14,13 @@ use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
 use crate::model::settings::{Settings, ShardId};
+use crate::mutation::{Mutation, Mutations};
 use crate::store::AttestReply::Kept;
 use crate::store::{Expired, PoolState, Reaped, ShutdownMode};
 
 /// A whole bench, and one that is broken in this way.
-fn whole_and_broken(breakage: Breakage) -> [Bench; 2] {
-    [Breakages::default(), Breakages::of([breakage])].map(|broken| {
+fn whole_and_broken(mutation: Mutation) -> [Bench; 2] {
+    [Mutations::default(), Mutations::of([mutation])].map(|broken| {
         let mut bench = Bench::attached_with(Config { broken, ..config() });
         bench.worker(1);
         bench
@@ -29,7 +29,7 @@ fn whole_and_broken(breakage: Breakage) -> [Bench; 2] {
 
 #[test]
 fn a_fenced_worker_attests_nothing() {
-    let said = whole_and_broken(Breakage::FencedAttests).map(|mut bench| {
+    let said = whole_and_broken(Mutation::FencedAttests).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.step([Input::LeaseLost(WorkerId(1))]);
         bench.lost(2);
@@ -40,7 +40,7 @@ fn a_fenced_worker_attests_nothing() {
 
 #[test]
 fn the_journal_is_sent() {
-    let said = whole_and_broken(Breakage::JournalNotSent).map(|mut bench| {
+    let said = whole_and_broken(Mutation::JournalNotSent).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.released();
@@ -52,7 +52,7 @@ fn the_journal_is_sent() {
 
 #[test]
 fn a_journal_that_was_not_said_is_forgotten() {
-    let said = whole_and_broken(Breakage::SilentKeepsJournal).map(|mut bench| {
+    let said = whole_and_broken(Mutation::SilentKeepsJournal).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.released();
@@ -69,7 +69,7 @@ fn a_journal_that_was_not_said_is_forgotten() {
 
 #[test]
 fn a_journal_that_was_being_said_is_forgotten() {
-    let said = whole_and_broken(Breakage::FencedKeepsJournal).map(|mut bench| {
+    let said = whole_and_broken(Mutation::FencedKeepsJournal).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.released();
@@ -87,7 +87,7 @@ fn a_journal_that_was_being_said_is_forgotten() {
 
 #[test]
 fn a_pool_that_was_made_after_the_end_is_another_one() {
-    let asks = [Breakages::default(), Breakages::of([Breakage::NewPoolJoined])].map(|broken| {
+    let asks = [Mutations::default(), Mutations::of([Mutation::NewPoolJoined])].map(|broken| {
         let said =
             super::shutting_down::meets_another(Bench::attached_with(Config { broken, ..config() }), 1);
         said.iter().any(|line| line.starts_with("shutdown"))
@@ -97,7 +97,7 @@ fn a_pool_that_was_made_after_the_end_is_another_one() {
 
 #[test]
 fn notifications_taken_by_an_ending_job_are_acknowledged() {
-    let says = whole_and_broken(Breakage::TakenForgotten).map(|mut bench| {
+    let says = whole_and_broken(Mutation::TakenForgotten).map(|mut bench| {
         super::notifying::give_three(&mut bench);
         bench.handler(1, "k", 7, HandlerEvent::Took(1));
         bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));
@@ -108,7 +108,7 @@ fn notifications_taken_by_an_ending_job_are_acknowledged() {
 
 #[test]
 fn a_cleanup_of_a_former_pool_does_not_end_this_one() {
-    let ends = [Breakages::default(), Breakages::of([Breakage::FormerCleanupEnds])].map(|broken| {
+    let ends = [Mutations::default(), Mutations::of([Mutation::FormerCleanupEnds])].map(|broken| {
         let mut bench = Bench::attached_with(Config { broken, ..config() });
         hear_of_stopping(&mut bench);
         purged(&mut bench, vec![]);
@@ -122,7 +122,7 @@ fn a_cleanup_of_a_former_pool_does_not_end_this_one() {
 
 #[test]
 fn a_tombstone_from_before_the_pool_is_not_its_end() {
-    let makes = whole_and_broken(Breakage::OlderTombstoneEnds).map(|bench| {
+    let makes = whole_and_broken(Mutation::OlderTombstoneEnds).map(|bench| {
         let done = super::opening::meets_tombstone(bench, 1);
         done.iter().any(|line| line.starts_with("bootstrap"))
     });
@@ -132,7 +132,7 @@ fn a_tombstone_from_before_the_pool_is_not_its_end() {
 #[test]
 fn a_tombstone_may_have_come_back() {
     for server in doubtful() {
-        let waits = [Breakages::default(), Breakages::of([Breakage::TombstoneTrusted])].map(|broken| {
+        let waits = [Mutations::default(), Mutations::of([Mutation::TombstoneTrusted])].map(|broken| {
             let mut bench = Bench::new(Config { broken, ..config() });
             bench.survey_of(tombstone(1), server.clone());
             created(&mut bench, 2, true);
@@ -146,7 +146,7 @@ fn a_tombstone_may_have_come_back() {
 fn the_last_word_comes_after_everything_else() {
     let names: Vec<_> = (0..200).map(|i| format!("k{i}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let next = whole_and_broken(Breakage::AttendBeforeAttested).map(|mut bench| {
+    let next = whole_and_broken(Mutation::AttendBeforeAttested).map(|mut bench| {
         bench.running(3, &names[..100]);
         bench.running(4, &names[100..]);
         bench.lost(2);
@@ -159,7 +159,7 @@ fn the_last_word_comes_after_everything_else() {
 
 #[test]
 fn the_lease_is_looked_at_again_after_begin() {
-    let done = whole_and_broken(Breakage::NoRecheckAfterBegin).map(|mut bench| {
+    let done = whole_and_broken(Mutation::NoRecheckAfterBegin).map(|mut bench| {
         bench.assign(1, 5, 7, &["k"]);
         bench.leases.insert(WorkerId(1), bench.now);
         bench.begun();
@@ -170,7 +170,7 @@ fn the_lease_is_looked_at_again_after_begin() {
 
 #[test]
 fn a_start_for_what_runs_here_is_ignored() {
-    let done = whole_and_broken(Breakage::RedeliveredStartRefused).map(|mut bench| {
+    let done = whole_and_broken(Mutation::RedeliveredStartRefused).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.assign(1, 9, 3, &["k"]);
         bench.of(&["release"])
@@ -180,7 +180,7 @@ fn a_start_for_what_runs_here_is_ignored() {
 
 #[test]
 fn a_begin_is_sent_until_it_is_answered() {
-    let done = whole_and_broken(Breakage::BeginGivenUp).map(|mut bench| {
+    let done = whole_and_broken(Mutation::BeginGivenUp).map(|mut bench| {
         bench.assign(1, 5, 7, &["k"]);
         bench.all();
         bench.fail("begin");
@@ -192,7 +192,7 @@ fn a_begin_is_sent_until_it_is_answered() {
 
 #[test]
 fn a_job_is_handed_on_after_its_handler_has_ended() {
-    let done = whole_and_broken(Breakage::HandOffBeforeStop).map(|mut bench| {
+    let done = whole_and_broken(Mutation::HandOffBeforeStop).map(|mut bench| {
         bench.running(3, &["a", "b", "c", "d", "e", "f"]);
         bench.change_members(|members| {
             members.insert(WorkerId(2), up(1));
@@ -206,7 +206,7 @@ fn a_job_is_handed_on_after_its_handler_has_ended() {
 
 #[test]
 fn a_fenced_worker_says_good_bye_when_nothing_of_it_runs() {
-    let said = whole_and_broken(Breakage::ExpireBeforeJoined).map(|mut bench| {
+    let said = whole_and_broken(Mutation::ExpireBeforeJoined).map(|mut bench| {
         bench.running(3, &["k"]);
         bench.step([Input::LeaseLost(WorkerId(1))]);
         bench.is_calling("leave")
@@ -215,8 +215,8 @@ fn a_fenced_worker_says_good_bye_when_nothing_of_it_runs() {
 }
 
 /// Two observers of worker 2, a whole one and one that is broken in this way.
-fn observers(breakage: Breakage) -> [Bench; 2] {
-    [Breakages::default(), Breakages::of([breakage])].map(|broken| {
+fn observers(mutation: Mutation) -> [Bench; 2] {
+    [Mutations::default(), Mutations::of([mutation])].map(|broken| {
         let mut bench = Bench::attached_with(Config { broken, ..config() });
         bench.change_members(|members| {
             members.insert(WorkerId(2), up(0));
@@ -234,7 +234,7 @@ fn look(bench: &mut Bench) {
 
 #[test]
 fn an_observer_that_gets_no_answer_watches_on() {
-    let waited = observers(Breakage::ResetOnReconnect).map(|mut bench| {
+    let waited = observers(Mutation::ResetOnReconnect).map(|mut bench| {
         beat(&mut bench, &[(2, 5)]);
         let since = bench.now;
         while bench.now.since(since) < secs(5) {
@@ -249,7 +249,7 @@ fn an_observer_that_gets_no_answer_watches_on() {
 
 #[test]
 fn an_observer_counts_from_after_the_reply() {
-    let waited = observers(Breakage::FirstSeenBeforeReply).map(|mut bench| {
+    let waited = observers(Mutation::FirstSeenBeforeReply).map(|mut bench| {
         look(&mut bench);
         bench.advance(secs(8));
         beat(&mut bench, &[(2, 5)]);
@@ -262,7 +262,7 @@ fn an_observer_counts_from_after_the_reply() {
 #[test]
 fn a_lease_counts_from_the_sending_of_its_renewal() {
     let at = |s| Time(0) + secs(s);
-    let until = [Breakages::default(), Breakages::of([Breakage::RenewalFromReply])].map(|broken| {
+    let until = [Mutations::default(), Mutations::of([Mutation::RenewalFromReply])].map(|broken| {
         let mut leases = LeaseTable::new(Timing::of(secs(10)), broken);
         leases.hold(Incarnation(1), WorkerId(1), at(0));
         leases.renewed(at(2), at(4), &[WorkerId(1)], &[Some(MemberState::Up)]);
@@ -272,7 +272,7 @@ fn a_lease_counts_from_the_sending_of_its_renewal() {
 }
 
 /// The first of four shards, in a pool whose settings say that it is the shard `stored`.
-fn first_of_four(broken: Breakages, stored: &str) -> Bench {
+fn first_of_four(broken: Mutations, stored: &str) -> Bench {
     let settings = Settings { shard: Some(ShardId { index: 0, count: 4 }), ..Settings::default() };
     let mut bench = Bench::new(Config { settings, broken, ..config() });
     bench.stored.fields.insert("shard".into(), stored.into());
@@ -284,7 +284,7 @@ fn first_of_four(broken: Breakages, stored: &str) -> Bench {
 
 #[test]
 fn a_shard_of_another_number_is_not_joined() {
-    let said = [Breakages::default(), Breakages::of([Breakage::OtherShardsJoin])].map(|broken| {
+    let said = [Mutations::default(), Mutations::of([Mutation::OtherShardsJoin])].map(|broken| {
         let mut bench = first_of_four(broken, "0/8");
         bench.of(&["reply", "renew"])
     });
@@ -296,7 +296,7 @@ fn a_shard_of_another_number_is_not_joined() {
 
 #[test]
 fn leases_go_by_the_worker_ttl_of_the_pool() {
-    let kept = [Breakages::default(), Breakages::of([Breakage::OwnTtlKept])].map(|broken| {
+    let kept = [Mutations::default(), Mutations::of([Mutation::OwnTtlKept])].map(|broken| {
         let mut bench = Bench::new(Config { broken, ..config() });
         bench.stored.fields.insert("worker_ttl".into(), "2000".into());
         bench.survey(present(1, false, "a"));
@@ -311,7 +311,7 @@ fn leases_go_by_the_worker_ttl_of_the_pool() {
 
 #[test]
 fn the_first_shard_is_cleaned_up_last() {
-    let done = [Breakages::default(), Breakages::of([Breakage::FirstShardEndsAlone])].map(|broken| {
+    let done = [Mutations::default(), Mutations::of([Mutation::FirstShardEndsAlone])].map(|broken| {
         let mut bench = first_of_four(broken, "0/4");
         bench.renewed();
         assert_eq!(bench.of(&["reply"]), ["reply 1 attached ok"]);
@@ -327,7 +327,7 @@ fn the_first_shard_is_cleaned_up_last() {
 
 #[test]
 fn a_shards_own_shutdown_goes_before_hearsay() {
-    let sent = [Breakages::default(), Breakages::of([Breakage::HearsayGoesFirst])].map(|broken| {
+    let sent = [Mutations::default(), Mutations::of([Mutation::HearsayGoesFirst])].map(|broken| {
         let mut bench = first_of_four(broken, "0/4");
         bench.renewed();
         bench.seen();
@@ -371,7 +371,7 @@ fn a_node_that_joins_for_the_end_creates_no_pool() {
 
 #[test]
 fn the_dead_are_reaped_in_turns() {
-    let reaped = whole_and_broken(Breakage::ReapedOneByOne).map(|mut bench| {
+    let reaped = whole_and_broken(Mutation::ReapedOneByOne).map(|mut bench| {
         bench.change_members(|members| members.extend([2, 3].map(|id| (WorkerId(id), up(id as u32 - 1)))));
         beat(&mut bench, &[(1, 1), (2, 5), (3, 5)]);
         let mut own = 2;
@@ -394,7 +394,7 @@ fn the_dead_are_reaped_in_turns() {
 
 #[test]
 fn a_member_whose_counter_is_lost_is_expired() {
-    let expires = whole_and_broken(Breakage::UncountedLive).map(|mut bench| {
+    let expires = whole_and_broken(Mutation::UncountedLive).map(|mut bench| {
         bench.change_members(|members| {
             members.insert(WorkerId(2), up(1));
         });

@@ -6,7 +6,6 @@ mod joining;
 mod rebalance;
 pub(super) mod shared_calls;
 
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
@@ -18,6 +17,7 @@ use crate::error::Error;
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 use crate::store::{Expired, Result, Seat};
 use auditing::Audit;
 use joining::join_request;
@@ -171,7 +171,7 @@ impl Worker {
 
     /// The pool lives in another incarnation. A worker whose lease holds reports its jobs; any other is fenced.
     pub(super) fn on_incarnation(&mut self, ctx: &mut Ctx) {
-        let broken = ctx.config.broken.has(Breakage::FencedAttests) && matches!(self.stage, Stage::Fenced);
+        let broken = ctx.config.broken.has(Mutation::FencedAttests) && matches!(self.stage, Stage::Fenced);
         let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
         if !holds && !broken {
             self.jobs.fall_silent(ctx);
@@ -380,7 +380,7 @@ impl Worker {
             Stage::Draining { .. } => self.jobs.leaving.is_some(),
             Stage::Out { .. } | Stage::Leaving { .. } | Stage::Gone => false,
         };
-        let ended = self.jobs.is_idle() || ctx.config.broken.has(Breakage::ExpireBeforeJoined);
+        let ended = self.jobs.is_idle() || ctx.config.broken.has(Mutation::ExpireBeforeJoined);
         asked && ended && self.jobs.attesting.is_none()
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Meter, Unmeasured, sure};
-use crate::breakage::Breakages;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
@@ -17,6 +16,7 @@ use crate::core::time::Time;
 use crate::model::id::{Incarnation, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState, Members};
 use crate::model::settings::{Given, Settings, StoredSettings};
+use crate::mutation::Mutations;
 use crate::store::{PoolState, Renewal, Seat, ServerIdentity};
 
 /// The node's worker.
@@ -69,7 +69,7 @@ fn config() -> Config {
         assume_fresh: false,
         must_exist: false,
         purpose: Purpose::Part,
-        broken: Breakages::default(),
+        broken: Mutations::default(),
     }
 }
 

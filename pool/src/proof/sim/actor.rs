@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::node::nanos;
 use super::world::{Event, MS, World};
-use crate::breakage::Breakage;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::mutation::Mutation;
 
 /// The behaviour of a handler; `None` for a time is for ever.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl World {
                 let (at, worker) = (actor.node, actor.worker);
                 let local = self.local(at);
                 let holds = self.nodes.get(at).is_some_and(|node| local < node.leases.holds_until(worker));
-                let recheck = !self.options.broken.has(Breakage::NoRecheckAfterBegin);
+                let recheck = !self.options.broken.has(Mutation::NoRecheckAfterBegin);
                 let Some(actor) = self.actors.get_mut(&id) else { return };
                 if recheck && !holds {
                     return self.finish(id, HandlerEvent::NotRun);

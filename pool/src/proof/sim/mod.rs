@@ -41,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use crate::breakage::Breakages;
+use crate::mutation::Mutations;
 
 /// One kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,7 +129,7 @@ pub struct Options {
     /// The kinds of faults that happen; the seed draws their rates.
     pub faults: BTreeSet<Fault>,
     /// The lines of the protocol that are broken.
-    pub broken: Breakages,
+    pub broken: Mutations,
     /// Write down all events.
     pub trace: bool,
 }
@@ -142,7 +142,7 @@ impl Default for Options {
             ttl: Duration::from_secs(2),
             keys: 8,
             faults: Fault::ALL.into_iter().collect(),
-            broken: Breakages::default(),
+            broken: Mutations::default(),
             trace: false,
         }
     }

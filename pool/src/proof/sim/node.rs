@@ -10,7 +10,6 @@ use super::clock::{NodeClock, RHO_PPB};
 use super::planner::Part;
 use super::users::Asked;
 use super::world::{Event, MS, World};
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::{Effect, Notice};
@@ -23,6 +22,7 @@ use crate::core::time::Time;
 use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::{Given, StoredSettings};
+use crate::mutation::Mutation;
 use crate::store::{MemoryStore, Renewal, Store};
 
 /// The directions that are cut between a node and the server.
@@ -107,7 +107,7 @@ impl World {
             assume_fresh: false,
             must_exist: false,
             purpose: Purpose::default(),
-            broken: if places { broken } else { broken.and(Breakage::NothingPlaced) },
+            broken: if places { broken } else { broken.and(Mutation::NothingPlaced) },
         };
         let ppb = if self.rates.of(Fault::Skew) > 0 {
             i64::try_from(self.rng.below(2 * RHO_PPB as u64)).unwrap_or(0) - RHO_PPB
@@ -359,7 +359,7 @@ impl World {
         self.expire_leases(at);
         let now = self.local(at);
         let Some(node) = self.nodes.get(at) else { return };
-        if node.config.broken.has(Breakage::NoSelfFence) {
+        if node.config.broken.has(Mutation::NoSelfFence) {
             return;
         }
         let hard =

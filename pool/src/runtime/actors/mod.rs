@@ -19,7 +19,6 @@ use tracing::Span;
 use super::actor::{self, Came, Mail, Mailbox, Task, panicked};
 use super::int_map::IntMap;
 use super::lease::Leases;
-use crate::breakage::Breakage;
 use crate::core::ctx::Config;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
@@ -28,6 +27,7 @@ use crate::job::{Job, Parts};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
+use crate::mutation::Mutation;
 
 /// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Actors {
             inputs,
             home,
             on_span,
-            recheck: !config.broken.has(Breakage::NoRecheckAfterBegin),
+            recheck: !config.broken.has(Mutation::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
             busy: IntMap::default(),

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::breakage::Breakages;
 use crate::clock;
 use crate::core::ctx::Purpose;
 use crate::core::lease::Timing;
@@ -18,6 +17,7 @@ use crate::job::handler::{JobHandler, Start};
 use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::{Given, Settings};
 use crate::model::wire::{self, Envelope};
+use crate::mutation::Mutations;
 
 const WORKER: WorkerId = WorkerId(1);
 
@@ -34,11 +34,11 @@ struct Bench {
 impl Bench {
     /// A worker whose lease holds.
     fn new() -> Self {
-        Self::broken(Breakages::default())
+        Self::broken(Mutations::default())
     }
 
     /// The same, with a line broken.
-    fn broken(broken: Breakages) -> Self {
+    fn broken(broken: Mutations) -> Self {
         let settings = Settings::default();
         let config = Config {
             node: NodeName::new("n").unwrap(),
@@ -58,7 +58,7 @@ impl Bench {
             assume_fresh: false,
             must_exist: false,
             purpose: Purpose::default(),
-            broken: Breakages::default(),
+            broken: Mutations::default(),
         };
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, broken));
         leases.hold(Incarnation(1), WORKER, clock::now());
@@ -218,7 +218,7 @@ async fn no_task_is_made_for_a_worker_whose_tasks_were_aborted() {
 #[tokio::test]
 async fn mutants_call_handlers_of_a_worker_whose_tasks_were_aborted() {
     let mut tasks = Vec::new();
-    for broken in [Breakages::default(), Breakages::of([Breakage::AbortedStartsOn])] {
+    for broken in [Mutations::default(), Mutations::of([Mutation::AbortedStartsOn])] {
         let (mut bench, writes) = (Bench::broken(broken), Writes::new(1));
         bench.start(writes.clone(), 1);
         bench.next().await;

@@ -19,7 +19,6 @@ use super::log;
 use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
 use super::polls::BlockedJob;
-use crate::breakage::{Breakage, Breakages};
 use crate::clock;
 use crate::core::input::Input;
 use crate::core::lease::Timing;
@@ -30,6 +29,7 @@ use crate::job::Job;
 use crate::job::guard::LeaseGuard;
 use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::model::policy::FencePolicy;
+use crate::mutation::{Mutation, Mutations};
 use crate::store::{Renewal, Store, StoreError};
 
 /// The tasks under one worker's lease.
@@ -47,7 +47,7 @@ struct Tasks {
 #[derive(Debug)]
 pub(crate) struct Leases {
     node: NodeName,
-    broken: Breakages,
+    broken: Mutations,
     state: Mutex<State>,
     /// When the driver last made progress.
     progress: AtomicU64,
@@ -82,7 +82,7 @@ pub(crate) struct LeaseStanding {
 }
 
 impl Leases {
-    pub(crate) fn new(node: NodeName, timing: Timing, broken: Breakages) -> Self {
+    pub(crate) fn new(node: NodeName, timing: Timing, broken: Mutations) -> Self {
         let now = clock::now().0;
         let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
         let state = State {
@@ -168,7 +168,7 @@ impl Leases {
     /// Spawns a task of a job under its worker's lease. Refuses if all tasks were aborted, because none may run any
     /// more.
     pub(crate) fn enter(&self, job: &Job, spawn: impl FnOnce() -> AbortHandle) -> Option<AbortHandle> {
-        let starts_on = self.broken.has(Breakage::AbortedStartsOn);
+        let starts_on = self.broken.has(Mutation::AbortedStartsOn);
         // Under the lock: otherwise the lease thread could abort all tasks and miss this one.
         let mut state = self.state();
         let tasks = state.tasks.get_mut(&job.worker()).filter(|tasks| !tasks.aborted || starts_on)?;

@@ -41,7 +41,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     let leases = Arc::new(Leases::new(
         NodeName::new("n").unwrap(),
         Timing::of(Duration::from_millis(500)),
-        Breakages::default(),
+        Mutations::default(),
     ));
     let (inputs, mut events) = mpsc::unbounded_channel();
     let workers = [WorkerId(1), WorkerId(2)];
@@ -84,7 +84,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
 #[test]
 fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
     let leases =
-        Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(600)), Breakages::default());
+        Leases::new(NodeName::new("n").unwrap(), Timing::of(Duration::from_secs(600)), Mutations::default());
     let worker = WorkerId(1);
     let from = clock::now();
     leases.hold(Incarnation(1), worker, from);
@@ -115,7 +115,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
 #[tokio::test]
 async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
     let timing = Timing::of(Duration::from_secs(600));
-    let leases = Leases::new(NodeName::new("n").unwrap(), timing, Breakages::default());
+    let leases = Leases::new(NodeName::new("n").unwrap(), timing, Mutations::default());
     let (worker, from) = (WorkerId(1), clock::now());
     leases.hold(Incarnation(1), worker, from);
     // The task awaits nothing, so it cannot end.
@@ -149,7 +149,7 @@ fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool
 #[test]
 fn a_node_renews_only_while_engine_and_reader_make_progress() {
     let ttl = Duration::from_secs(10);
-    let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(ttl), Breakages::default());
+    let leases = Leases::new(NodeName::new("n").unwrap(), Timing::of(ttl), Mutations::default());
     leases.renew(Incarnation(1));
     let (hour, moment) = (Duration::from_secs(3600), Duration::from_millis(1));
     assert!(due(&leases, hour, moment, moment));
@@ -164,7 +164,7 @@ async fn the_oldest_leases_age_grows_while_the_driver_stalls() {
     let leases = Arc::new(Leases::new(
         NodeName::new("n").unwrap(),
         Timing::of(Duration::from_secs(1)),
-        Breakages::default(),
+        Mutations::default(),
     ));
     leases.hold(Incarnation(1), WorkerId(1), clock::now());
     let shown = Arc::new(AtomicU64::new(0));

@@ -4,10 +4,10 @@ use super::membership::is_meta;
 use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
-use crate::breakage::Breakage;
 use crate::model::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
 use crate::model::member::{Member, MemberState, SLOTS};
 use crate::model::record::{Begun, JobState, Record};
+use crate::mutation::Mutation;
 use crate::store::{Attest, AttestItem, AttestReply, HandedOn, NOTES_PAGE, Refusal, ReleaseMode};
 
 /// The reason why a job is queued that its owner does not have.
@@ -101,8 +101,8 @@ impl State {
         };
         let ended = self.has_ended(key, id, Some(*created));
         let found = self.record(key).cloned();
-        let unowned = self.broken.has(Breakage::UnownedOutranks);
-        let gives_way = self.broken.has(Breakage::NextDispatchGivesWay);
+        let unowned = self.broken.has(Mutation::UnownedOutranks);
+        let gives_way = self.broken.has(Mutation::NextDispatchGivesWay);
         let outranks = |r: &Record| {
             r.token > *token && (r.owner.is_some() || unowned || !r.id.is_same(id) && !gives_way)
         };
@@ -219,7 +219,7 @@ impl State {
             ReleaseMode::Refuse => record.mix += 1,
             ReleaseMode::Fail | ReleaseMode::Delete => {}
         }
-        if self.broken.has(Breakage::HandedOnMints) {
+        if self.broken.has(Mutation::HandedOnMints) {
             record.token = Token(self.mint());
         }
         self.requeue(key, record, now, delay_ms(on.delay), &on.error, starts);
@@ -300,7 +300,7 @@ impl State {
             self.drop_job(key, &record, now, "stopped");
         } else {
             self.forgive(&mut record, now);
-            if self.broken.has(Breakage::AttendMints) {
+            if self.broken.has(Mutation::AttendMints) {
                 record.token = Token(self.mint());
             }
             self.requeue(key, record, now, 0, LOST, starts);

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::state::{Ended, Remembered, State, Stored};
-use crate::breakage::Breakage;
 use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::model::record::{Begun, JobState, Record};
+use crate::mutation::Mutation;
 use crate::store::{
     DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
 };
@@ -38,7 +38,7 @@ impl State {
         let plan = turn.map_or("", |turn| turn.plan.as_str());
         let due = now + self.limit("route_timeout");
         let places =
-            ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Breakage::RouteUnchecked));
+            ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Mutation::RouteUnchecked));
         let spent = self.check_tokens().is_err();
         let mut assignment = Assignment::default();
         let mut accepted = Vec::new();
@@ -77,7 +77,7 @@ impl State {
         }
         if let Some(known) = id.caller_id().and_then(|caller| self.remembered.get(caller)) {
             return Some(match &known.outcome {
-                _ if !known.stands_for(key, hash) && !self.broken.has(Breakage::OwnIdsUncompared) => {
+                _ if !known.stands_for(key, hash) && !self.broken.has(Mutation::OwnIdsUncompared) => {
                     DispatchReply::Conflict
                 }
                 Some(outcome) => DispatchReply::Outcome(outcome.clone()),
@@ -120,7 +120,7 @@ impl State {
         jobs: &[(JobKey, Option<WorkerId>)],
     ) -> Result<Vec<RouteReply>, Refusal> {
         self.guard_normal(inc)?;
-        if self.meta.members != ring && !self.broken.has(Breakage::RouteUnchecked) {
+        if self.meta.members != ring && !self.broken.has(Mutation::RouteUnchecked) {
             return Err(Refusal::StaleRing(self.meta.members));
         }
         if self.stopping() {
@@ -152,7 +152,7 @@ impl State {
     /// Gives a queued job to the worker, under the token that all jobs of the call share.
     fn assign(&mut self, now: u64, assignment: &mut Assignment, key: &JobKey, worker: WorkerId) {
         let Some(record) = self.record(key).cloned() else { return };
-        let again = self.broken.has(Breakage::TokenAssignedAgain);
+        let again = self.broken.has(Mutation::TokenAssignedAgain);
         let mint = || Token(if again { self.meta.token } else { self.mint() });
         let token = *assignment.token.get_or_insert_with(mint);
         self.write(key, Record { state: JobState::Assigned, owner: Some(worker), token, ..record });

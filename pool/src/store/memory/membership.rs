@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Dead, State};
-use crate::breakage::Breakage;
 use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::model::record::JobState;
 use crate::model::settings::{Settings, is_fixed};
+use crate::mutation::Mutation;
 use crate::store::{
     Bootstrapped, Expired, JoinRequest, NOTES_PAGE, PoolState, Reaped, Refusal, Renewal, Seat, Seen,
     SettingChange,
@@ -48,7 +48,7 @@ impl State {
     /// A number that no token of an earlier life of the pool exceeds, as far as the clock and the caller know.
     fn token_floor(&self, now: u64, seen: Seen) -> u64 {
         let by_clock = now.saturating_sub(TOKEN_EPOCH).saturating_mul(TOKENS_PER_MS).min(CLOCKS_TOKENS);
-        let believed = seen.token <= Token::LAST && !self.broken.has(Breakage::TokensBelowSeen);
+        let believed = seen.token <= Token::LAST && !self.broken.has(Mutation::TokensBelowSeen);
         if believed { by_clock.max(seen.token.0) } else { by_clock }
     }
 
@@ -64,7 +64,7 @@ impl State {
             return Ok(Bootstrapped { incarnation, created: false });
         }
         let unseen = self.tombstone.as_ref().is_some_and(|it| it.incarnation > seen.incarnation);
-        if unseen && !self.broken.has(Breakage::LateBootstrapMakes) {
+        if unseen && !self.broken.has(Mutation::LateBootstrapMakes) {
             return Err(Refusal::Closed);
         }
         let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
@@ -185,7 +185,7 @@ impl State {
         }
         let fields = request.settings.fields();
         for (name, ours) in &fields {
-            if *name == "worker_ttl" && self.broken.has(Breakage::OtherTtlJoins) {
+            if *name == "worker_ttl" && self.broken.has(Mutation::OtherTtlJoins) {
                 continue;
             }
             if let Some(theirs) = self.settings.get(*name).filter(|theirs| *theirs != ours) {
@@ -234,7 +234,7 @@ impl State {
     fn is_living(&self, now: u64, worker: WorkerId, member: &Member) -> bool {
         let ttl = u64::try_from(member.ttl.as_millis()).unwrap_or(u64::MAX);
         let beat = self.heartbeats.get(&worker).copied().unwrap_or_default();
-        beat == 1 || beat.saturating_add(ttl) > now || self.broken.has(Breakage::SilentAreUp)
+        beat == 1 || beat.saturating_add(ttl) > now || self.broken.has(Mutation::SilentAreUp)
     }
 
     /// The number of members that are up and living.
@@ -291,7 +291,7 @@ impl State {
     /// lowest if there are no jobs. Otherwise it is a standby, also if there are jobs and no worker is `up`.
     fn vacant_slot(&self, up: usize, preferred: Option<u32>) -> Option<u32> {
         if up == 0 && !self.jobs.is_empty() {
-            return self.broken.has(Breakage::FirstTakesAll).then(|| self.lowest_slot()).flatten();
+            return self.broken.has(Mutation::FirstTakesAll).then(|| self.lowest_slot()).flatten();
         }
         let used = self.slots();
         let vacant = |slot: &u32| !used.contains_key(slot);
@@ -462,7 +462,7 @@ impl State {
                 continue;
             };
             let id = record.id.clone();
-            if record.state == JobState::Stopping || stopping || self.broken.has(Breakage::ReapEnds) {
+            if record.state == JobState::Stopping || stopping || self.broken.has(Mutation::ReapEnds) {
                 let outcome = if record.state == JobState::Stopping { "stopped" } else { "shutdown" };
                 notes += self.notes_of(key);
                 self.drop_job(key, &record, now, outcome);

@@ -40,10 +40,10 @@ use bytes::Bytes;
 use self::server::Shared;
 use self::state::{State, Stored};
 use super::Dump;
-#[cfg(feature = "sim")]
-use crate::breakage::Breakages;
 use crate::model::id::{JobKey, WorkerId};
 use crate::model::record::Record;
+#[cfg(feature = "sim")]
+use crate::mutation::Mutations;
 
 /// The server's clock: ms since 1970.
 type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -86,8 +86,8 @@ impl MemoryStore {
     /// Leaves these lines of the protocol out from now on, for all its clients: for proofs.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
-    pub fn break_on_purpose(&self, breakages: Breakages) {
-        self.shared.lock().state.broken = breakages;
+    pub fn break_on_purpose(&self, mutations: Mutations) {
+        self.shared.lock().state.broken = mutations;
     }
 
     /// The whole state.

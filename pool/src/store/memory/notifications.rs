@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_streaming::EntryId;
 
 use super::state::{Mailbox, State};
-use crate::breakage::Breakage;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::JobState;
+use crate::mutation::Mutation;
 use crate::store::{NotifyItem, NotifyReply, Refusal, TakeItem, Taken, Waiting, WorkerEvent};
 
 /// The most notifications of one job in one answer.
@@ -53,7 +53,7 @@ impl State {
         }
         let size = body.len() as u64;
         let (waiting, bytes) = self.mailboxes.get(key).map_or((0, 0), |m| (m.bodies.len(), m.bytes));
-        let early = if self.broken.has(Breakage::NotesRefusedEarly) { 2 } else { 1 };
+        let early = if self.broken.has(Mutation::NotesRefusedEarly) { 2 } else { 1 };
         if waiting as u64 >= self.limit("notify_cap") / early || bytes + size > self.limit("notify_bytes") {
             return NotifyReply::Full;
         }
@@ -66,7 +66,7 @@ impl State {
             }
         }
         // Numbers are never used twice. So a late acknowledgement never removes a later notification.
-        let head = if self.broken.has(Breakage::NotesNumberedAnew) { 0 } else { self.meta.notified };
+        let head = if self.broken.has(Mutation::NotesNumberedAnew) { 0 } else { self.meta.notified };
         let mailbox =
             self.mailboxes.entry(key.clone()).or_insert_with(|| Mailbox { head, ..Mailbox::default() });
         mailbox.bodies.push_back(body.clone());

@@ -7,9 +7,9 @@ use tenure_streaming::EntryId;
 
 use super::state::{Ended, State};
 use super::streams::Starts;
-use crate::breakage::Breakage;
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::{Begun, JobState, Record};
+use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
     StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
@@ -61,7 +61,7 @@ impl State {
         bytes: &mut usize,
     ) -> BeginReply {
         let mut found = self.record_of(key, worker, token).cloned();
-        if self.broken.has(Breakage::BeginUnchecked) {
+        if self.broken.has(Mutation::BeginUnchecked) {
             let taken = |record: &Record| Record { owner: Some(worker), token, ..record.clone() };
             found = self.record(key).map(taken);
         }
@@ -82,7 +82,7 @@ impl State {
             record.state = JobState::Running;
             record.attempts += 1;
             record.since = now;
-            if !self.broken.has(Breakage::BegunStaysQueued) {
+            if !self.broken.has(Mutation::BegunStaysQueued) {
                 self.queue.remove(key);
             }
             self.errors.remove(key);
@@ -207,7 +207,7 @@ impl State {
             }
             ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
         }
-        if self.broken.has(Breakage::ReleaseMints) {
+        if self.broken.has(Mutation::ReleaseMints) {
             record.token = Token(self.mint());
         }
         let delay = delay_ms(item.delay);

@@ -6,11 +6,11 @@ use std::hash::{Hash, Hasher};
 use super::log::Log;
 use super::state::{Ended, State, Stored};
 use super::{MemoryStore, Snapshot};
-use crate::breakage::Breakages;
 use crate::model::id::{JobKey, Revision, WorkerId};
 use crate::model::member::MemberState;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::settings::ShutdownFlag;
+use crate::mutation::Mutations;
 use crate::store::WorkerEvent;
 
 impl MemoryStore {
@@ -24,14 +24,14 @@ impl MemoryStore {
 #[doc(hidden)]
 #[allow(missing_docs)]
 impl Snapshot {
-    /// Loses everything except the deliberate breakages.
+    /// Loses everything except the mutations.
     pub fn wipe(&mut self) {
         self.0 = State { broken: std::mem::take(&mut self.0.broken), ..State::default() };
     }
 
     /// Leaves these lines of the protocol out from now on.
-    pub fn break_on_purpose(&mut self, breakages: Breakages) {
-        self.0.broken = breakages;
+    pub fn break_on_purpose(&mut self, mutations: Mutations) {
+        self.0.broken = mutations;
     }
 
     /// Takes the events of all streams. Forgets data that only readers and listings need: the ids of entries, their

@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::state::State;
 use super::{Clock, MemoryStore};
-use crate::breakage::Breakage;
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
+use crate::mutation::Mutation;
 use crate::store::{Refusal, Result, StoreError};
 
 fn members_of(state: &State) -> Members {
@@ -144,7 +144,7 @@ impl MemoryStore {
         let server = self.reach()?;
         let run_id = server.run_id();
         let blessed = self.blessed.lock().unwrap_or_else(PoisonError::into_inner);
-        let unasked = server.state.broken.has(Breakage::ScriptBeforeIdentity);
+        let unasked = server.state.broken.has(Mutation::ScriptBeforeIdentity);
         if unasked || blessed.as_ref() == Some(&run_id) {
             Ok(server)
         } else {

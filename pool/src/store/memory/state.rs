@@ -10,10 +10,10 @@ use bytes::Bytes;
 use super::log::Log;
 use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
-use crate::breakage::{Breakage, Breakages};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::model::member::Member;
 use crate::model::record::{Begun, JobState, Record};
+use crate::mutation::{Mutation, Mutations};
 use crate::store::{BATCH_MAX, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
 /// The longest error that is kept for a parked job, bytes.
@@ -176,14 +176,14 @@ pub(super) struct State {
     /// Entries appended to any stream so far: blocked readers look again when it moves.
     pub(super) appended: u64,
     /// The lines that a proof has broken on purpose.
-    pub(super) broken: Breakages,
+    pub(super) broken: Mutations,
 }
 
 impl State {
     /// Refuses a caller of another incarnation. True in phase R.
     pub(super) fn guard(&self, inc: Incarnation) -> Result<bool, Refusal> {
         match self.meta.incarnation {
-            Some(own) if own == inc || self.broken.has(Breakage::IncarnationUnchecked) => {
+            Some(own) if own == inc || self.broken.has(Mutation::IncarnationUnchecked) => {
                 Ok(self.meta.recovering)
             }
             Some(own) => Err(Refusal::StaleIncarnation(own)),
@@ -323,7 +323,7 @@ impl State {
     /// Records the outcome under a caller's own id: once, and only of the dispatch that holds the id.
     pub(super) fn settle_outcome(&mut self, id: &DispatchId, outcome: &str, now: u64) {
         let keep =
-            if self.broken.has(Breakage::OwnIdsForgotten) { 1 } else { self.limit("outcome_retention") };
+            if self.broken.has(Mutation::OwnIdsForgotten) { 1 } else { self.limit("outcome_retention") };
         let Some(caller) = id.caller_id() else { return };
         let Some(remembered) = self.remembered.get_mut(caller) else { return };
         if remembered.outcome.is_none() && remembered.id == *id {

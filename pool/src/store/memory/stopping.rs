@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Ended, Remembered, State};
-use crate::breakage::Breakage;
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::{JobState, Record};
+use crate::mutation::Mutation;
 use crate::store::{NOTES_PAGE, Refusal, StopItem, StopReply, Turn, WorkerEvent};
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
             return StopReply::Bad;
         }
         let record = self.record(&item.key);
-        let unnamed = self.broken.has(Breakage::StopUnnamed);
+        let unnamed = self.broken.has(Mutation::StopUnnamed);
         let Some(record) = record.filter(|record| unnamed || record.id.is_same(&item.id)).cloned() else {
             let lives = record.is_some();
             return self.stop_absent(now, item, lives);
@@ -99,7 +99,7 @@ impl State {
             return StopReply::Recovering;
         }
         match own.filter(|_| *forbid) {
-            _ if self.broken.has(Breakage::CancelsForgotten) => {}
+            _ if self.broken.has(Mutation::CancelsForgotten) => {}
             None if *forbid => {
                 self.ended.put(Ended::Dispatch(id.clone()), now + self.limit("max_dispatch_deadline"));
             }

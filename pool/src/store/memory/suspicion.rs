@@ -1,9 +1,9 @@
 //! The suspects among the jobs of a lost worker, and how long each waits before it begins again.
 
 use super::state::State;
-use crate::breakage::Breakage;
 use crate::model::id::JobKey;
 use crate::model::record::{JobState, Record};
+use crate::mutation::Mutation;
 
 /// A job that ran for this long is no suspect, ms.
 const PROVEN: u64 = 45_000;
@@ -18,12 +18,12 @@ impl State {
         }
         let (proven, ttl) = (self.limit("stable_run").min(PROVEN), self.limit("worker_ttl"));
         let ran = heard.saturating_sub(record.since);
-        if ran >= proven && !self.broken.has(Breakage::LossesNeverForgiven) {
+        if ran >= proven && !self.broken.has(Mutation::LossesNeverForgiven) {
             record.attempts = 1;
             return 0;
         }
         let first = if ran < ttl { 2 } else { 5 };
-        if record.attempts < first || self.broken.has(Breakage::SuspectsTogether) {
+        if record.attempts < first || self.broken.has(Mutation::SuspectsTogether) {
             return 0;
         }
         let widest = (2 * ttl).saturating_mul(4_u64.pow((record.attempts - 2).min(10)));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tenure_connection::{Backoff, Client};
-use tenure_rmap::{Breakages, Layout, Snapshot, View};
+use tenure_rmap::{Layout, Mutations, Snapshot, View};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -35,7 +35,7 @@ pub(super) struct Maps {
 
 struct Follower {
     client: Client,
-    broken: Breakages,
+    broken: Mutations,
     layouts: [Layout; 2],
     views: Arc<OnceLock<[View; 2]>>,
     trouble: Arc<Mutex<Option<StoreError>>>,
@@ -49,7 +49,7 @@ impl Maps {
         client: Client,
         keys: &Keys,
         blessed: watch::Receiver<Option<Box<str>>>,
-        broken: Breakages,
+        broken: Mutations,
     ) -> Self {
         let (members, members_seen) = watch::channel(Arc::default());
         let (settings, settings_seen) = watch::channel(Arc::default());

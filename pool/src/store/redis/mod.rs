@@ -26,7 +26,7 @@ mod upkeep;
 use std::sync::Arc;
 
 use tenure_connection::{Blocking, Client};
-use tenure_rmap::Breakages;
+use tenure_rmap::Mutations;
 use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
@@ -35,8 +35,8 @@ use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};
 use super::{Dump, Result};
-use crate::breakage::ScriptPatch;
 use crate::model::id::PoolName;
+use crate::mutation::ScriptPatch;
 
 /// The pool's steps as Lua scripts on Redis.
 ///
@@ -60,13 +60,13 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store for the pool of this name. Sends nothing. Call it within a tokio runtime.
     pub fn open(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Server, &[], Breakages::default())
+        Self::with_clock(client, pool, Clock::Server, &[], Mutations::default())
     }
 
     /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
     #[doc(hidden)]
     pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Key, &[], Breakages::default())
+        Self::with_clock(client, pool, Clock::Key, &[], Mutations::default())
     }
 
     /// A store whose scripts are broken on purpose, and read the time from the pool's key `clock` if `clock_key`: for
@@ -78,7 +78,7 @@ impl RedisStore {
     #[cfg(feature = "sim")]
     pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
         let clock = if clock_key { Clock::Key } else { Clock::Server };
-        Self::with_clock(client, pool, clock, patches, Breakages::default())
+        Self::with_clock(client, pool, clock, patches, Mutations::default())
     }
 
     /// A store whose scripts, and whose copies of the pool's maps, are broken on purpose: for proofs.
@@ -87,7 +87,7 @@ impl RedisStore {
     /// A patched script does not contain the text that its patch replaces.
     #[doc(hidden)]
     #[cfg(feature = "sim")]
-    pub fn open_broken(client: &Client, pool: &PoolName, patches: &[ScriptPatch], maps: Breakages) -> Self {
+    pub fn open_broken(client: &Client, pool: &PoolName, patches: &[ScriptPatch], maps: Mutations) -> Self {
         Self::with_clock(client, pool, Clock::Server, patches, maps)
     }
 
@@ -113,7 +113,7 @@ impl RedisStore {
         pool: &PoolName,
         clock: Clock,
         patches: &[ScriptPatch],
-        broken_maps: Breakages,
+        broken_maps: Mutations,
     ) -> Self {
         let keys = Keys::new(pool);
         let scripts = Arc::new(Scripts::new(&keys, clock, patches));

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::pending::reply;
 use super::{Dispatching, POLL};
-use crate::breakage::Breakage;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::ring::Ring;
 use crate::core::time::Time;
 use crate::error::DispatchError;
 use crate::model::id::DispatchId;
+use crate::mutation::Mutation;
 use crate::store::{Refusal, StoreError};
 
 impl Dispatching {
@@ -35,7 +35,7 @@ impl Dispatching {
             return;
         }
         if let Some(mut items) = self.sends.batch(ctx.now, |i| i.payload.len() + i.key.as_bytes().len()) {
-            let places = !ctx.config.broken.has(Breakage::NothingPlaced);
+            let places = !ctx.config.broken.has(Mutation::NothingPlaced);
             for item in &mut items {
                 item.worker = ring.pick(item.key.as_bytes(), 0).filter(|_| places);
                 let Some(pending) = self.pending.get_mut(&item.id) else { continue };
@@ -78,7 +78,7 @@ impl Dispatching {
         }
         match (&pending.item, pending.accepted) {
             (Some(item), false) => self.sends.push(item.clone()),
-            _ if ctx.config.broken.has(Breakage::EarlyAnswersUnheard) => {}
+            _ if ctx.config.broken.has(Mutation::EarlyAnswersUnheard) => {}
             _ => self.polls.push(pending.ticket.clone()),
         }
     }

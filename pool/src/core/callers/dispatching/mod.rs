@@ -12,7 +12,6 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::breakage::Breakage;
 use crate::core::batcher::Batcher;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::ReplyTo;
@@ -21,6 +20,7 @@ use crate::error::DispatchError;
 use crate::model::id::DispatchId;
 use crate::model::record::{Begun, JobState};
 use crate::model::ticket::Ticket;
+use crate::mutation::Mutation;
 use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
 use pending::{PendingDispatch, Waiter, is_known, reply};
 
@@ -285,7 +285,7 @@ impl Dispatching {
     /// caller's id it means. It means this one if the store has accepted this one.
     pub(in crate::core) fn on_told(&mut self, ctx: &mut Ctx, id: &DispatchId, outcome: &Outcome) {
         let Some(pending) = self.pending.get(id) else { return };
-        if !pending.was_accepted && ctx.config.broken.has(Breakage::EarlyAnswersUnheard) {
+        if !pending.was_accepted && ctx.config.broken.has(Mutation::EarlyAnswersUnheard) {
             return;
         }
         if id.caller_id().is_some() && (pending.item.is_none() || !pending.was_accepted) {

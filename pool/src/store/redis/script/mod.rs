@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use tenure_connection::{Call, Script};
 
 use super::keys::{Keys, NAMES};
-use crate::breakage::ScriptPatch;
+use crate::mutation::ScriptPatch;
 
 /// The source of the scripts' time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

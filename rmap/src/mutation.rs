@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// A line of the following that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Breakage {
+pub enum Mutation {
     /// Applies a change that is newer than the copy, even when changes before it were missed.
     GapsApplied,
     /// Does not read after a new subscription, and compares no places: only a gap leads to a read.
@@ -17,27 +17,27 @@ pub enum Breakage {
     WatchesAnew,
 }
 
-/// The breakages in force.
+/// The mutations in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Breakages(#[cfg(feature = "sim")] BTreeSet<Breakage>);
+pub struct Mutations(#[cfg(feature = "sim")] BTreeSet<Mutation>);
 
-impl Breakages {
+impl Mutations {
     /// Leaves out exactly these lines.
     #[cfg(feature = "sim")]
-    pub fn of(breakages: impl IntoIterator<Item = Breakage>) -> Self {
-        Self(breakages.into_iter().collect())
+    pub fn of(mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self(mutations.into_iter().collect())
     }
 
     /// Whether the line is left out.
     #[cfg(feature = "sim")]
-    pub(crate) fn has(&self, breakage: Breakage) -> bool {
-        self.0.contains(&breakage)
+    pub(crate) fn has(&self, mutation: Mutation) -> bool {
+        self.0.contains(&mutation)
     }
 
     /// Whether the line is left out: never without the feature `sim`.
     #[cfg(not(feature = "sim"))]
     #[expect(clippy::unused_self, reason = "with the feature there is something to look at")]
-    pub(crate) const fn has(&self, _: Breakage) -> bool {
+    pub(crate) const fn has(&self, _: Mutation) -> bool {
         false
     }
 }

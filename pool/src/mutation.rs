@@ -1,6 +1,6 @@
-//! Deliberate breakages for the proofs. A property that no breakage violates is not tested.
+//! Mutations, for the proofs. A property that no mutation violates is not tested.
 //!
-//! A [`Breakage`] leaves out one line of the protocol. A node's configuration and a
+//! A [`Mutation`] leaves out one line of the protocol. A node's configuration and a
 //! [`MemoryStore`](crate::MemoryStore)'s state say which ones are in force. Without the feature `sim` there are none,
 //! and the checks cost nothing. A [`ScriptPatch`] breaks a script on Redis.
 
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// One line of the protocol that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Breakage {
+pub enum Mutation {
     /// The engine and its connections run on the runtime of the handlers.
     EngineAtHome,
     /// A worker whose lease has run out goes on: its handlers are neither asked to end nor aborted.
@@ -153,33 +153,33 @@ pub enum Breakage {
     HearsayGoesFirst,
 }
 
-/// The breakages in force.
+/// The mutations in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Breakages(#[cfg(feature = "sim")] BTreeSet<Breakage>);
+pub struct Mutations(#[cfg(feature = "sim")] BTreeSet<Mutation>);
 
-impl Breakages {
+impl Mutations {
     /// Exactly these.
     #[cfg(feature = "sim")]
-    pub fn of(breakages: impl IntoIterator<Item = Breakage>) -> Self {
-        Self(breakages.into_iter().collect())
+    pub fn of(mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self(mutations.into_iter().collect())
     }
 
     /// These and this one.
     #[cfg(feature = "sim")]
-    pub(crate) fn and(mut self, breakage: Breakage) -> Self {
-        self.0.insert(breakage);
+    pub(crate) fn and(mut self, mutation: Mutation) -> Self {
+        self.0.insert(mutation);
         self
     }
 
     /// Whether the line is left out.
     #[cfg(feature = "sim")]
-    pub fn has(&self, breakage: Breakage) -> bool {
-        self.0.contains(&breakage)
+    pub fn has(&self, mutation: Mutation) -> bool {
+        self.0.contains(&mutation)
     }
 
     /// Without the feature `sim` no line is ever left out.
     #[cfg(not(feature = "sim"))]
-    pub const fn has(&self, _: Breakage) -> bool {
+    pub const fn has(&self, _: Mutation) -> bool {
         false
     }
 }
