@@ -25,7 +25,8 @@ pub(crate) struct Ring {
     live: u32,
     /// No worker is up, and some are about to be.
     filling: bool,
-    strikes: u32,
+    /// This many strikes send a key to the next worker.
+    allowed: u32,
     hasher: JumpHasher,
 }
 
@@ -54,7 +55,7 @@ impl Ring {
         let filling = live == 0 && members.entries.values().any(|m| m.state == MemberState::Standby);
         let (k1, k2) = settings.hash_keys.unwrap_or(UNKNOWN);
         let hasher = JumpHasher::new_with_keys(k1, k2);
-        Self { revision: members.revision, slots, live, filling, strikes: settings.strikes.max(1), hasher }
+        Self { revision: members.revision, slots, live, filling, allowed: settings.strikes.max(1), hasher }
     }
 
     /// No worker is up, and standbys are about to take slots.
@@ -83,14 +84,14 @@ impl Ring {
         self.slots == other.slots
     }
 
-    /// The worker of a key with `mix` strikes against its placement. Every `strikes` of them move the key to the next
-    /// worker of its chain. `None` if no worker is up.
-    pub(crate) fn pick(&self, key: &[u8], mix: u32) -> Option<WorkerId> {
+    /// The worker of a key with this many strikes against its placement. Every `allowed` of them move the key to the
+    /// next worker of its chain. `None` if no worker is up.
+    pub(crate) fn pick(&self, key: &[u8], strikes: u32) -> Option<WorkerId> {
         if self.live == 0 {
             return None;
         }
         let size = self.slots.len() as u32;
-        let skip = (mix / self.strikes) % self.live;
+        let skip = (strikes / self.allowed) % self.live;
         let mut passed: Vec<WorkerId> = Vec::new();
         for counter in 0..size.saturating_mul(64) {
             let slot = self.hasher.slot(&Probe(key, counter), size);
@@ -154,8 +155,8 @@ mod tests {
         assert_eq!(hasher.slot(&Raw(b"user:1\0\0\0\0"), 1000), hasher.slot(&Probe(b"user:1", 0), 1000));
         let full = ring(&[Some(1), Some(2), Some(3), Some(4), Some(5)]);
         let holes = ring(&[Some(1), None, Some(3), None, Some(5)]);
-        let picks = |ring: &Ring, mix| {
-            ["acme", "globex", "initech"].map(|k| ring.pick(k.as_bytes(), mix).map_or(0, |w| w.0))
+        let picks = |ring: &Ring, strikes| {
+            ["acme", "globex", "initech"].map(|k| ring.pick(k.as_bytes(), strikes).map_or(0, |w| w.0))
         };
         assert_eq!((picks(&full, 0), picks(&full, 3), picks(&holes, 0)), GOLDEN);
     }

@@ -1,5 +1,5 @@
 //! The ownership record of a job: the truth about which worker runs it. It is text, with fields joined by `|`,
-//! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|mix|plan`. An unknown tail is kept.
+//! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|strikes|plan`. An unknown tail is kept.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub struct Record {
     /// The incarnation in which its worker attested it, if any.
     pub attested: Option<Incarnation>,
     /// The strikes against its present placement.
-    pub mix: u32,
+    pub strikes: u32,
     /// The schedule whose plan dispatched it, or empty.
     pub plan: String,
     /// Fields of a later version, with their leading `|`; kept as they are.
@@ -118,7 +118,7 @@ impl Record {
             id: next()?.parse().ok()?,
             created: decimal(next()?)?,
             attested: optional(next()?, Incarnation)?,
-            mix: u32::try_from(decimal(next()?)?).ok()?,
+            strikes: u32::try_from(decimal(next()?)?).ok()?,
             plan: next()?.to_owned(),
             tail: rest.map(|tail| format!("|{tail}")).unwrap_or_default(),
         };
@@ -161,12 +161,12 @@ impl fmt::Display for Record {
             Begun::Begun => 1,
             Begun::Started => 2,
         };
-        let Self { token, attempts, since, id, created, mix, plan, tail, .. } = self;
+        let Self { token, attempts, since, id, created, strikes, plan, tail, .. } = self;
         write!(f, "|{token}|{attempts}|{begun}|{since}|{id}|{created}|")?;
         if let Some(attested) = self.attested {
             write!(f, "{attested}")?;
         }
-        write!(f, "|{mix}|{plan}{tail}")
+        write!(f, "|{strikes}|{plan}{tail}")
     }
 }
 

@@ -237,8 +237,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "start events are not acknowledged": "route", "call('XACK', STARTS, 'routers', unpack(argv, 5, 4 + entries))"
         => "", by "a_job_is_assigned_once";
     "sweep leaves an assignment with its worker": "sweep", "if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then"
-        => "if announce(key, p.mix, t + route_ms) then", by "an_assignment_that_nobody_began_is_taken_back";
-    "sweep does not repeat start events": "sweep", "announce(key, p.mix, t + route_ms)"
+        => "if announce(key, p.strikes, t + route_ms) then", by "an_assignment_that_nobody_began_is_taken_back";
+    "sweep does not repeat start events": "sweep", "announce(key, p.strikes, t + route_ms)"
         => "call('ZADD', QUEUE, t + route_ms, key)", by "an_assignment_that_nobody_began_is_taken_back";
     "sweep forgets stops": "sweep", "stops[j + 1], stops[j + 2], stops[j + 3] = key, p.id, p.owner"
         => "", by "the_sweeper_says_it_again";
@@ -362,7 +362,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "those_that_wait_are_listed_in_pages";
     "unpark of any dispatch": "unpark", "if not p or p.id ~= id then return 'N' end"
         => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
-    "an unparked job keeps its attempts": "unpark", "p.attempts, p.mix = '0', '0'"
+    "an unparked job keeps its attempts": "unpark", "p.attempts, p.strikes = '0', '0'"
         => "", by "an_unparked_job_starts_anew";
     "a parked job stays its worker's": "", "if p.owner ~= '' then released[#released + 1]"
         => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
@@ -460,8 +460,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"
         => "'1|Q||' .. num(call('HINCRBY', POOL, 'token', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
-    "sweep mints": "sweep", "p.mix = num(p.mix + 1)"
-        => "p.mix, p.token = num(p.mix + 1), num(call('HINCRBY', POOL, 'token', 1))", by "an_assignment_that_nobody_began_is_taken_back";
+    "sweep mints": "sweep", "p.strikes = num(p.strikes + 1)"
+        => "p.strikes, p.token = num(p.strikes + 1), num(call('HINCRBY', POOL, 'token', 1))", by "an_assignment_that_nobody_began_is_taken_back";
     "reap mints": "reap", "local delay = p.state == 'R' and suspect"
         => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n    local delay = p.state == 'R' and suspect", by "the_loss_of_its_worker_keeps_a_jobs_attempts";
     "what has ended leaves a queued record": "attest", "if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end"

@@ -174,7 +174,7 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     let said = item("a", token, "node1.a", all_of_it(Begun::Started, 3, "plan"));
     assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
     let record = lab.owns(worker, "a", token, JobState::Running).await;
-    assert_eq!((record.begun, record.attempts, record.mix), (Begun::Started, 3, 0));
+    assert_eq!((record.begun, record.attempts, record.strikes), (Begun::Started, 3, 0));
     assert_eq!((record.created, record.since, &*record.plan), (START - 5, lab.backend.now(), "plan"));
     assert_eq!(lab.score("planned", "plan|a").await, Some(0));
     assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
@@ -743,7 +743,7 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
     assert_eq!(starts, [vec![(key("assigned"), 0), (key("running"), 0), (key("others"), 0)]]);
     for name in ["assigned", "running", "others"] {
         let record = lab.record(name).await.unwrap();
-        assert_eq!((record.state, record.owner, record.mix), (JobState::Queued, None, 0));
+        assert_eq!((record.state, record.owner, record.strikes), (JobState::Queued, None, 0));
         assert_eq!((record.attempts, record.since), (0, lab.backend.now()));
         let due = lab.backend.now() + 2_000;
         assert_eq!(lab.score("queue", name).await, Some(due));
@@ -770,11 +770,15 @@ async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
     let token = lab.run("parked", "node1.parked", worker).await;
     lab.recover().await;
     lab.starts().await;
-    for (name, mode, attempts, wait, due, mix) in given_up {
+    for (name, mode, attempts, wait, due, strikes) in given_up {
         let said = item(name, Token(token.0 + 9), &format!("node1.{name}"), left(mode, attempts, wait));
         assert_eq!(lab.attest(worker, said).await, AttestReply::Requeued);
         let record = lab.record(name).await.unwrap();
-        assert_eq!((record.state, record.attempts, record.mix), (JobState::Queued, attempts, mix), "{name}");
+        assert_eq!(
+            (record.state, record.attempts, record.strikes),
+            (JobState::Queued, attempts, strikes),
+            "{name}"
+        );
         assert_eq!(lab.score("queue", name).await, Some(lab.backend.now() + due), "{name}");
     }
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();

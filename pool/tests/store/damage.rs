@@ -178,7 +178,7 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
             "started in {state}"
         );
         is_left(state, "started").await;
-        assert_eq!(lab.record("sound").await.unwrap().mix, 3, "whole strikes stay");
+        assert_eq!(lab.record("sound").await.unwrap().strikes, 3, "whole strikes stay");
     }
 }
 

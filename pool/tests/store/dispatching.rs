@@ -37,7 +37,7 @@ async fn an_accepted_job_is_queued_with_one_event(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     let now = lab.backend.now();
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, Token(0)));
-    assert_eq!((record.attempts, record.begun, record.mix), (0, Begun::Never, 0));
+    assert_eq!((record.attempts, record.begun, record.strikes), (0, Begun::Never, 0));
     assert_eq!((record.since, record.created, record.id), (now, now, id("node1.g")));
     assert_eq!(lab.score("queue", "k").await, Some(now + 2_000));
     assert_eq!(lab.queued().await, 1);
@@ -76,7 +76,7 @@ async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     assert_eq!(replies, vec![DispatchReply::Accepted; 3]);
     let (record, now) = (lab.record("a").await.unwrap(), lab.backend.now());
     assert_eq!((record.state, record.owner), (JobState::Assigned, Some(first)));
-    assert_eq!((record.attempts, record.begun, record.mix), (0, Begun::Never, 0));
+    assert_eq!((record.attempts, record.begun, record.strikes), (0, Begun::Never, 0));
     assert_eq!((record.since, record.created, record.id), (now, now, id("node1.a")));
     assert_eq!(lab.score("queue", "a").await, Some(now + 5_000), "as long as an assignment may take");
     assert_eq!(lab.queued().await, 3, "none has begun");

@@ -264,9 +264,9 @@ async fn a_success_drops_partial_strikes(kind: Kind) {
         lab.release("k", worker, ReleaseMode::Refuse).await;
         lab.run_again("k", worker).await;
     }
-    assert_eq!(lab.record("k").await.unwrap().mix, 4);
+    assert_eq!(lab.record("k").await.unwrap().strikes, 4);
     assert!(lab.started("k", worker).await);
-    assert_eq!(lab.record("k").await.unwrap().mix, 3, "three strikes chose this worker");
+    assert_eq!(lab.record("k").await.unwrap().strikes, 3, "three strikes chose this worker");
 }
 
 async fn only_the_owner_reports_success(kind: Kind) {

@@ -67,12 +67,12 @@ async fn an_unparked_job_starts_anew(kind: Kind) {
     lab.run_again("k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
     let before = lab.record("k").await.unwrap();
-    assert_eq!((before.attempts, before.mix), (1, 1));
+    assert_eq!((before.attempts, before.strikes), (1, 1));
     lab.backend.advance(5_000).await;
     assert_eq!(unpark(&lab, &[("k", "node1.k")]).await, [UnparkReply::Queued]);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, before.token));
-    assert_eq!((record.attempts, record.mix, record.since), (0, 0, lab.backend.now()));
+    assert_eq!((record.attempts, record.strikes, record.since), (0, 0, lab.backend.now()));
     assert_eq!((record.id, record.begun), (before.id, before.begun));
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
     let dump = lab.backend.dump().await;

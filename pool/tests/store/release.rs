@@ -49,7 +49,7 @@ async fn a_handed_on_job_starts_anew(kind: Kind) {
     assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner), (JobState::Queued, None));
-    assert_eq!((record.attempts, record.mix, record.since), (0, 0, lab.backend.now()));
+    assert_eq!((record.attempts, record.strikes, record.since), (0, 0, lab.backend.now()));
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
     assert!(lab.backend.dump().await.get("owners").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
@@ -78,7 +78,7 @@ async fn a_job_given_back_after_its_begin_loses_that_attempt_only(kind: Kind) {
         lab.run_again("k", worker).await;
         assert_eq!(lab.release("k", worker, ReleaseMode::GiveBack).await, ReleaseReply::Queued);
         let record = lab.record("k").await.unwrap();
-        assert_eq!((record.attempts, record.mix), (2, 0));
+        assert_eq!((record.attempts, record.strikes), (2, 0));
     }
     lab.run_again("k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
@@ -90,7 +90,7 @@ async fn a_refused_job_gets_its_attempt_back(kind: Kind) {
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Refuse).await, ReleaseReply::Queued);
     let record = lab.record("k").await.unwrap();
-    assert_eq!((record.attempts, record.mix), (0, 1));
+    assert_eq!((record.attempts, record.strikes), (0, 1));
     assert_eq!(lab.starts().await[0].1, [(key("k"), 1)], "the event carries the strikes");
 }
 
@@ -102,7 +102,7 @@ async fn a_refusal_before_the_begin_costs_nothing(kind: Kind) {
     lab.route("k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Refuse).await, ReleaseReply::Queued);
     let record = lab.record("k").await.unwrap();
-    assert_eq!((record.attempts, record.mix), (1, 1));
+    assert_eq!((record.attempts, record.strikes), (1, 1));
 }
 
 async fn a_failed_job_keeps_its_attempts(kind: Kind) {

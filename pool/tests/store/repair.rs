@@ -46,7 +46,7 @@ async fn an_assignment_that_nobody_began_is_taken_back(kind: Kind) {
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 1);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, token));
-    assert_eq!((record.mix, record.attempts, record.since), (1, 0, lab.backend.now()));
+    assert_eq!((record.strikes, record.attempts, record.since), (1, 0, lab.backend.now()));
     assert!(lab.backend.dump().await.get("owners").is_none());
     assert_eq!(lab.starts().await[0].1, [(key("k"), 1)]);
     let begun = lab.store().begin(lab.inc, worker, &[], &[(key("k"), token)]).await.unwrap();

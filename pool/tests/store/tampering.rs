@@ -159,7 +159,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
         ("id", format!("1|S|5|1|1|1|1|node1.{long}|1||0|")),
         ("node", format!("1|S|5|1|1|1|1|{long}.g|1||0|")),
         ("owner", "1|S|18446744073709551616|1|1|1|1|node1.g|1||0|".to_owned()),
-        ("mix", "1|Q||1|1|1|1|node1.g|1||4294967296|".to_owned()),
+        ("strikes", "1|Q||1|1|1|1|node1.g|1||4294967296|".to_owned()),
     ] {
         lab.backend.write_record(&key(name), record.as_bytes()).await;
         lab.backend.write("ZADD", "queue", &["1", name]).await;
@@ -167,7 +167,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
     let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
     let mut bad: Vec<_> = swept.bad.iter().map(ToString::to_string).collect();
     bad.sort_unstable();
-    assert_eq!(bad, ["id", "mix", "node", "owner"]);
+    assert_eq!(bad, ["id", "node", "owner", "strikes"]);
     assert!(swept.stops.is_empty());
 }
 

@@ -80,7 +80,7 @@ impl Notes {
 pub(in crate::core) struct HeldJob {
     pub(in crate::core) token: Token,
     pub(super) id: DispatchId,
-    pub(in crate::core) mix: u32,
+    pub(in crate::core) strikes: u32,
     pub(super) attempts: u32,
     created_ms: u64,
     plan: Box<str>,
@@ -113,7 +113,7 @@ impl HeldJob {
         Self {
             token: record.token,
             id: record.id.clone(),
-            mix: record.mix,
+            strikes: record.strikes,
             attempts: record.attempts,
             created_ms: record.created,
             plan: record.plan.as_str().into(),

@@ -39,7 +39,7 @@ impl Jobs {
     /// The start handler refused. This adds a strike against the placement, but no attempt.
     pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>) {
         let Some(held) = self.held.get(key) else { return };
-        let tries = held.attempts.saturating_add(held.mix);
+        let tries = held.attempts.saturating_add(held.strikes);
         let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
         self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
     }
@@ -104,7 +104,7 @@ impl Jobs {
         let tell = NodeName::new(record.id.node()).ok().filter(|_| record.begun != Begun::Started);
         let (mode, tries) = match error {
             EnvelopeError::Newer(_) | EnvelopeError::UnknownPolicy => {
-                (ReleaseMode::Refuse, record.attempts.saturating_add(record.mix))
+                (ReleaseMode::Refuse, record.attempts.saturating_add(record.strikes))
             }
             EnvelopeError::Damaged(_) if record.begun == Begun::Started => {
                 (ReleaseMode::Fail, record.attempts)

@@ -251,7 +251,7 @@ impl Routing {
             events.push(PoolEvent { entry: event.entry, jobs });
         }
         let jobs = events.iter().flat_map(|event| &event.jobs);
-        let jobs = jobs.map(|(key, mix)| (key.clone(), ring.pick(key.as_bytes(), *mix))).collect();
+        let jobs = jobs.map(|(key, strikes)| (key.clone(), ring.pick(key.as_bytes(), *strikes))).collect();
         self.assigning = true;
         ctx.call(Call::Route { ring: ring.revision(), events, entries, jobs });
     }

@@ -104,7 +104,7 @@ pub(super) fn record(name: &str, token: u64, worker: WorkerId) -> Record {
         id: id(&format!("n.{name}")),
         created: 0,
         attested: None,
-        mix: 0,
+        strikes: 0,
         plan: String::new(),
         tail: String::new(),
     }

@@ -114,7 +114,7 @@ fn a_job_back_after_strikes_during_the_wait_stays() {
     bench.handler(1, moved[1], 3, HandlerEvent::Ended(Ok(())));
     bench.released();
     bench.assign(1, 9, 9, &[moved[1]]);
-    bench.begun_with(false, |record| record.mix = 3);
+    bench.begun_with(false, |record| record.strikes = 3);
     bench.handler(1, moved[1], 9, HandlerEvent::Started);
     bench.all();
     bench.handler(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
@@ -131,7 +131,7 @@ fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
     let refused_elsewhere = |name: &&&str| ring.pick(key(name).as_bytes(), 0) == Some(WorkerId(2));
     let name = *NAMES.iter().find(refused_elsewhere).unwrap();
     bench.assign(1, 3, 3, &[name]);
-    bench.begun_with(false, |record| record.mix = settings.strikes);
+    bench.begun_with(false, |record| record.strikes = settings.strikes);
     bench.handler(1, name, 3, HandlerEvent::Started);
     bench.all();
     bench.advance(secs(6));

@@ -12,11 +12,11 @@ use crate::model::record::Begun;
 use crate::store::ReleaseMode;
 
 /// A job under this policy whose start handler runs.
-fn starting(policy: RestartPolicy, begun: Begun, attempts: u32, mix: u32) -> Bench {
+fn starting(policy: RestartPolicy, begun: Begun, attempts: u32, strikes: u32) -> Bench {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.begun_as(&sealed(policy), false, |record| {
-        (record.begun, record.attempts, record.mix) = (begun, attempts, mix);
+        (record.begun, record.attempts, record.strikes) = (begun, attempts, strikes);
     });
     bench.all();
     bench
@@ -142,7 +142,8 @@ fn a_job_that_is_to_end_is_never_tried_again() {
 
 #[test]
 fn the_pause_after_a_refusal_grows_with_the_strikes() {
-    let refuses = |mix| says(starting(Never, Begun::Begun, 1, mix), HandlerEvent::Refused { backoff: None });
+    let refuses =
+        |strikes| says(starting(Never, Begun::Begun, 1, strikes), HandlerEvent::Refused { backoff: None });
     let pauses: Vec<_> = (0..9).map(refuses).collect();
     let expected = [1, 2, 4, 8, 16, 32, 60, 60, 60].map(|s| (s, s + s / 10));
     for (said, (from, upto)) in pauses.into_iter().zip(expected) {

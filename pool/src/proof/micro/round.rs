@@ -236,7 +236,7 @@ pub(super) fn record_of(id: &DispatchId, token: Token) -> Record {
         id: id.clone(),
         created: 1_700_000_000_000,
         attested: None,
-        mix: 0,
+        strikes: 0,
         plan: String::new(),
         tail: String::new(),
     }

@@ -22,7 +22,7 @@ pub(super) struct Judge {
     pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
     pub(super) top: BTreeMap<JobKey, Token>,
     /// The strikes of each placement, as its worker knows them: a loss of data removes them from the record.
-    pub(super) mixes: BTreeMap<(JobKey, Token), u32>,
+    pub(super) strikes: BTreeMap<(JobKey, Token), u32>,
     /// Stops of keys that are not yet answered.
     pub(super) stops: BTreeMap<JobKey, u64>,
     /// Every notification that the store has kept.

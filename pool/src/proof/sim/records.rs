@@ -237,7 +237,7 @@ impl Judge {
             self.top.insert(key.clone(), top.max(token));
         }
         if record.state == Running && !attested {
-            self.mixes.insert((key.clone(), record.token), record.mix);
+            self.strikes.insert((key.clone(), record.token), record.strikes);
         }
         if record.begun == Begun::Started
             && let Some(life) = self.lives.get_mut(&record.id)

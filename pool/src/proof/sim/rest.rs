@@ -31,9 +31,9 @@ impl World {
             if !rests {
                 unrest.push(format!("{key} is {record}"));
             }
-            let known = self.judge.mixes.get(&(key.clone(), record.token));
-            let mix = known.copied().unwrap_or(record.mix);
-            let place = ring.pick(key.as_bytes(), mix);
+            let known = self.judge.strikes.get(&(key.clone(), record.token));
+            let strikes = known.copied().unwrap_or(record.strikes);
+            let place = ring.pick(key.as_bytes(), strikes);
             if runs && place != record.owner {
                 unrest.push(format!("L7: {key} is {record}, and its place is with {place:?}"));
             }

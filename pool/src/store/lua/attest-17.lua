@@ -91,7 +91,7 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     if not begun_here then p.since = ts end
     if lacks and sent == '1' then call('HSET', PAYLOADS, key, payload) end
   else
-    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, mix = '0', plan = plan, tail = '' }
+    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, strikes = '0', plan = plan, tail = '' }
     call('HSET', PAYLOADS, key, payload)
     if plan ~= '' then call('ZADD', PLANNED, 0, plan .. '|' .. key) end
   end
@@ -134,7 +134,7 @@ local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason
   end
   p.attempts = attempts
   redis.pcall('HDEL', ERRORS, key)
-  if mode == 'r' then p.mix = num(p.mix + 1) elseif mode ~= 'q' then p.mix = '0' end
+  if mode == 'r' then p.strikes = num(p.strikes + 1) elseif mode ~= 'q' then p.strikes = '0' end
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, max_attempts, reason)
   write_requeued()
   return 'Q'

@@ -47,13 +47,13 @@ local function hand_on(way, key, p)
   local mode, running = way.mode, p.state == 'R'
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
-    p.mix = '0'
+    p.strikes = '0'
   elseif mode == 'b' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
-    p.mix = '0'
+    p.strikes = '0'
   elseif mode == 'r' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
-    p.mix = num(p.mix + 1)
+    p.strikes = num(p.strikes + 1)
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end

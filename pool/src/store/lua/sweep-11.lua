@@ -49,9 +49,9 @@ end
 
 local function repair(key, p)
   if p.state == 'Q' then
-    announce(key, p.mix, t + route_ms)
+    announce(key, p.strikes, t + route_ms)
   elseif p.state == 'A' then
-    p.mix = num(p.mix + 1)
+    p.strikes = num(p.strikes + 1)
     if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then
       told[#told + 1] = p.id
       told[#told + 1] = 'parked'

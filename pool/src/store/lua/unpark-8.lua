@@ -27,7 +27,7 @@ local function answer(key, id)
   if not p and head[2] == 'R' then return 'R' end
   if not p or p.id ~= id then return 'N' end
   if p.state ~= 'P' then return 'L' end
-  p.attempts, p.mix = '0', '0'
+  p.attempts, p.strikes = '0', '0'
   unparked[#unparked + 1] = key
   return requeue(key, p, t, 0, route_ms, math.huge, '')
 end

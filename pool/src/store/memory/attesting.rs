@@ -215,8 +215,8 @@ impl State {
         record.attempts = on.attempts;
         self.errors.remove(key);
         match on.mode {
-            ReleaseMode::HandOff | ReleaseMode::GiveBack => record.mix = 0,
-            ReleaseMode::Refuse => record.mix += 1,
+            ReleaseMode::HandOff | ReleaseMode::GiveBack => record.strikes = 0,
+            ReleaseMode::Refuse => record.strikes += 1,
             ReleaseMode::Fail | ReleaseMode::Delete => {}
         }
         if self.broken.has(Mutation::HandedOnMints) {
@@ -342,7 +342,7 @@ fn new_record(now: u64, id: &DispatchId, created: u64, plan: &str) -> Record {
         id: id.clone(),
         created,
         attested: None,
-        mix: 0,
+        strikes: 0,
         plan: plan.to_owned(),
         tail: String::new(),
     }

@@ -217,7 +217,7 @@ fn accepted_record(now: u64, id: &DispatchId, plan: &str) -> Record {
         id: id.clone(),
         created: now,
         attested: None,
-        mix: 0,
+        strikes: 0,
         plan: plan.to_owned(),
         tail: String::new(),
     }

@@ -105,8 +105,8 @@ impl State {
         let pool = &self.pool_stream;
         if self.meta.incarnation.is_some() {
             let starts = pool.log.iter().map(|starts| {
-                let pairs = starts.iter().flat_map(|(key, mix)| {
-                    let field = if *mix == 0 { "s".to_owned() } else { format!("s{mix}") };
+                let pairs = starts.iter().flat_map(|(key, strikes)| {
+                    let field = if *strikes == 0 { "s".to_owned() } else { format!("s{strikes}") };
                     [Text::from(field), Text::from(key)]
                 });
                 pairs.collect()

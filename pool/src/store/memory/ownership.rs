@@ -101,7 +101,7 @@ impl State {
         starts: &[WorkerStarts],
     ) -> Result<Vec<bool>, Refusal> {
         self.guard(inc)?;
-        let strikes = u32::try_from(self.limit("strikes")).unwrap_or(u32::MAX).max(1);
+        let allowed = u32::try_from(self.limit("strikes")).unwrap_or(u32::MAX).max(1);
         let mut told = Told::new();
         let mut replies = Vec::new();
         let items = starts.iter().flat_map(|of| of.items.iter().map(|item| (of.worker, item)));
@@ -113,8 +113,8 @@ impl State {
             let Some(record) = record else { continue };
             let id = record.id.clone();
             if record.begun != Begun::Started {
-                let mix = record.mix - record.mix % strikes;
-                self.write(key, Record { begun: Begun::Started, mix, ..record });
+                let strikes = record.strikes - record.strikes % allowed;
+                self.write(key, Record { begun: Begun::Started, strikes, ..record });
                 self.settle_outcome(&id, "ok", now);
             }
             told.extend(tell.clone().map(|node| (node, id, "ok".to_owned())));
@@ -191,19 +191,19 @@ impl State {
                 if record.state == JobState::Running {
                     record.attempts = 0;
                 }
-                record.mix = 0;
+                record.strikes = 0;
             }
             ReleaseMode::GiveBack => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);
                 }
-                record.mix = 0;
+                record.strikes = 0;
             }
             ReleaseMode::Refuse => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);
                 }
-                record.mix += 1;
+                record.strikes += 1;
             }
             ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
         }

@@ -34,7 +34,7 @@ impl State {
             Some(record) => {
                 self.parked.remove(key);
                 self.errors.remove(key);
-                self.requeue(key, Record { attempts: 0, mix: 0, ..record }, now, 0, "", starts);
+                self.requeue(key, Record { attempts: 0, strikes: 0, ..record }, now, 0, "", starts);
                 UnparkReply::Queued
             }
         }

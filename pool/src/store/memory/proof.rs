@@ -139,8 +139,8 @@ impl Hash for Snapshot {
         for (key, job) in &state.jobs {
             key.hash(hasher);
             if let Stored::Record(record) = &job.stored {
-                let Record { state, owner, token, attempts, begun, id, attested, mix, .. } = record;
-                (state, owner, token, attempts, begun, id, attested, mix).hash(hasher);
+                let Record { state, owner, token, attempts, begun, id, attested, strikes, .. } = record;
+                (state, owner, token, attempts, begun, id, attested, strikes).hash(hasher);
             }
         }
         state.owned.hash(hasher);

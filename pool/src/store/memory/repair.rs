@@ -85,11 +85,11 @@ impl State {
         };
         match (record.state, record.owner) {
             (JobState::Queued, _) => {
-                starts.push((key.clone(), record.mix));
+                starts.push((key.clone(), record.strikes));
                 self.queue.put(key, now + self.limit("route_timeout"));
             }
             (JobState::Assigned, _) => {
-                record.mix += 1;
+                record.strikes += 1;
                 let id = record.id.clone();
                 if self.requeue(&key, record, now, 0, "not begun in time", starts) == JobState::Parked {
                     swept.outcomes.push((id, "parked".to_owned()));

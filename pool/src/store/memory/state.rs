@@ -362,7 +362,7 @@ impl State {
             }
         } else {
             self.queue.put(key.clone(), now + self.limit("route_timeout"));
-            starts.push((key.clone(), record.mix));
+            starts.push((key.clone(), record.strikes));
         }
         let state = record.state;
         self.write(key, record);

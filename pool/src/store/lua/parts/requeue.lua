@@ -4,8 +4,8 @@ local records, scores, released, starts = {}, {}, {}, {}
 local parked, errors, unscored = {}, {}, {}
 
 -- A start event; its field carries the strikes, so that a router need not read the record.
-local function announce(key, mix, due)
-  starts[#starts + 1] = mix == '0' and 's' or 's' .. mix
+local function announce(key, strikes, due)
+  starts[#starts + 1] = strikes == '0' and 's' or 's' .. strikes
   starts[#starts + 1] = key
   scores[#scores + 1] = due
   scores[#scores + 1] = key
@@ -44,7 +44,7 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
       errors[#errors + 1] = shortened(reason)
     end
   else
-    announce(key, p.mix, t + route_ms)
+    announce(key, p.strikes, t + route_ms)
   end
   return 'Q'
 end

@@ -82,8 +82,8 @@ fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> 
         let mut jobs = Vec::with_capacity(fields.len() / 2);
         while fields.len() > 0 {
             let (field, key) = (fields.bytes()?, fields.bytes()?);
-            if let (Some(mix), Ok(key)) = (strikes(&field), JobKey::new(key)) {
-                jobs.push((key, mix));
+            if let (Some(strikes), Ok(key)) = (strikes(&field), JobKey::new(key)) {
+                jobs.push((key, strikes));
             }
         }
         // No step writes more. A job that is left out waits in `queue`, and is announced again.
@@ -93,11 +93,11 @@ fn pool_events(entries: &mut Values, events: &mut Vec<PoolEvent>) -> Result<()> 
     Ok(())
 }
 
-/// The strikes in a start event's field, `s` or `s<mix>`.
+/// The strikes in a start event's field, `s` or `s<strikes>`.
 fn strikes(field: &[u8]) -> Option<u32> {
     match field.strip_prefix(b"s")? {
         b"" => Some(0),
-        mix => std::str::from_utf8(mix).ok()?.parse().ok(),
+        strikes => std::str::from_utf8(strikes).ok()?.parse().ok(),
     }
 }
 
