@@ -4,7 +4,7 @@
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included; lists all failures at the end
 #   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
-#                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY=name
+#                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make bench         the speed of the pool, a map and a stream, beside the floor of the same minute, and the moves when
@@ -55,7 +55,7 @@ test:
 	@scripts/test
 
 test-often:
-	@scripts/test --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(if $(ONLY),--only "$(ONLY)")
+	@scripts/test --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(foreach name,$(ONLY),--only $(name))
 
 model:
 	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use tenure_examples::PATIENCE;
-use tenure_pool::{Client, CloseReport, Job, JobState, MemberState, Node, NodeBuilder, WorkerInfo};
-use tenure_testing::history::{Expect, History, check};
+use tenure_pool::{Client, CloseReport, Job, MemberState, Node, NodeBuilder, WorkerInfo};
+use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{ChildProcess, Endpoint, Failure, end_with_parent, within};
 
 const POOL: &str = "example-shutdown";
@@ -75,16 +75,13 @@ async fn story() -> Result<()> {
     }
     let jobs = (0..JOBS).map(|number| caller.dispatch((format!("job-{number}"), "")).into_future());
     try_join_all(jobs).await?;
-    let before = running(&caller).await?;
+    let before = all_running(&history).await?;
     show(&before);
 
     println!("one is told to end");
     services.remove(0).leave_well(PATIENCE).await?;
     println!("one has ended, with exit code 0");
-    let all_run =
-        async || running(&caller).await.is_ok_and(|running| running.values().sum::<usize>() == JOBS);
-    within(PATIENCE, "every job to run", all_run).await?;
-    show(&running(&caller).await?);
+    show(&all_running(&history).await?);
 
     let report = check(&History::load(&history)?, &Expect::default());
     let of_one = before.get("one").copied().unwrap_or_default();
@@ -103,12 +100,30 @@ fn show(by_service: &BTreeMap<String, usize>) {
     println!("{} jobs run on: {}", by_service.values().sum::<usize>(), services.join(", "));
 }
 
-/// The number of running jobs, by the service that runs them.
-async fn running(caller: &Node) -> Result<BTreeMap<String, usize>> {
-    let (workers, mut running) = (caller.workers(), BTreeMap::new());
-    for job in caller.jobs().await?.iter().filter(|job| job.state == JobState::Running) {
-        if let Some(worker) = workers.iter().find(|worker| Some(worker.id) == job.owner) {
-            *running.entry(worker.node.clone()).or_default() += 1;
+/// Waits until every job's handler runs, and counts them by the service that runs them. The pool says that a job runs
+/// as soon as its worker may call the handler, which is a moment earlier.
+async fn all_running(history: &Path) -> Result<BTreeMap<String, usize>> {
+    let all_run = async || running(history).is_ok_and(|running| running.len() == JOBS);
+    within(PATIENCE, "every job to run", all_run).await?;
+    let mut by_service = BTreeMap::new();
+    for service in running(history)?.into_values() {
+        *by_service.entry(service).or_default() += 1;
+    }
+    Ok(by_service)
+}
+
+/// The running handlers, each as its job's key and its service.
+fn running(history: &Path) -> Result<BTreeMap<String, String>> {
+    let mut running = BTreeMap::new();
+    for entry in History::load(history)?.entries() {
+        match entry.event {
+            Event::Started { key, worker, .. } => {
+                running.insert(key, worker);
+            }
+            Event::Stopped { key, .. } => {
+                running.remove(&key);
+            }
+            _ => {}
         }
     }
     Ok(running)
