@@ -14,9 +14,10 @@ use tenure_pool::id::{
 };
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, DispatchItem, DispatchReply, JoinRequest, NotifyItem, NotifyReply, RedisStore, ReleaseItem,
-    ReleaseMode, ReleaseReply, RouteReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen,
-    StartedItem, StopItem, StopReply, Store, TermItem, TermReply, Turn,
+    BeginReply, DispatchItem, DispatchReply, Events, Jobs, JoinRequest, Membership, Messages, NotifyItem,
+    NotifyReply, Ownership, RedisStore, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, StopItem, StopReply, Store,
+    TermItem, TermReply, Turn,
 };
 use tenure_testing::RedisServer;
 

@@ -12,11 +12,11 @@ use tenure_pool::id::{
 };
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, Cursors, DispatchItem, DispatchReply, Expired, JoinRequest, NotifyItem, NotifyReply,
-    PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StartedItem, StopItem, StopReply, Store,
-    StoreError, TakeItem, Taken, TermItem, TermReply, UnsuitableServer, WorkerBegins, WorkerEvent,
-    WorkerStarts,
+    BeginReply, Cursors, DispatchItem, DispatchReply, Events, Expired, Jobs, JoinRequest, Membership,
+    Messages, NotifyItem, NotifyReply, Ownership, PoolState, RedisStore, Refusal, ReleaseItem, ReleaseMode,
+    ReleaseReply, RouteReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen,
+    ShutdownMode, StartedItem, StopItem, StopReply, Store, StoreError, TakeItem, Taken, TermItem, TermReply,
+    UnsuitableServer, Upkeep, WorkerBegins, WorkerEvent, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};

@@ -15,8 +15,9 @@ use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
 };
 use tenure_pool::store::{
-    BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, JoinRequest, PoolState, RedisStore,
-    ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem, Store, WorkerEvent,
+    BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, Events, Jobs, JoinRequest,
+    Membership, Ownership, PoolState, RedisStore, ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem,
+    Store, WorkerEvent,
 };
 
 use crate::Error;

@@ -79,7 +79,7 @@ mod cases {
 
     use futures::future::join_all;
     use tenure_pool::id::JobKey;
-    use tenure_pool::store::{Refusal, Store, StoreError};
+    use tenure_pool::store::{Jobs, Membership, Refusal, StoreError};
     use tenure_pool::{DispatchError, Node};
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;

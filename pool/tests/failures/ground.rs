@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tenure_pool::id::{Incarnation, PoolName, Revision, WorkerId};
 use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
-use tenure_pool::store::{PoolState, RedisStore, Store};
+use tenure_pool::store::{Membership, PoolState, RedisStore, Store};
 use tenure_pool::{
     BoxError, Client, Job, JobHandler, MemberState, Node, NodeBuilder, Settings, Start, StopReason, Worker,
 };

@@ -56,7 +56,7 @@ mod cases {
     use std::time::Duration;
 
     use tenure_pool::mutation::ScriptPatch;
-    use tenure_pool::store::{Refusal, Store, StoreError};
+    use tenure_pool::store::{Refusal, StoreError, Upkeep};
     use tenure_pool::{JobSpec, JobState, Node};
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Cluster, Proxy, RedisServer, eventually};

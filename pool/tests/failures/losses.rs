@@ -95,7 +95,7 @@ mod cases {
     use futures::future::join_all;
     use tenure_pool::id::JobKey;
     use tenure_pool::mutation::ScriptPatch;
-    use tenure_pool::store::{EntryId, RouteReply, Store};
+    use tenure_pool::store::{EntryId, Jobs, RouteReply, Upkeep};
     use tenure_pool::{DispatchError, MemberState, Node, WorkerId};
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Proxy, eventually};

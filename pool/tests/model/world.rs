@@ -33,7 +33,7 @@ macro_rules! on {
     ($state:expr, $step:ident($($argument:expr),*)) => {
         $crate::world::STORE.with(|store| {
             store.swap(&mut $state);
-            let answer = store.$step($($argument),*).now_or_never().expect("a step never waits");
+            let answer = (store as &dyn Store).$step($($argument),*).now_or_never().expect("a step never waits");
             store.swap(&mut $state);
             answer
         })

@@ -14,7 +14,7 @@ use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::runtime::perform::perform;
-use crate::store::{MemoryStore, Renewal, Result, Store, StoreError};
+use crate::store::{Events, Membership, MemoryStore, Renewal, Result, StoreError};
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

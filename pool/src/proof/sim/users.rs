@@ -11,7 +11,7 @@ use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, JobKey, NodeName};
 use crate::model::ticket::Ticket;
-use crate::store::{DispatchItem, SettingChange, ShutdownMode, Store};
+use crate::store::{DispatchItem, Membership, SettingChange, ShutdownMode};
 
 /// The extra time after its deadline for an answer that was lost.
 const MARGIN: Duration = Duration::from_secs(2);

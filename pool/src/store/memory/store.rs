@@ -17,60 +17,23 @@ use crate::model::id::{
 use crate::model::member::{Member, Members};
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
-    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
-    Pause, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
-    StopItem, StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
-    Waiting, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    AttestItem, AttestReply, Attestation, Bootstrapped, Cursors, DispatchItem, DispatchReply, Events,
+    Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup, Membership, Messages, NodeEvents, NotifyItem,
+    NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage, PoolEvent,
+    PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Schedules, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
+    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting,
+    WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
-impl Store for MemoryStore {
-    async fn pool_state(&self) -> Result<PoolState> {
-        self.execute(&mut *self.reach()?, |state, _| Ok(state.pool_state()))
-    }
-
-    async fn server_identity(&self) -> Result<ServerIdentity> {
-        let server = self.reach()?;
-        let uptime = Duration::from_millis((self.shared.clock)().saturating_sub(server.started));
-        Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
-    }
-
-    async fn server_checks(&self) -> Result<()> {
-        self.reach().map(drop)
-    }
-
-    fn bless(&self, run_id: &str) {
-        *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
-    }
-
+impl Membership for MemoryStore {
     async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
         self.execute(&mut *self.reach()?, |state, now| state.bootstrap(now, seen, run_id, settings))
     }
 
     async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
         self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, seen, run_id, lost))
-    }
-
-    async fn attest(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        member: &Member,
-        items: &[AttestItem],
-    ) -> Result<Vec<AttestReply>> {
-        self.step(|state, now| state.attest(now, inc, worker, member, items)).await
-    }
-
-    async fn attend(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<Option<JobKey>> {
-        self.step(|state, now| state.attend(now, inc, worker, after, limit)).await
     }
 
     async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
@@ -117,7 +80,33 @@ impl Store for MemoryStore {
     async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
         self.step(|state, now| state.reap(now, inc, worker, limit)).await
     }
+}
 
+#[async_trait]
+impl Attestation for MemoryStore {
+    async fn attest(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>> {
+        self.step(|state, now| state.attest(now, inc, worker, member, items)).await
+    }
+
+    async fn attend(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>> {
+        self.step(|state, now| state.attend(now, inc, worker, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Jobs for MemoryStore {
     async fn dispatch(
         &self,
         inc: Incarnation,
@@ -126,6 +115,16 @@ impl Store for MemoryStore {
     ) -> Result<Vec<DispatchReply>> {
         check_batch(items.len())?;
         self.step(|state, now| state.dispatch(now, inc, None, Some(ring), items)).await
+    }
+
+    async fn dispatch_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.dispatch(now, inc, Some(turn), None, items)).await
     }
 
     async fn route(
@@ -139,6 +138,21 @@ impl Store for MemoryStore {
         self.step(|state, now| state.route(now, inc, ring, entries, jobs)).await
     }
 
+    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+        self.step(|state, _| Ok(state.lookup(items))).await
+    }
+
+    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
+        self.step(|state, _| Ok(state.payload(key))).await
+    }
+
+    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
+        self.step(|state, _| Ok(state.jobs_page(cursor, limit))).await
+    }
+}
+
+#[async_trait]
+impl Ownership for MemoryStore {
     async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
         check_batch(begins.iter().map(|of| of.jobs.len()).sum())?;
         self.step(|state, now| state.begin(now, inc, begins)).await
@@ -160,6 +174,19 @@ impl Store for MemoryStore {
         self.step(|state, now| state.release(now, inc, worker, finished, items)).await
     }
 
+    async fn owned(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<OwnedPage> {
+        self.step(|state, _| state.owned(inc, worker, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Messages for MemoryStore {
     async fn stop(
         &self,
         inc: Incarnation,
@@ -169,6 +196,16 @@ impl Store for MemoryStore {
     ) -> Result<Vec<StopReply>> {
         check_batch(items.len())?;
         self.step(|state, now| state.stop(now, inc, None, repeat, waiting, items)).await
+    }
+
+    async fn stop_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
@@ -194,32 +231,26 @@ impl Store for MemoryStore {
     async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
         self.step(|state, _| state.drop_notifications(inc, key, through)).await
     }
+}
 
-    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
-        self.step(|state, now| state.sweep(now, inc, limit, kick)).await
+#[async_trait]
+impl Parking for MemoryStore {
+    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
+        check_batch(jobs.len())?;
+        self.step(|state, now| state.unpark(now, inc, jobs)).await
     }
 
-    async fn inspect(
-        &self,
-        inc: Incarnation,
-        cursor: u64,
-        limit: usize,
-        held: &[(WorkerId, JobKey, Token)],
-    ) -> Result<Inspected> {
-        check_batch(held.len())?;
-        self.step(|state, now| state.inspect(now, inc, cursor, limit, held)).await
+    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
+        self.step(|state, _| Ok(state.parked_page(cursor, limit))).await
     }
 
-    async fn owned(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<OwnedPage> {
-        self.step(|state, _| state.owned(inc, worker, after, limit)).await
+    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
+        self.step(|state, _| Ok(keys.iter().map(|key| state.pause(key)).collect())).await
     }
+}
 
+#[async_trait]
+impl Schedules for MemoryStore {
     async fn sched(
         &self,
         inc: Incarnation,
@@ -243,26 +274,6 @@ impl Store for MemoryStore {
         self.step(|state, now| state.tick(now, inc, schedule, turn, number)).await
     }
 
-    async fn dispatch_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[DispatchItem],
-    ) -> Result<Vec<DispatchReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.dispatch(now, inc, Some(turn), None, items)).await
-    }
-
-    async fn stop_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[StopItem],
-    ) -> Result<Vec<StopReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
-    }
-
     async fn planned(
         &self,
         inc: Incarnation,
@@ -272,24 +283,10 @@ impl Store for MemoryStore {
     ) -> Result<PlannedPage> {
         self.step(|state, _| state.planned(inc, plan, after, limit)).await
     }
+}
 
-    async fn shutdown(
-        &self,
-        inc: Incarnation,
-        by: &NodeName,
-        mode: ShutdownMode,
-    ) -> Result<Option<ShutdownFlag>> {
-        self.step(|state, now| state.shutdown(now, inc, by, mode)).await
-    }
-
-    async fn purge(&self, inc: Incarnation, limit: usize) -> Result<Vec<(DispatchId, Outcome)>> {
-        self.step(|state, now| state.purge(now, inc, limit)).await
-    }
-
-    async fn cleanup(&self, inc: Incarnation, tombstone: Duration) -> Result<u64> {
-        self.step(|state, now| state.cleanup(now, inc, tombstone)).await
-    }
-
+#[async_trait]
+impl Events for MemoryStore {
     async fn pool_events(
         &self,
         consumer: &NodeName,
@@ -310,14 +307,6 @@ impl Store for MemoryStore {
         max: usize,
     ) -> Result<Option<Vec<PoolEvent>>> {
         self.step(|state, now| Ok(state.claim_events(now, consumer, min_idle, max))).await
-    }
-
-    async fn restore_group(&self, inc: Incarnation) -> Result<()> {
-        self.step(|state, _| state.restore_group(inc)).await
-    }
-
-    async fn prune_consumers(&self, inc: Incarnation, idle: Duration) -> Result<()> {
-        self.step(|state, now| state.prune_consumers(now, inc, idle)).await
     }
 
     async fn node_events(
@@ -347,31 +336,6 @@ impl Store for MemoryStore {
         .await
     }
 
-    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
-        self.step(|state, _| Ok(state.lookup(items))).await
-    }
-
-    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
-        self.step(|state, _| Ok(state.payload(key))).await
-    }
-
-    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
-        self.step(|state, _| Ok(state.jobs_page(cursor, limit))).await
-    }
-
-    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
-        check_batch(jobs.len())?;
-        self.step(|state, now| state.unpark(now, inc, jobs)).await
-    }
-
-    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
-        self.step(|state, _| Ok(state.parked_page(cursor, limit))).await
-    }
-
-    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
-        self.step(|state, _| Ok(keys.iter().map(|key| state.pause(key)).collect())).await
-    }
-
     async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
         let addressed = outcomes
             .iter()
@@ -389,6 +353,70 @@ impl Store for MemoryStore {
             Ok(())
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Upkeep for MemoryStore {
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+        self.step(|state, now| state.sweep(now, inc, limit, kick)).await
+    }
+
+    async fn inspect(
+        &self,
+        inc: Incarnation,
+        cursor: u64,
+        limit: usize,
+        held: &[(WorkerId, JobKey, Token)],
+    ) -> Result<Inspected> {
+        check_batch(held.len())?;
+        self.step(|state, now| state.inspect(now, inc, cursor, limit, held)).await
+    }
+
+    async fn shutdown(
+        &self,
+        inc: Incarnation,
+        by: &NodeName,
+        mode: ShutdownMode,
+    ) -> Result<Option<ShutdownFlag>> {
+        self.step(|state, now| state.shutdown(now, inc, by, mode)).await
+    }
+
+    async fn purge(&self, inc: Incarnation, limit: usize) -> Result<Vec<(DispatchId, Outcome)>> {
+        self.step(|state, now| state.purge(now, inc, limit)).await
+    }
+
+    async fn cleanup(&self, inc: Incarnation, tombstone: Duration) -> Result<u64> {
+        self.step(|state, now| state.cleanup(now, inc, tombstone)).await
+    }
+
+    async fn restore_group(&self, inc: Incarnation) -> Result<()> {
+        self.step(|state, _| state.restore_group(inc)).await
+    }
+
+    async fn prune_consumers(&self, inc: Incarnation, idle: Duration) -> Result<()> {
+        self.step(|state, now| state.prune_consumers(now, inc, idle)).await
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn pool_state(&self) -> Result<PoolState> {
+        self.execute(&mut *self.reach()?, |state, _| Ok(state.pool_state()))
+    }
+
+    async fn server_identity(&self) -> Result<ServerIdentity> {
+        let server = self.reach()?;
+        let uptime = Duration::from_millis((self.shared.clock)().saturating_sub(server.started));
+        Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
+    }
+
+    async fn server_checks(&self) -> Result<()> {
+        self.reach().map(drop)
+    }
+
+    fn bless(&self, run_id: &str) {
+        *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
     }
 
     async fn server_time(&self) -> Result<u64> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::MemoryStore;
 use crate::model::id::NodeName;
 use crate::model::settings::Settings;
-use crate::store::{PoolState, Seen, Store, StoreError};
+use crate::store::{Events, Membership, PoolState, Seen, Store, StoreError};
 
 async fn blessed() -> MemoryStore {
     let store = MemoryStore::new();

@@ -1,63 +1,85 @@
 //! Recovery: the reports of living workers about their jobs.
 
+use async_trait::async_trait;
+
+use super::RedisStore;
 use super::ownership::{millis, mode_letter};
-use super::steps::Steps;
 use crate::model::id::{Incarnation, JobKey, WorkerId};
 use crate::model::member::Member;
 use crate::model::record::Begun;
-use crate::store::{Attest, AttestItem, AttestReply, HandedOn, Result};
+use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOn, Result};
 
-pub(super) async fn attest(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    member: &Member,
-    items: &[AttestItem],
-) -> Result<Vec<AttestReply>> {
-    let mut call = steps.scripts.attest.call(&[]);
-    call.arg(inc.0).arg(worker.0).arg(member.to_string());
-    for AttestItem { key, token, id, what } in items {
-        let kind = match what {
-            Attest::Runs { .. } => "r",
-            Attest::Ended { .. } => "e",
-            Attest::HandedOn(_) => "h",
-        };
-        call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
-        match what {
-            Attest::Runs { begun, attempts, created, plan, payload } => {
-                call.arg(flag(*begun)).arg(*attempts).arg(*created).arg(plan);
-                call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
-            }
-            Attest::Ended { outcome } => {
-                call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
-            }
-            Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error }) => {
-                call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
-                call.arg(0).arg(error);
+#[async_trait]
+impl Attestation for RedisStore {
+    async fn attest(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        member: &Member,
+        items: &[AttestItem],
+    ) -> Result<Vec<AttestReply>> {
+        let mut call = self.steps.scripts.attest.call(&[]);
+        call.arg(inc.0).arg(worker.0).arg(member.to_string());
+        for AttestItem { key, token, id, what } in items {
+            let kind = match what {
+                Attest::Runs { .. } => "r",
+                Attest::Ended { .. } => "e",
+                Attest::HandedOn(_) => "h",
+            };
+            call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
+            match what {
+                Attest::Runs { begun, attempts, created, plan, payload } => {
+                    call.arg(flag(*begun)).arg(*attempts).arg(*created).arg(plan);
+                    call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
+                }
+                Attest::Ended { outcome } => {
+                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
+                }
+                Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error }) => {
+                    call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
+                    call.arg(0).arg(error);
+                }
             }
         }
-    }
-    let mut values = steps.run("attest", call).await?.items(items.len())?;
-    items
-        .iter()
-        .map(|_| {
-            values.parsed("an attestation's answer", |text| {
-                Some(match text {
-                    "K" => AttestReply::Kept,
-                    "P" => AttestReply::SendPayload,
-                    "S" => AttestReply::MustStop,
-                    "O" => AttestReply::Outranked,
-                    "E" => AttestReply::Ended,
-                    "Q" => AttestReply::Requeued,
-                    "G" => AttestReply::Gone,
-                    "-" => AttestReply::Nothing,
-                    "X" => AttestReply::Unreadable,
-                    "L" => AttestReply::Later,
-                    _ => return None,
+        let mut values = self.steps.run("attest", call).await?.items(items.len())?;
+        items
+            .iter()
+            .map(|_| {
+                values.parsed("an attestation's answer", |text| {
+                    Some(match text {
+                        "K" => AttestReply::Kept,
+                        "P" => AttestReply::SendPayload,
+                        "S" => AttestReply::MustStop,
+                        "O" => AttestReply::Outranked,
+                        "E" => AttestReply::Ended,
+                        "Q" => AttestReply::Requeued,
+                        "G" => AttestReply::Gone,
+                        "-" => AttestReply::Nothing,
+                        "X" => AttestReply::Unreadable,
+                        "L" => AttestReply::Later,
+                        _ => return None,
+                    })
                 })
             })
-        })
-        .collect()
+            .collect()
+    }
+
+    async fn attend(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Option<JobKey>> {
+        let mut call = self.steps.scripts.attend.call(&[]);
+        call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
+        let reply = self.steps.run("attend", call).await?;
+        match reply.code() {
+            b"DONE" => Ok(None),
+            b"MORE" => reply.values().key().map(Some),
+            _ => Err(reply.refused()),
+        }
+    }
 }
 
 /// How far a job has come that has at least begun.
@@ -65,22 +87,5 @@ fn flag(begun: Begun) -> u8 {
     match begun {
         Begun::Never | Begun::Begun => 1,
         Begun::Started => 2,
-    }
-}
-
-pub(super) async fn attend(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    after: Option<&JobKey>,
-    limit: usize,
-) -> Result<Option<JobKey>> {
-    let mut call = steps.scripts.attend.call(&[]);
-    call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-    let reply = steps.run("attend", call).await?;
-    match reply.code() {
-        b"DONE" => Ok(None),
-        b"MORE" => reply.values().key().map(Some),
-        _ => Err(reply.refused()),
     }
 }

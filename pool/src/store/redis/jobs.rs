@@ -1,15 +1,99 @@
 //! The life of a job up to its assignment: dispatch and route, and the reads of jobs.
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use redis::Value;
+use tenure_streaming::EntryId;
 
+use super::RedisStore;
 use super::reply::{Values, unexpected};
 use super::schedules;
 use super::steps::{Steps, Targets, column};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
 use crate::model::record::Record;
-use crate::store::{DispatchItem, DispatchReply, JobsPage, Lookup, Result, RouteReply, Turn};
-use bytes::Bytes;
-use tenure_streaming::EntryId;
+use crate::store::{DispatchItem, DispatchReply, Jobs, JobsPage, Lookup, Result, RouteReply, Turn};
+
+#[async_trait]
+impl Jobs for RedisStore {
+    async fn dispatch(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        dispatch(&self.steps, inc, None, Some(ring), items).await
+    }
+
+    async fn dispatch_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[DispatchItem],
+    ) -> Result<Vec<DispatchReply>> {
+        dispatch(&self.steps, inc, Some(turn), None, items).await
+    }
+
+    async fn route(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        entries: &[EntryId],
+        jobs: &[(JobKey, Option<WorkerId>)],
+    ) -> Result<Vec<RouteReply>> {
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = jobs.iter().map(|(_, worker)| targets.number(*worker)).collect();
+        let mut call = self.steps.scripts.route.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
+        call.args(entries.iter().map(ToString::to_string));
+        call.args(targets.iter().map(|worker| worker.0));
+        call.arg(column(numbers)?).args(jobs.iter().map(|(key, _)| key.as_bytes()));
+        let mut values = self.steps.run("route", call).await?.ok()?;
+        values.letters(jobs.len(), "routes' answers", |letter, _| {
+            Ok(Some(match letter {
+                b'R' => RouteReply::Routed,
+                b'D' => RouteReply::Done,
+                b'W' => RouteReply::Waiting,
+                b'X' => RouteReply::Bad,
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        if items.iter().all(|(_, id)| id.is_none()) {
+            return records(&self.steps, items).await;
+        }
+        let mut call = self.steps.scripts.lookup.call(&[]);
+        for (key, id) in items {
+            call.arg(key.as_bytes()).arg(id.as_ref().map_or("", DispatchId::as_str));
+        }
+        let mut values = self.steps.run("lookup", call).await?.items(items.len())?;
+        items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
+    }
+
+    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.steps.keys.named("payloads")).arg(key.as_bytes());
+        match self.steps.command(&command).await? {
+            Value::BulkString(bytes) => Ok(Some(bytes.into())),
+            Value::Nil => Ok(None),
+            other => Err(unexpected("HGET", "bytes", &other)),
+        }
+    }
+
+    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
+        let mut command = redis::cmd("HSCAN");
+        command.arg(self.steps.keys.named("jobs")).arg(cursor).arg("COUNT").arg(limit.max(1));
+        let mut values = Values::of("HSCAN", self.steps.command(&command).await?)?;
+        let next = values.number()?;
+        let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
+        self.steps.tell(&values);
+        Ok(JobsPage { next: (next != 0).then_some(next), jobs })
+    }
+}
 
 pub(super) async fn dispatch(
     steps: &Steps,
@@ -57,47 +141,6 @@ fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchRe
     }))
 }
 
-pub(super) async fn route(
-    steps: &Steps,
-    inc: Incarnation,
-    ring: Revision,
-    entries: &[EntryId],
-    jobs: &[(JobKey, Option<WorkerId>)],
-) -> Result<Vec<RouteReply>> {
-    let mut targets = Targets::new();
-    let numbers: Vec<_> = jobs.iter().map(|(_, worker)| targets.number(*worker)).collect();
-    let mut call = steps.scripts.route.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
-    call.args(entries.iter().map(ToString::to_string));
-    call.args(targets.iter().map(|worker| worker.0));
-    call.arg(column(numbers)?).args(jobs.iter().map(|(key, _)| key.as_bytes()));
-    let mut values = steps.run("route", call).await?.ok()?;
-    values.letters(jobs.len(), "routes' answers", |letter, _| {
-        Ok(Some(match letter {
-            b'R' => RouteReply::Routed,
-            b'D' => RouteReply::Done,
-            b'W' => RouteReply::Waiting,
-            b'X' => RouteReply::Bad,
-            _ => return Ok(None),
-        }))
-    })
-}
-
-pub(super) async fn lookup(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
-    if items.is_empty() {
-        return Ok(Vec::new());
-    }
-    if items.iter().all(|(_, id)| id.is_none()) {
-        return records(steps, items).await;
-    }
-    let mut call = steps.scripts.lookup.call(&[]);
-    for (key, id) in items {
-        call.arg(key.as_bytes()).arg(id.as_ref().map_or("", DispatchId::as_str));
-    }
-    let mut values = steps.run("lookup", call).await?.items(items.len())?;
-    items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
-}
-
 /// The records of these keys, of any dispatch. That needs no script.
 async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
     let mut command = redis::cmd("HMGET");
@@ -132,24 +175,4 @@ fn found(values: &mut Values) -> Result<Lookup> {
         newer_id: unread.filter(|&version| version > Lookup::ID_VERSION),
         ..record(stored.as_deref())
     })
-}
-
-pub(super) async fn payload(steps: &Steps, key: &JobKey) -> Result<Option<Bytes>> {
-    let mut command = redis::cmd("HGET");
-    command.arg(steps.keys.named("payloads")).arg(key.as_bytes());
-    match steps.command(&command).await? {
-        Value::BulkString(bytes) => Ok(Some(bytes.into())),
-        Value::Nil => Ok(None),
-        other => Err(unexpected("HGET", "bytes", &other)),
-    }
-}
-
-pub(super) async fn page(steps: &Steps, cursor: u64, limit: usize) -> Result<JobsPage> {
-    let mut command = redis::cmd("HSCAN");
-    command.arg(steps.keys.named("jobs")).arg(cursor).arg("COUNT").arg(limit.max(1));
-    let mut values = Values::of("HSCAN", steps.command(&command).await?)?;
-    let next = values.number()?;
-    let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
-    steps.tell(&values);
-    Ok(JobsPage { next: (next != 0).then_some(next), jobs })
 }

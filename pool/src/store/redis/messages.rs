@@ -1,14 +1,111 @@
 //! Messages to the owner of a job: stop and notify, and the owner's take.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tenure_streaming::EntryId;
 
+use super::RedisStore;
 use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
 use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
-use crate::store::{NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn, Waiting};
+use crate::store::{
+    Messages, NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn, Waiting,
+};
+
+#[async_trait]
+impl Messages for RedisStore {
+    async fn stop(
+        &self,
+        inc: Incarnation,
+        repeat: bool,
+        waiting: Option<&NodeName>,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        stop(&self.steps, inc, None, repeat, waiting, items).await
+    }
+
+    async fn stop_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[StopItem],
+    ) -> Result<Vec<StopReply>> {
+        stop(&self.steps, inc, Some(turn), false, None, items).await
+    }
+
+    async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+        let mut call =
+            self.steps.scripts.notify.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
+        call.args(targets.iter().map(|worker| worker.0));
+        call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
+        let mut values = self.steps.run("notify", call).await?.ok()?;
+        values.letters(items.len(), "notifications' answers", |letter, owners| {
+            Ok(Some(match letter {
+                b'K' => NotifyReply::Kept,
+                b'B' => NotifyReply::Full,
+                b'N' => NotifyReply::Absent,
+                b'R' => NotifyReply::Recovering,
+                b'M' => NotifyReply::Owner(owner_named(owners)?),
+                b'X' => NotifyReply::Bad,
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn take(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[TakeItem],
+    ) -> Result<Vec<Option<Taken>>> {
+        let mut call = self.steps.scripts.take.call(&[self.steps.keys.worker(worker)]);
+        owner(&mut call, inc, worker, finished);
+        tokens(&mut call, items.iter().map(|item| item.token))?;
+        call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
+        let mut values = self.steps.run("take", call).await?.ok()?;
+        values.letters(items.len(), "takes' answers", |letter, values| {
+            Ok(Some(match letter {
+                b'S' => None,
+                b'E' => Some(Taken { first: 0, bodies: Vec::new() }),
+                b'O' => Some(Taken { first: values.number()?, bodies: vec![values.bytes()?] }),
+                b'M' => Some(several(values.list()?)?),
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting> {
+        let mut call = self.steps.scripts.notifications.call(&[]);
+        call.arg(key.as_bytes()).arg(from);
+        let reply = self.steps.run("notifications", call).await?;
+        match reply.code() {
+            b"NONE" => Ok(Waiting::Absent),
+            b"BAD" => Ok(Waiting::Bad),
+            _ => {
+                let mut values = reply.ok()?;
+                let (more, first) = (values.number()? == 1, values.number()?);
+                let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<_>>()?;
+                Ok(Waiting::Page { first, bodies, more })
+            }
+        }
+    }
+
+    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
+        let mut call = self.steps.scripts.drop_notifications.call(&[]);
+        call.arg(inc.0).arg(key.as_bytes()).arg(through);
+        let reply = self.steps.run("drop_notifications", call).await?;
+        if reply.code() == b"NONE" { Ok(None) } else { reply.ok()?.number().map(Some) }
+    }
+}
 
 pub(super) async fn stop(
     steps: &Steps,
@@ -50,92 +147,13 @@ pub(super) async fn stop(
     })
 }
 
-pub(super) async fn notify(
-    steps: &Steps,
-    inc: Incarnation,
-    items: &[NotifyItem],
-) -> Result<Vec<NotifyReply>> {
-    if items.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut targets = Targets::new();
-    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
-    let mut call = steps.scripts.notify.call(&targets.keys(|worker| steps.keys.worker(*worker)));
-    call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
-    call.args(targets.iter().map(|worker| worker.0));
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
-    let mut values = steps.run("notify", call).await?.ok()?;
-    values.letters(items.len(), "notifications' answers", |letter, owners| {
-        Ok(Some(match letter {
-            b'K' => NotifyReply::Kept,
-            b'B' => NotifyReply::Full,
-            b'N' => NotifyReply::Absent,
-            b'R' => NotifyReply::Recovering,
-            b'M' => NotifyReply::Owner(owner_named(owners)?),
-            b'X' => NotifyReply::Bad,
-            _ => return Ok(None),
-        }))
-    })
-}
-
 /// The owner, from the next value. Only damage can make a record without an owner, or with an impossible one.
 fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
     owners.parsed("an owner", |text| Some(text.parse().ok()))
-}
-
-pub(super) async fn take(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    finished: &[EntryId],
-    items: &[TakeItem],
-) -> Result<Vec<Option<Taken>>> {
-    let mut call = steps.scripts.take.call(&[steps.keys.worker(worker)]);
-    owner(&mut call, inc, worker, finished);
-    tokens(&mut call, items.iter().map(|item| item.token))?;
-    call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
-    let mut values = steps.run("take", call).await?.ok()?;
-    values.letters(items.len(), "takes' answers", |letter, values| {
-        Ok(Some(match letter {
-            b'S' => None,
-            b'E' => Some(Taken { first: 0, bodies: Vec::new() }),
-            b'O' => Some(Taken { first: values.number()?, bodies: vec![values.bytes()?] }),
-            b'M' => Some(several(values.list()?)?),
-            _ => return Ok(None),
-        }))
-    })
 }
 
 fn several(mut values: Values) -> Result<Taken> {
     let first = values.number()?;
     let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
     Ok(Taken { first, bodies })
-}
-
-pub(super) async fn notifications(steps: &Steps, key: &JobKey, from: u64) -> Result<Waiting> {
-    let mut call = steps.scripts.notifications.call(&[]);
-    call.arg(key.as_bytes()).arg(from);
-    let reply = steps.run("notifications", call).await?;
-    match reply.code() {
-        b"NONE" => Ok(Waiting::Absent),
-        b"BAD" => Ok(Waiting::Bad),
-        _ => {
-            let mut values = reply.ok()?;
-            let (more, first) = (values.number()? == 1, values.number()?);
-            let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<_>>()?;
-            Ok(Waiting::Page { first, bodies, more })
-        }
-    }
-}
-
-pub(super) async fn drop_notifications(
-    steps: &Steps,
-    inc: Incarnation,
-    key: &JobKey,
-    through: u64,
-) -> Result<Option<u64>> {
-    let mut call = steps.scripts.drop_notifications.call(&[]);
-    call.arg(inc.0).arg(key.as_bytes()).arg(through);
-    let reply = steps.run("drop_notifications", call).await?;
-    if reply.code() == b"NONE" { Ok(None) } else { reply.ok()?.number().map(Some) }
 }

@@ -20,7 +20,6 @@ mod schedules;
 mod script;
 mod server;
 mod steps;
-mod store;
 mod upkeep;
 
 use std::sync::Arc;

@@ -2,18 +2,123 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use redis::Value;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
 
+use super::RedisStore;
 use super::reply::{Reply, Values, unexpected};
-use super::steps::{Steps, Targets, column};
+use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::Record;
 use crate::store::{
-    BeginReply, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
+    BeginReply, OwnedPage, Ownership, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
     WorkerBegun, WorkerStarts,
 };
+
+#[async_trait]
+impl Ownership for RedisStore {
+    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
+        if begins.is_empty() {
+            return Ok(Vec::new());
+        }
+        let streams: Vec<_> = begins.iter().map(|of| self.steps.keys.worker(of.worker)).collect();
+        let mut call = self.steps.scripts.begin.call(&streams);
+        call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
+        call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
+        let jobs = || begins.iter().flat_map(|of| &of.jobs);
+        tokens(&mut call, jobs().map(|(_, token)| *token))?;
+        call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
+        call.args(jobs().map(|(key, _)| key.as_bytes()));
+        begun_all(self.steps.run("begin", call).await?, begins)
+    }
+
+    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+        let items: Vec<_> = starts.iter().flat_map(|of| &of.items).collect();
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
+        let mut call = self.steps.scripts.started.call(&targets.keys(|node| self.steps.keys.node_of(node)));
+        call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
+        call.args(starts.iter().map(|of| of.items.len()));
+        tokens(&mut call, items.iter().map(|item| item.token))?;
+        call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
+        let mut values = self.steps.run("started", call).await?.ok()?;
+        values.letters(items.len(), "starts' answers", |letter, _| {
+            Ok(match letter {
+                b'K' => Some(true),
+                b'S' => Some(false),
+                _ => None,
+            })
+        })
+    }
+
+    async fn release(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReleaseItem],
+    ) -> Result<Vec<ReleaseReply>> {
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = items
+            .iter()
+            .map(|item| (targets.number(item.tell.as_ref()), targets.number(item.tell_stopper.as_ref())))
+            .collect();
+        let mut streams = vec![self.steps.keys.worker(worker)];
+        streams.extend(targets.keys(|node| self.steps.keys.node_of(node)));
+        // Most jobs of a call leave in the same way, so it is named once.
+        let mut ways = Targets::new();
+        let way_of: Vec<_> = items
+            .iter()
+            .zip(numbers)
+            .map(|(item, (dispatcher, stopper))| {
+                let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
+                ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str())))
+            })
+            .collect();
+        let mut call = self.steps.scripts.release.call(&streams);
+        owner(&mut call, inc, worker, finished);
+        call.arg(ways.iter().len());
+        for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
+            call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
+        }
+        tokens(&mut call, items.iter().map(|item| item.token))?;
+        call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
+        let mut values = self.steps.run("release", call).await?.ok()?;
+        values.letters(items.len(), "releases' answers", |letter, _| {
+            Ok(Some(match letter {
+                b'D' => ReleaseReply::Deleted,
+                b'Q' => ReleaseReply::Queued,
+                b'P' => ReleaseReply::Parked,
+                b'S' => ReleaseReply::Stale,
+                b'X' => ReleaseReply::Bad,
+                b'L' => ReleaseReply::Later,
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn owned(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<OwnedPage> {
+        let mut call = self.steps.scripts.owned.call(&[]);
+        call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
+        let mut values = self.steps.run("owned", call).await?.ok()?;
+        let more = values.number()? == 1;
+        let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
+        self.steps.tell(&values);
+        let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
+        Ok(OwnedPage { next, jobs })
+    }
+}
 
 /// Adds the arguments with which all calls of an owner begin: the owner, and the finished entries of its stream.
 pub(super) fn owner(call: &mut Call, inc: Incarnation, worker: WorkerId, finished: &[EntryId]) {
@@ -27,25 +132,6 @@ pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) -> R
     let token_of: Vec<_> = of_jobs.map(|token| tokens.number(Some(token))).collect();
     call.arg(tokens.iter().len()).args(tokens.iter().map(|token| token.0)).arg(column(token_of)?);
     Ok(())
-}
-
-pub(super) async fn begin(
-    steps: &Steps,
-    inc: Incarnation,
-    begins: &[WorkerBegins],
-) -> Result<Vec<WorkerBegun>> {
-    if begins.is_empty() {
-        return Ok(Vec::new());
-    }
-    let streams: Vec<_> = begins.iter().map(|of| steps.keys.worker(of.worker)).collect();
-    let mut call = steps.scripts.begin.call(&streams);
-    call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
-    call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
-    let jobs = || begins.iter().flat_map(|of| &of.jobs);
-    tokens(&mut call, jobs().map(|(_, token)| *token))?;
-    call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
-    call.args(jobs().map(|(key, _)| key.as_bytes()));
-    begun_all(steps.run("begin", call).await?, begins)
 }
 
 /// The answer of `begin` to these. A record of another worker or token is no valid answer: the job would start, and
@@ -91,74 +177,6 @@ fn begun(letter: u8, asked: Option<(WorkerId, Token)>, values: &mut Values) -> R
     Ok(Some(BeginReply::Begun { record, waiting, payload }))
 }
 
-pub(super) async fn started(steps: &Steps, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
-    let items: Vec<_> = starts.iter().flat_map(|of| &of.items).collect();
-    if items.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut targets = Targets::new();
-    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
-    let mut call = steps.scripts.started.call(&targets.keys(|node| steps.keys.node_of(node)));
-    call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
-    call.args(starts.iter().map(|of| of.items.len()));
-    tokens(&mut call, items.iter().map(|item| item.token))?;
-    call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
-    let mut values = steps.run("started", call).await?.ok()?;
-    values.letters(items.len(), "starts' answers", |letter, _| {
-        Ok(match letter {
-            b'K' => Some(true),
-            b'S' => Some(false),
-            _ => None,
-        })
-    })
-}
-
-pub(super) async fn release(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    finished: &[EntryId],
-    items: &[ReleaseItem],
-) -> Result<Vec<ReleaseReply>> {
-    let mut targets = Targets::new();
-    let numbers: Vec<_> = items
-        .iter()
-        .map(|item| (targets.number(item.tell.as_ref()), targets.number(item.tell_stopper.as_ref())))
-        .collect();
-    let mut streams = vec![steps.keys.worker(worker)];
-    streams.extend(targets.keys(|node| steps.keys.node_of(node)));
-    // Most jobs of a call leave in the same way, so it is named once.
-    let mut ways = Targets::new();
-    let way_of: Vec<_> = items
-        .iter()
-        .zip(numbers)
-        .map(|(item, (dispatcher, stopper))| {
-            let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
-            ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str())))
-        })
-        .collect();
-    let mut call = steps.scripts.release.call(&streams);
-    owner(&mut call, inc, worker, finished);
-    call.arg(ways.iter().len());
-    for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
-        call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
-    }
-    tokens(&mut call, items.iter().map(|item| item.token))?;
-    call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
-    let mut values = steps.run("release", call).await?.ok()?;
-    values.letters(items.len(), "releases' answers", |letter, _| {
-        Ok(Some(match letter {
-            b'D' => ReleaseReply::Deleted,
-            b'Q' => ReleaseReply::Queued,
-            b'P' => ReleaseReply::Parked,
-            b'S' => ReleaseReply::Stale,
-            b'X' => ReleaseReply::Bad,
-            b'L' => ReleaseReply::Later,
-            _ => return Ok(None),
-        }))
-    })
-}
-
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -171,21 +189,4 @@ pub(super) fn mode_letter(mode: ReleaseMode) -> &'static str {
         ReleaseMode::Refuse => "r",
         ReleaseMode::Fail => "q",
     }
-}
-
-pub(super) async fn owned(
-    steps: &Steps,
-    inc: Incarnation,
-    worker: WorkerId,
-    after: Option<&JobKey>,
-    limit: usize,
-) -> Result<OwnedPage> {
-    let mut call = steps.scripts.owned.call(&[]);
-    call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-    let mut values = steps.run("owned", call).await?.ok()?;
-    let more = values.number()? == 1;
-    let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
-    steps.tell(&values);
-    let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
-    Ok(OwnedPage { next, jobs })
 }

@@ -2,118 +2,117 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tenure_connection::Call;
 
+use super::RedisStore;
 use super::reply::Values;
-use super::steps::Steps;
 use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
 use crate::model::record::Record;
 use crate::store::{
-    PlannedPage, Result, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, TermItem, TermReply,
-    Terms, TickReply, Turn,
+    PlannedPage, Result, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules, TermItem,
+    TermReply, Terms, TickReply, Turn,
 };
 
-pub(super) async fn sched(
-    steps: &Steps,
-    inc: Incarnation,
-    schedule: &ScheduleKey,
-    change: &ScheduleChange,
-) -> Result<ScheduleState> {
-    let mut call = steps.scripts.sched.call(&[]);
-    call.arg(inc.0).arg(schedule.to_string());
-    match change {
-        ScheduleChange::Create { period, first } => {
-            call.arg("create").arg(millis(*period)).arg(millis(*first));
+#[async_trait]
+impl Schedules for RedisStore {
+    async fn sched(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        change: &ScheduleChange,
+    ) -> Result<ScheduleState> {
+        let mut call = self.steps.scripts.sched.call(&[]);
+        call.arg(inc.0).arg(schedule.to_string());
+        match change {
+            ScheduleChange::Create { period, first } => {
+                call.arg("create").arg(millis(*period)).arg(millis(*first));
+            }
+            ScheduleChange::Period { id, revision, period } => {
+                call.arg("period").arg(id.0).arg(*revision).arg(millis(*period));
+            }
+            ScheduleChange::End { id, term } => {
+                call.arg("end").arg(id.0).arg(term.map_or(String::new(), |term| term.to_string()));
+            }
         }
-        ScheduleChange::Period { id, revision, period } => {
-            call.arg("period").arg(id.0).arg(*revision).arg(millis(*period));
-        }
-        ScheduleChange::End { id, term } => {
-            call.arg("end").arg(id.0).arg(term.map_or(String::new(), |term| term.to_string()));
+        let reply = self.steps.run("sched", call).await?;
+        match reply.code() {
+            b"NONE" => Ok(ScheduleState::Ended),
+            b"BAD" => {
+                let version = reply.values().text()?.parse().ok();
+                Ok(ScheduleState::Bad { newer: version.filter(|version| *version > ScheduleEntry::VERSION) })
+            }
+            _ => {
+                let mut values = reply.ok()?;
+                Ok(ScheduleState::Present { now: values.number()?, entry: entry(&mut values)? })
+            }
         }
     }
-    let reply = steps.run("sched", call).await?;
-    match reply.code() {
-        b"NONE" => Ok(ScheduleState::Ended),
-        b"BAD" => {
-            let version = reply.values().text()?.parse().ok();
-            Ok(ScheduleState::Bad { newer: version.filter(|version| *version > ScheduleEntry::VERSION) })
-        }
-        _ => {
-            let mut values = reply.ok()?;
-            Ok(ScheduleState::Present { now: values.number()?, entry: entry(&mut values)? })
-        }
-    }
-}
 
-pub(super) async fn term(
-    steps: &Steps,
-    inc: Incarnation,
-    node: &NodeName,
-    items: &[TermItem],
-) -> Result<Terms> {
-    let mut call = steps.scripts.term.call(&[]);
-    call.arg(inc.0).arg(node.as_str());
-    for TermItem { schedule, id, life, leave, seen } in items {
-        call.arg(schedule.to_string()).arg(id.0).arg(*life);
-        call.arg(if *leave { "leave" } else { "take" });
-        call.arg(seen.map_or(String::new(), |(term, _)| term.to_string()));
-        call.arg(seen.map_or(0, |(_, seq)| seq));
+    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms> {
+        let mut call = self.steps.scripts.term.call(&[]);
+        call.arg(inc.0).arg(node.as_str());
+        for TermItem { schedule, id, life, leave, seen } in items {
+            call.arg(schedule.to_string()).arg(id.0).arg(*life);
+            call.arg(if *leave { "leave" } else { "take" });
+            call.arg(seen.map_or(String::new(), |(term, _)| term.to_string()));
+            call.arg(seen.map_or(0, |(_, seq)| seq));
+        }
+        let mut values = self.steps.run("term", call).await?.items(items.len() + 1)?;
+        let now = values.number()?;
+        let reply = |text: &str| {
+            Some(match text {
+                "N" => TermReply::Ended,
+                "X" => TermReply::Bad,
+                "T" => TermReply::OutOfTokens,
+                _ => match text.strip_prefix('H') {
+                    Some(text) => TermReply::Held(ScheduleEntry::parse(text)?),
+                    None => TermReply::Other(ScheduleEntry::parse(text.strip_prefix('O')?)?),
+                },
+            })
+        };
+        let replies = items.iter().map(|_| values.parsed("a term's answer", reply)).collect::<Result<_>>()?;
+        Ok(Terms { now, replies })
     }
-    let mut values = steps.run("term", call).await?.items(items.len() + 1)?;
-    let now = values.number()?;
-    let reply = |text: &str| {
-        Some(match text {
-            "N" => TermReply::Ended,
-            "X" => TermReply::Bad,
-            "T" => TermReply::OutOfTokens,
-            _ => match text.strip_prefix('H') {
-                Some(text) => TermReply::Held(ScheduleEntry::parse(text)?),
-                None => TermReply::Other(ScheduleEntry::parse(text.strip_prefix('O')?)?),
-            },
-        })
-    };
-    let replies = items.iter().map(|_| values.parsed("a term's answer", reply)).collect::<Result<_>>()?;
-    Ok(Terms { now, replies })
-}
 
-pub(super) async fn tick(
-    steps: &Steps,
-    inc: Incarnation,
-    schedule: &ScheduleKey,
-    (id, term): (ScheduleId, Term),
-    number: u64,
-) -> Result<TickReply> {
-    let mut call = steps.scripts.tick.call(&[]);
-    call.arg(inc.0).arg(schedule.to_string()).arg(id.0).arg(term.0).arg(number);
-    let reply = steps.run("tick", call).await?;
-    let due = match reply.code() {
-        b"DUE" => true,
-        b"WAIT" => false,
-        _ => return Err(reply.refused()),
-    };
-    let mut values = reply.values();
-    Ok(TickReply { due, now: values.number()?, entry: entry(&mut values)? })
-}
-
-pub(super) async fn planned(
-    steps: &Steps,
-    inc: Incarnation,
-    plan: &ScheduleName,
-    after: Option<&JobKey>,
-    limit: usize,
-) -> Result<PlannedPage> {
-    let mut call = steps.scripts.planned.call(&[]);
-    call.arg(inc.0).arg(plan.as_str()).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-    let mut values = steps.run("planned", call).await?.ok()?;
-    let more = values.number()? == 1;
-    let mut list = values.list()?;
-    let mut jobs = Vec::with_capacity(list.len() / 2);
-    while list.len() > 0 {
-        jobs.push((list.key()?, Record::parse(&list.bytes()?)));
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        schedule: &ScheduleKey,
+        (id, term): (ScheduleId, Term),
+        number: u64,
+    ) -> Result<TickReply> {
+        let mut call = self.steps.scripts.tick.call(&[]);
+        call.arg(inc.0).arg(schedule.to_string()).arg(id.0).arg(term.0).arg(number);
+        let reply = self.steps.run("tick", call).await?;
+        let due = match reply.code() {
+            b"DUE" => true,
+            b"WAIT" => false,
+            _ => return Err(reply.refused()),
+        };
+        let mut values = reply.values();
+        Ok(TickReply { due, now: values.number()?, entry: entry(&mut values)? })
     }
-    let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
-    Ok(PlannedPage { next, jobs })
+
+    async fn planned(
+        &self,
+        inc: Incarnation,
+        plan: &ScheduleName,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<PlannedPage> {
+        let mut call = self.steps.scripts.planned.call(&[]);
+        call.arg(inc.0).arg(plan.as_str()).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
+        let mut values = self.steps.run("planned", call).await?.ok()?;
+        let more = values.number()? == 1;
+        let mut list = values.list()?;
+        let mut jobs = Vec::with_capacity(list.len() / 2);
+        while list.len() > 0 {
+            jobs.push((list.key()?, Record::parse(&list.bytes()?)));
+        }
+        let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
+        Ok(PlannedPage { next, jobs })
+    }
 }
 
 /// Adds the arguments that let dispatch and stop be refused once the caller's turn is over. Empty for no turn.

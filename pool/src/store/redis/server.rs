@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 use tenure_connection::Version;
+use tokio::sync::watch;
 
+use super::RedisStore;
 use super::membership::is_recovering;
 use super::reply::{Values, failed, unexpected};
 use super::script::Clock;
-use super::steps::Steps;
-use crate::model::id::Incarnation;
-use crate::store::{PoolState, Result, ServerIdentity, StoreError};
+use crate::model::id::{Incarnation, Revision};
+use crate::model::member::Members;
+use crate::model::settings::StoredSettings;
+use crate::store::{PoolState, Result, ServerIdentity, Store, StoreError};
 
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
 pub(super) const POLICY: &str = "noeviction";
@@ -34,66 +38,107 @@ pub enum UnsuitableServer {
     },
 }
 
-pub(super) async fn pool_state(steps: &Steps) -> Result<PoolState> {
-    let mut command = redis::cmd("HMGET");
-    command.arg(steps.keys.named("pool"));
-    command.arg(&["incarnation", "phase", "workers_revision", "settings_revision", "server", "closed"]);
-    let value = steps.command(&command).await?;
-    let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
-    if fields.len() != 6 {
-        return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
-    }
-    // A value that no pool can have counts as none.
-    let closed = fields.pop().and_then(|closed| {
-        let number = Values::of("HMGET", Value::Array(vec![closed])).ok()?.number().ok()?;
-        Incarnation(number).sound()
-    });
-    if fields.first() == Some(&Value::Nil) {
-        return Ok(closed.map_or(PoolState::Absent, |incarnation| PoolState::Closed { incarnation }));
-    }
-    let mut values = Values::of("HMGET", Value::Array(fields))?;
-    Ok(PoolState::Present {
-        incarnation: Incarnation(values.number()?),
-        recovering: is_recovering(&values.bytes()?),
-        members: values.revision()?,
-        settings: values.revision()?,
-        run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),
-        closed: closed.unwrap_or_default(),
-    })
-}
-
-pub(super) async fn identity(steps: &Steps) -> Result<ServerIdentity> {
-    let info = steps.connection.server_of(steps.keys.prefix()).await.map_err(failed)?;
-    Ok(ServerIdentity {
-        promoted: info.was_promoted(),
-        uptime: info.uptime,
-        flushed: info.flushed,
-        run_id: info.identity.into(),
-    })
-}
-
-pub(super) async fn checks(steps: &Steps) -> Result<()> {
-    let info = steps.connection.server_of(steps.keys.prefix()).await.map_err(failed)?;
-    if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
-        return Err(StoreError::Unusable(Arc::new(unsuitable)));
-    }
-    if !info.appendonly {
-        tracing::warn!("redis keeps no append-only file: a restart loses what the pool holds");
-    }
-    Ok(())
-}
-
-/// The clock that the scripts see, ms.
-pub(super) async fn time(steps: &Steps, clock: Clock) -> Result<u64> {
-    match clock {
-        Clock::Server => {
-            let reply = steps.connection.command_at(steps.keys.prefix(), &redis::cmd("TIME")).await;
-            let mut values = Values::of("TIME", reply.map_err(failed)?)?;
-            Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
+#[async_trait]
+impl Store for RedisStore {
+    async fn pool_state(&self) -> Result<PoolState> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.open.keys.named("pool"));
+        command.arg(&["incarnation", "phase", "workers_revision", "settings_revision", "server", "closed"]);
+        let value = self.open.command(&command).await?;
+        let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
+        if fields.len() != 6 {
+            return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
         }
-        Clock::Key => {
-            let reply = steps.command(redis::cmd("GET").arg(steps.keys.named("clock"))).await?;
-            Values::of("GET", redis::Value::Array(vec![reply]))?.number()
+        // A value that no pool can have counts as none.
+        let closed = fields.pop().and_then(|closed| {
+            let number = Values::of("HMGET", Value::Array(vec![closed])).ok()?.number().ok()?;
+            Incarnation(number).sound()
+        });
+        if fields.first() == Some(&Value::Nil) {
+            return Ok(closed.map_or(PoolState::Absent, |incarnation| PoolState::Closed { incarnation }));
+        }
+        let mut values = Values::of("HMGET", Value::Array(fields))?;
+        Ok(PoolState::Present {
+            incarnation: Incarnation(values.number()?),
+            recovering: is_recovering(&values.bytes()?),
+            members: values.revision()?,
+            settings: values.revision()?,
+            run_id: String::from_utf8_lossy(&values.bytes_or_nil()?.unwrap_or_else(Bytes::new)).into_owned(),
+            closed: closed.unwrap_or_default(),
+        })
+    }
+
+    async fn server_identity(&self) -> Result<ServerIdentity> {
+        let info = self.open.connection.server_of(self.open.keys.prefix()).await.map_err(failed)?;
+        Ok(ServerIdentity {
+            promoted: info.was_promoted(),
+            uptime: info.uptime,
+            flushed: info.flushed,
+            run_id: info.identity.into(),
+        })
+    }
+
+    async fn server_checks(&self) -> Result<()> {
+        let info = self.open.connection.server_of(self.open.keys.prefix()).await.map_err(failed)?;
+        if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
+            return Err(StoreError::Unusable(Arc::new(unsuitable)));
+        }
+        if !info.appendonly {
+            tracing::warn!("redis keeps no append-only file: a restart loses what the pool holds");
+        }
+        Ok(())
+    }
+
+    fn bless(&self, run_id: &str) {
+        self.blessed.send_replace(Some(run_id.into()));
+    }
+
+    async fn server_time(&self) -> Result<u64> {
+        match self.clock {
+            Clock::Server => {
+                let reply =
+                    self.steps.connection.command_at(self.steps.keys.prefix(), &redis::cmd("TIME")).await;
+                let mut values = Values::of("TIME", reply.map_err(failed)?)?;
+                Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
+            }
+            Clock::Key => {
+                let reply = self.steps.command(redis::cmd("GET").arg(self.steps.keys.named("clock"))).await?;
+                Values::of("GET", redis::Value::Array(vec![reply]))?.number()
+            }
+        }
+    }
+
+    fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.maps.members()
+    }
+
+    fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        self.maps.settings()
+    }
+
+    fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        self.maps.expect(inc, members, settings);
+    }
+
+    fn reread(&self, members: bool) {
+        self.maps.reread(members);
+    }
+
+    fn unfollowed(&self) -> Option<StoreError> {
+        self.maps.trouble()
+    }
+
+    fn apart(&self) -> Arc<dyn Store> {
+        Arc::new(self.over_own_connections())
+    }
+
+    async fn close(&self) {
+        self.maps.close().await;
+        for reads in [&self.pool_reads, &self.node_reads] {
+            // A read in flight closes its connection itself when its future ends.
+            if let Ok(mut reads) = reads.try_lock() {
+                reads.close();
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::job::plan::{Plan, Tick};
 use crate::model::id::NodeName;
 use crate::model::settings::{Settings, ShardId, ShutdownFlag};
 use crate::store::Content;
-use crate::store::{MemoryStore, ScheduleEntry, Seen, ShutdownMode, Store};
+use crate::store::{Membership, MemoryStore, ScheduleEntry, Seen, ShutdownMode, Store, Upkeep};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);

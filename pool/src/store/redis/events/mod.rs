@@ -1,69 +1,145 @@
 //! The streams: start events of the pool, events of workers, outcomes for nodes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 use std::vec::IntoIter;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use redis::{Cmd, Value};
-use tenure_connection::{Blocking, Error};
+use tenure_connection::Error;
 use tenure_streaming::EntryId;
-use tokio::sync::Mutex;
 
-use super::keys::{GROUP, Keys};
+use super::keys::GROUP;
 use super::reply::{Values, entry_id, failed, unexpected};
-use super::steps::Steps;
+use super::{RedisStore, heartbeats};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::store::{
-    BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent,
+    BATCH_MAX, Cursors, Events, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent,
 };
 
-pub(super) async fn of_pool(
-    keys: &Keys,
-    reads: &Mutex<Blocking>,
-    consumer: &NodeName,
-    max: usize,
-    block: Duration,
-) -> Result<Option<Vec<PoolEvent>>> {
-    let mut command = redis::cmd("XREADGROUP");
-    command.arg("GROUP").arg(GROUP).arg(consumer.as_str()).arg("COUNT").arg(max);
-    hold(&mut command, block);
-    command.arg("STREAMS").arg(keys.named("starts")).arg(">");
-    let reply = reads.lock().await.command(&command, block).await;
-    let Some(value) = unless_group_is_gone(reply)? else { return Ok(None) };
-    if value == Value::Nil {
-        return Ok(Some(Vec::new()));
+#[async_trait]
+impl Events for RedisStore {
+    async fn pool_events(
+        &self,
+        consumer: &NodeName,
+        max: usize,
+        block: Duration,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        let mut command = redis::cmd("XREADGROUP");
+        command.arg("GROUP").arg(GROUP).arg(consumer.as_str()).arg("COUNT").arg(max);
+        hold(&mut command, block);
+        command.arg("STREAMS").arg(self.steps.keys.named("starts")).arg(">");
+        let reply = self.pool_reads.lock().await.command(&command, block).await;
+        let Some(value) = unless_group_is_gone(reply)? else { return Ok(None) };
+        if value == Value::Nil {
+            return Ok(Some(Vec::new()));
+        }
+        let mut streams = Values::of("XREADGROUP", value)?;
+        let mut events = Vec::new();
+        while streams.len() > 0 {
+            let mut stream = streams.list()?;
+            stream.bytes()?;
+            pool_events(&mut stream.list()?, &mut events)?;
+        }
+        Ok(Some(events))
     }
-    let mut streams = Values::of("XREADGROUP", value)?;
-    let mut events = Vec::new();
-    while streams.len() > 0 {
-        let mut stream = streams.list()?;
-        stream.bytes()?;
-        pool_events(&mut stream.list()?, &mut events)?;
-    }
-    Ok(Some(events))
-}
 
-pub(super) async fn claim(
-    steps: &Steps,
-    consumer: &NodeName,
-    min_idle: Duration,
-    max: usize,
-) -> Result<Option<Vec<PoolEvent>>> {
-    let mut events = Vec::new();
-    let mut cursor = Bytes::from_static(b"0-0");
-    loop {
-        let mut command = redis::cmd("XAUTOCLAIM");
-        command.arg(steps.keys.named("starts")).arg(GROUP).arg(consumer.as_str());
-        command.arg(u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX)).arg(&*cursor);
-        command.arg("COUNT").arg(max - events.len());
-        let Some(value) = unless_group_is_gone(steps.connection.command(&command).await)? else {
-            return Ok(None);
+    async fn claim_events(
+        &self,
+        consumer: &NodeName,
+        min_idle: Duration,
+        max: usize,
+    ) -> Result<Option<Vec<PoolEvent>>> {
+        let mut events = Vec::new();
+        let mut cursor = Bytes::from_static(b"0-0");
+        loop {
+            let mut command = redis::cmd("XAUTOCLAIM");
+            command.arg(self.steps.keys.named("starts")).arg(GROUP).arg(consumer.as_str());
+            command.arg(u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX)).arg(&*cursor);
+            command.arg("COUNT").arg(max - events.len());
+            let Some(value) = unless_group_is_gone(self.steps.connection.command(&command).await)? else {
+                return Ok(None);
+            };
+            let mut values = Values::of("XAUTOCLAIM", value)?;
+            cursor = values.bytes()?;
+            pool_events(&mut values.list()?, &mut events)?;
+            if events.len() >= max || &*cursor == b"0-0" {
+                return Ok(Some(events));
+            }
+        }
+    }
+
+    async fn node_events(
+        &self,
+        node: &NodeName,
+        cursors: &Cursors,
+        max: usize,
+        block: Duration,
+    ) -> Result<NodeEvents> {
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(max);
+        hold(&mut command, block);
+        command.arg("STREAMS");
+        for worker in cursors.workers.keys() {
+            command.arg(self.steps.keys.worker(*worker));
+        }
+        command.arg(self.steps.keys.node_of(node));
+        for cursor in cursors.workers.values().chain([&cursors.node]) {
+            command.arg(cursor.to_string());
+        }
+        let reply = self.node_reads.lock().await.command(&command, block).await;
+        let mut events = NodeEvents::default();
+        let mut streams = match reply.map_err(failed)? {
+            Value::Nil => return Ok(events),
+            value => Values::of("XREAD", value)?,
         };
-        let mut values = Values::of("XAUTOCLAIM", value)?;
-        cursor = values.bytes()?;
-        pool_events(&mut values.list()?, &mut events)?;
-        if events.len() >= max || &*cursor == b"0-0" {
-            return Ok(Some(events));
+        while streams.len() > 0 {
+            let mut stream = streams.list()?;
+            let worker = self.steps.keys.worker_of(&stream.bytes()?);
+            let mut entries = stream.list()?;
+            while let Some((entry, fields)) = next_entry(&mut entries)? {
+                match worker {
+                    Some(worker) => events.workers.push((worker, entry, worker_event(fields)?)),
+                    None => events.outcomes.push((entry, outcomes(fields)?)),
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    async fn oldest_worker_event(&self, worker: WorkerId) -> Result<Option<EntryId>> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
+        let mut entries = Values::of("XRANGE", self.steps.command(&command).await?)?;
+        Ok(next_entry(&mut entries)?.map(|(entry, _)| entry))
+    }
+
+    async fn heartbeats(&self, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {
+        heartbeats::read(&self.steps, workers).await
+    }
+
+    async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+        let mut commands: Vec<(&str, Cmd)> = Vec::new();
+        for (id, outcome) in outcomes {
+            let at = commands.iter().position(|(node, _)| *node == id.node()).unwrap_or_else(|| {
+                let mut command = redis::cmd("XADD");
+                command.arg(self.steps.keys.node(id.node())).arg("NOMKSTREAM");
+                command.arg("MAXLEN").arg("~").arg(NODE_STREAM_MAX).arg("*");
+                commands.push((id.node(), command));
+                commands.len() - 1
+            });
+            commands[at].1.arg(id.as_str()).arg(outcome);
+        }
+        futures::future::try_join_all(commands.iter().map(|(_, command)| self.steps.command(command)))
+            .await?;
+        Ok(())
+    }
+
+    async fn forget_node(&self, node: &NodeName) -> Result<()> {
+        match self.steps.command(redis::cmd("UNLINK").arg(self.steps.keys.node_of(node))).await? {
+            Value::Int(_) => Ok(()),
+            other => Err(unexpected("UNLINK", "a number", &other)),
         }
     }
 }
@@ -99,45 +175,6 @@ fn strikes(field: &[u8]) -> Option<u32> {
         b"" => Some(0),
         strikes => std::str::from_utf8(strikes).ok()?.parse().ok(),
     }
-}
-
-pub(super) async fn of_node(
-    keys: &Keys,
-    reads: &Mutex<Blocking>,
-    node: &NodeName,
-    cursors: &Cursors,
-    max: usize,
-    block: Duration,
-) -> Result<NodeEvents> {
-    let mut command = redis::cmd("XREAD");
-    command.arg("COUNT").arg(max);
-    hold(&mut command, block);
-    command.arg("STREAMS");
-    for worker in cursors.workers.keys() {
-        command.arg(keys.worker(*worker));
-    }
-    command.arg(keys.node_of(node));
-    for cursor in cursors.workers.values().chain([&cursors.node]) {
-        command.arg(cursor.to_string());
-    }
-    let reply = reads.lock().await.command(&command, block).await;
-    let mut events = NodeEvents::default();
-    let mut streams = match reply.map_err(failed)? {
-        Value::Nil => return Ok(events),
-        value => Values::of("XREAD", value)?,
-    };
-    while streams.len() > 0 {
-        let mut stream = streams.list()?;
-        let worker = keys.worker_of(&stream.bytes()?);
-        let mut entries = stream.list()?;
-        while let Some((entry, fields)) = next_entry(&mut entries)? {
-            match worker {
-                Some(worker) => events.workers.push((worker, entry, worker_event(fields)?)),
-                None => events.outcomes.push((entry, outcomes(fields)?)),
-            }
-        }
-    }
-    Ok(events)
 }
 
 fn hold(command: &mut Cmd, block: Duration) {
@@ -228,36 +265,6 @@ fn outcomes(mut fields: Values) -> Result<Vec<(DispatchId, Outcome)>> {
         }
     }
     Ok(outcomes)
-}
-
-pub(super) async fn oldest_of_worker(steps: &Steps, worker: WorkerId) -> Result<Option<EntryId>> {
-    let mut command = redis::cmd("XRANGE");
-    command.arg(steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
-    let mut entries = Values::of("XRANGE", steps.command(&command).await?)?;
-    Ok(next_entry(&mut entries)?.map(|(entry, _)| entry))
-}
-
-pub(super) async fn tell(steps: &Steps, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
-    let mut commands: Vec<(&str, Cmd)> = Vec::new();
-    for (id, outcome) in outcomes {
-        let at = commands.iter().position(|(node, _)| *node == id.node()).unwrap_or_else(|| {
-            let mut command = redis::cmd("XADD");
-            command.arg(steps.keys.node(id.node())).arg("NOMKSTREAM");
-            command.arg("MAXLEN").arg("~").arg(NODE_STREAM_MAX).arg("*");
-            commands.push((id.node(), command));
-            commands.len() - 1
-        });
-        commands[at].1.arg(id.as_str()).arg(outcome);
-    }
-    futures::future::try_join_all(commands.iter().map(|(_, command)| steps.command(command))).await?;
-    Ok(())
-}
-
-pub(super) async fn forget_node(steps: &Steps, node: &NodeName) -> Result<()> {
-    match steps.command(redis::cmd("UNLINK").arg(steps.keys.node_of(node))).await? {
-        Value::Int(_) => Ok(()),
-        other => Err(unexpected("UNLINK", "a number", &other)),
-    }
 }
 
 #[cfg(test)]
