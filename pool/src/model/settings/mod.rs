@@ -128,26 +128,19 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
-        check_time("worker_ttl", self.worker_ttl)?;
-        check("max_queued", self.max_queued.into())?;
-        check_time("route_timeout", self.route_timeout)?;
-        check_time("assign_timeout", self.assign_timeout)?;
-        check_time("stop_retry", self.stop_retry)?;
-        check_time("max_dispatch_deadline", self.max_dispatch_deadline)?;
-        check_time("outcome_retention", self.outcome_retention)?;
+        for (name, value) in self.clone().table() {
+            match value {
+                Value::Time(time) => check_time(name, *time)?,
+                Value::Number(number) => check(name, (*number).into())?,
+                Value::Count(count) => check(name, (*count).into())?,
+            }
+        }
         if self.outcome_retention < self.max_dispatch_deadline {
             // If an outcome were forgotten earlier, a retry of its dispatch would start the job a second time.
             let value = format!("{} ms", self.outcome_retention.as_millis());
             let why = "must be at least max_dispatch_deadline".into();
             return Err(InvalidSetting { name: "outcome_retention", value, why });
         }
-        check("max_attempts", self.max_attempts.into())?;
-        check_time("stable_run", self.stable_run)?;
-        check("strikes", self.strikes.into())?;
-        check("notify_cap", self.notify_cap.into())?;
-        check("notify_bytes", self.notify_bytes.into())?;
-        check_time("join_settle", self.join_settle)?;
-        check("payload_max", self.payload_max.into())?;
         if let Some(shard) = self.shard {
             check("shards", if shard.index < shard.count { shard.count.into() } else { 0 })?;
         }
@@ -156,27 +149,29 @@ impl Settings {
 
     /// The fields as the store has them, in a fixed order.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let ms = |d: Duration| d.as_millis().to_string();
-        let mut fields = vec![
-            ("protocol", PROTOCOL.to_string()),
-            ("worker_ttl", ms(self.worker_ttl)),
-            ("max_queued", self.max_queued.to_string()),
-            ("route_timeout", ms(self.route_timeout)),
-            ("assign_timeout", ms(self.assign_timeout)),
-            ("stop_retry", ms(self.stop_retry)),
-            ("max_dispatch_deadline", ms(self.max_dispatch_deadline)),
-            ("outcome_retention", ms(self.outcome_retention)),
-            ("max_attempts", self.max_attempts.to_string()),
-            ("stable_run", ms(self.stable_run)),
-            ("strikes", self.strikes.to_string()),
-            ("notify_cap", self.notify_cap.to_string()),
-            ("notify_bytes", self.notify_bytes.to_string()),
-            ("join_settle", ms(self.join_settle)),
-            ("payload_max", self.payload_max.to_string()),
-        ];
+        let mut fields = vec![("protocol", PROTOCOL.to_string())];
+        fields.extend(self.clone().table().map(|(name, value)| (name, value.stored())));
         fields.extend(self.hash_keys.map(|(k1, k2)| (HASH_KEYS, format!("{k1}/{k2}"))));
         fields.extend(self.shard.map(|shard| (ShardId::SETTING, shard.to_string())));
         fields
+    }
+}
+
+/// A setting's value, by the kind of its number.
+enum Value<'a> {
+    /// In the store: ms.
+    Time(&'a mut Duration),
+    Number(&'a mut u64),
+    Count(&'a mut u32),
+}
+
+impl Value<'_> {
+    fn stored(&self) -> String {
+        match self {
+            Self::Time(time) => time.as_millis().to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Count(count) => count.to_string(),
+        }
     }
 }
 
@@ -224,27 +219,35 @@ impl Settings {
     }
 
     /// Takes over one stored field. `None` if the field is unknown, is no number, or is no setting of this kind.
-    fn take(&mut self, name: &str, value: &str) -> Option<()> {
-        let number: u64 = value.parse().ok()?;
-        let ms = Duration::from_millis(number);
-        match name {
-            "worker_ttl" => self.worker_ttl = ms,
-            "max_queued" => self.max_queued = number,
-            "route_timeout" => self.route_timeout = ms,
-            "assign_timeout" => self.assign_timeout = ms,
-            "stop_retry" => self.stop_retry = ms,
-            "max_dispatch_deadline" => self.max_dispatch_deadline = ms,
-            "outcome_retention" => self.outcome_retention = ms,
-            "max_attempts" => self.max_attempts = u32::try_from(number).ok()?,
-            "stable_run" => self.stable_run = ms,
-            "strikes" => self.strikes = u32::try_from(number).ok()?,
-            "notify_cap" => self.notify_cap = u32::try_from(number).ok()?,
-            "notify_bytes" => self.notify_bytes = number,
-            "join_settle" => self.join_settle = ms,
-            "payload_max" => self.payload_max = number,
-            _ => return None,
+    fn take(&mut self, name: &str, stored: &str) -> Option<()> {
+        let number: u64 = stored.parse().ok()?;
+        let (_, value) = self.table().into_iter().find(|(known, _)| *known == name)?;
+        match value {
+            Value::Time(time) => *time = Duration::from_millis(number),
+            Value::Number(old) => *old = number,
+            Value::Count(count) => *count = u32::try_from(number).ok()?,
         }
         Some(())
+    }
+
+    /// Every setting that is stored as one number, by its name.
+    fn table(&mut self) -> [(&'static str, Value<'_>); 14] {
+        [
+            ("worker_ttl", Value::Time(&mut self.worker_ttl)),
+            ("max_queued", Value::Number(&mut self.max_queued)),
+            ("route_timeout", Value::Time(&mut self.route_timeout)),
+            ("assign_timeout", Value::Time(&mut self.assign_timeout)),
+            ("stop_retry", Value::Time(&mut self.stop_retry)),
+            ("max_dispatch_deadline", Value::Time(&mut self.max_dispatch_deadline)),
+            ("outcome_retention", Value::Time(&mut self.outcome_retention)),
+            ("max_attempts", Value::Count(&mut self.max_attempts)),
+            ("stable_run", Value::Time(&mut self.stable_run)),
+            ("strikes", Value::Count(&mut self.strikes)),
+            ("notify_cap", Value::Count(&mut self.notify_cap)),
+            ("notify_bytes", Value::Number(&mut self.notify_bytes)),
+            ("join_settle", Value::Time(&mut self.join_settle)),
+            ("payload_max", Value::Number(&mut self.payload_max)),
+        ]
     }
 
     /// The changes to the store that turn these settings into `other`.
