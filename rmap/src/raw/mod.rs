@@ -1,7 +1,7 @@
 //! A replicated map of bytes in its own keys.
 
+mod batcher;
 mod conditional;
-mod lane;
 mod lists;
 mod many;
 
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tenure_connection::{Call, Client, Connection, Script};
 use tokio::time::timeout;
 
-use self::lane::Lane;
+use self::batcher::Batcher;
 use crate::builder::millis;
 use crate::wire::Written;
 use crate::{Builder, Error, KeyWatcher, Layout, Map, Snapshot, View, Watcher, lua};
@@ -47,7 +47,7 @@ pub struct RawMap {
     /// The life of entries that this handle writes, in ms.
     entry_ttl: Option<u64>,
     /// The sets of this handle and its clones.
-    lane: Arc<Lane>,
+    batcher: Arc<Batcher>,
 }
 
 /// The outcome of a conditional write.
@@ -92,8 +92,8 @@ impl RawMap {
         entry_ttl: Option<u64>,
     ) -> Self {
         let head = call(&lua::SET, &layout, &life, entry_ttl);
-        let lane = Lane::new(redis.clone(), head, view.tasks().clone());
-        Self { view, redis, layout, life, entry_ttl, lane }
+        let batcher = Batcher::new(redis.clone(), head, view.tasks().clone());
+        Self { view, redis, layout, life, entry_ttl, batcher }
     }
 
     /// Another handle on the same copy. Entries that it writes live this long, counted from the write by the server's
@@ -305,7 +305,7 @@ impl RawMap {
         Layout::check_key(key)?;
         Layout::check_value(value)?;
         self.check_open()?;
-        self.lane.set(key, value).await
+        self.batcher.set(key, value).await
     }
 
     fn call(&self, script: &Script) -> Call {

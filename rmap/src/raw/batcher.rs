@@ -42,7 +42,7 @@ const MOST_BYTES: usize = 256 << 10;
 
 type Answer = Result<Written, Error>;
 
-pub(crate) struct Lane {
+pub(crate) struct Batcher {
     redis: Connection,
     /// The script's call without the entries.
     head: Call,
@@ -69,7 +69,7 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-impl Lane {
+impl Batcher {
     pub(crate) fn new(redis: Connection, head: Call, tasks: Tasks) -> Arc<Self> {
         Arc::new(Self { redis, head, tasks, state: Mutex::default(), arrived: Notify::new() })
     }
@@ -116,11 +116,11 @@ impl Lane {
         let was_sending = std::mem::replace(&mut state.is_sending, true);
         drop(state);
         if !was_sending {
-            self.tasks.spawn(Sending { lane: self.clone(), is_over: false }.run());
+            self.tasks.spawn(Sending { batcher: self.clone(), is_over: false }.run());
         } else if is_first {
             self.arrived.notify_one();
         }
-        Some((Place { lane: self, id, is_left: false }, answered))
+        Some((Place { batcher: self, id, is_left: false }, answered))
     }
 
     /// The next call. The task is over when nothing waits and nothing `is_in_flight`.
@@ -180,7 +180,7 @@ fn refuse(waiting: BTreeMap<u64, Waiting>) {
 }
 
 /// A call that a caller sends itself.
-struct Turn<'a>(&'a Lane);
+struct Turn<'a>(&'a Batcher);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -190,7 +190,7 @@ impl Drop for Turn<'_> {
 
 /// The task that sends waiting sets.
 struct Sending {
-    lane: Arc<Lane>,
+    batcher: Arc<Batcher>,
     is_over: bool,
 }
 
@@ -199,9 +199,9 @@ impl Sending {
         let mut calls = FuturesUnordered::new();
         loop {
             while calls.len() < MOST_CALLS
-                && let Some(batch) = self.lane.take(!calls.is_empty())
+                && let Some(batch) = self.batcher.take(!calls.is_empty())
             {
-                calls.push(self.lane.send(batch));
+                calls.push(self.batcher.send(batch));
             }
             if calls.is_empty() {
                 break;
@@ -210,7 +210,7 @@ impl Sending {
             let answered = tokio::select! {
                 biased;
                 answered = calls.next() => answered.unwrap_or(0),
-                () = self.lane.arrived.notified(), if has_room => 0,
+                () = self.batcher.arrived.notified(), if has_room => 0,
             };
             // Callers that write again at once then share the next call.
             if answered > 1 {
@@ -226,7 +226,7 @@ impl Drop for Sending {
     /// Lets no caller wait when the runtime ends.
     fn drop(&mut self) {
         if !self.is_over {
-            let mut state = self.lane.lock();
+            let mut state = self.batcher.lock();
             state.is_sending = false;
             let waiting = std::mem::take(&mut state.waiting);
             drop(state);
@@ -237,7 +237,7 @@ impl Drop for Sending {
 
 /// The place of a waiting set.
 struct Place<'a> {
-    lane: &'a Lane,
+    batcher: &'a Batcher,
     id: u64,
     is_left: bool,
 }
@@ -247,7 +247,7 @@ impl Place<'_> {
     fn leave(&mut self) -> bool {
         self.is_left = true;
         // Dropped after the lock.
-        let waiting = self.lane.lock().waiting.remove(&self.id);
+        let waiting = self.batcher.lock().waiting.remove(&self.id);
         waiting.is_some()
     }
 }
@@ -322,10 +322,10 @@ impl Batch {
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for Batcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
-        f.debug_struct("Lane")
+        f.debug_struct("Batcher")
             .field("is_alone", &state.is_alone)
             .field("waiting", &state.waiting.len())
             .finish_non_exhaustive()
@@ -385,15 +385,15 @@ mod tests {
         assert!(!batch.has_room(&waiting("k", "v")));
     }
 
-    /// A lane that has sent nothing, with these sets waiting, each for the given time.
-    fn lane(allowed: Duration, waiting: impl IntoIterator<Item = (Duration, Waiting)>) -> Arc<Lane> {
+    /// A batcher that has sent nothing, with these sets waiting, each for the given time.
+    fn batcher(allowed: Duration, waiting: impl IntoIterator<Item = (Duration, Waiting)>) -> Arc<Batcher> {
         let client = Client::builder("redis://127.0.0.1:1").response_timeout(allowed).build().unwrap();
-        let lane = Lane::new(client.commands(), lua::SET.call(&["k"]), Tasks::new());
+        let batcher = Batcher::new(client.commands(), lua::SET.call(&["k"]), Tasks::new());
         let waiting = waiting.into_iter().zip(0..);
         let since = |long| Instant::now().checked_sub(long).unwrap();
-        lane.lock().waiting =
+        batcher.lock().waiting =
             waiting.map(|((long, set), id)| (id, Waiting { since: since(long), ..set })).collect();
-        lane
+        batcher
     }
 
     #[tokio::test]
@@ -401,11 +401,11 @@ mod tests {
         let (answer, answered) = oneshot::channel();
         let late = Waiting { answer, ..waiting("late", "1") };
         let hour = Duration::from_secs(3600);
-        let lane = lane(hour, [(hour * 2, late), (hour / 2, waiting("in time", "2"))]);
-        let batch = lane.take(false).unwrap();
+        let batcher = batcher(hour, [(hour * 2, late), (hour / 2, waiting("in time", "2"))]);
+        let batch = batcher.take(false).unwrap();
         assert_eq!(batch.entries().collect::<Vec<_>>(), [(&b"in time"[..], &b"2"[..])]);
         let error = answered.await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Redis(error) if error.is_transient()) && !error.may_have_executed());
-        assert!(lane.take(false).is_none() && !lane.lock().is_sending, "the task is over");
+        assert!(batcher.take(false).is_none() && !batcher.lock().is_sending, "the task is over");
     }
 }
