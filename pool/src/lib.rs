@@ -1,4 +1,6 @@
 #![doc = include_str!("../README.md")]
+// The items of private modules that the proofs and benchmarks see are public for them.
+#![cfg_attr(not(feature = "sim"), allow(unreachable_pub))]
 
 mod api;
 mod clock;
@@ -6,10 +8,17 @@ mod core;
 mod error;
 mod job;
 mod model;
+#[cfg(not(feature = "sim"))]
+mod mutation;
+#[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod mutation;
 mod proof;
 mod runtime;
+#[cfg(not(any(feature = "micro", feature = "sim")))]
+mod store;
+#[cfg(any(feature = "micro", feature = "sim"))]
+#[doc(hidden)]
 pub mod store;
 
 pub use api::builder::{Backend, NodeBuilder};
@@ -28,18 +37,18 @@ pub use job::handler::{JobHandler, Start, handler_fn, run};
 pub use job::plan::{Plan, Planner, Tick};
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
-pub use model::id::{DispatchId, JobKey, Term, Token, WorkerId};
+pub use model::id::{DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, Term, Token, WorkerId};
 pub use model::member::MemberState;
 pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};
 pub use model::record::JobState;
-pub use model::settings::{Settings, ShardId};
+pub use model::settings::{InvalidSetting, Settings, ShardId};
 pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;
-pub use model::{id, settings};
+#[cfg(any(feature = "micro", feature = "sim"))]
 #[doc(hidden)]
-pub use model::{member, record};
+pub use model::{id, member, record, settings};
 #[cfg(feature = "micro")]
 #[doc(hidden)]
 pub use proof::micro;
@@ -47,5 +56,5 @@ pub use proof::micro;
 #[doc(hidden)]
 pub use proof::sim;
 pub use runtime::polls::BlockedJob;
-pub use store::MemoryStore;
+pub use store::{MemoryStore, Refusal, StoreError, UnsuitableServer};
 pub use tenure_connection::Client;

@@ -67,9 +67,9 @@ impl Copy {
         } else {
             state.replica.apply(change)
         };
-        if applied == Applied::Applied && stamp < after {
+        if applied == Applied::Done && stamp < after {
             state.clock.was_set_back(stamp, arrived);
-        } else if applied == Applied::Applied {
+        } else if applied == Applied::Done {
             state.clock.heard(stamp, arrived);
         }
         applied
@@ -184,7 +184,7 @@ mod tests {
         assert!(copy.install(Some(Arc::new(content)), None, 9_000_000, sent));
         assert_eq!(copy.get(b"k"), None, "it has ended");
         let change = Change::new(place(2, 2_000_000), 9_000_000, false, vec![]);
-        assert_eq!(copy.apply(change), Applied::Applied);
+        assert_eq!(copy.apply(change), Applied::Done);
         assert_eq!(copy.get(b"k"), Some("v".into()), "by this clock it has not");
     }
 }

@@ -9,6 +9,7 @@ mod layout;
 pub mod lua;
 mod map;
 mod mirror;
+#[cfg_attr(not(feature = "sim"), allow(unreachable_pub))]
 mod mutation;
 mod raw;
 mod replica;
@@ -22,10 +23,10 @@ pub use builder::{Builder, Expiry};
 pub use error::Error;
 pub use layout::Layout;
 pub use map::{Map, ValueWatcher};
+#[cfg(feature = "sim")]
 #[doc(hidden)]
 pub use mutation::{Mutation, Mutations};
 pub use raw::{Exchange, RawMap};
-pub use replica::{Applied, Change, Replica};
 pub use snapshot::{Entries, Entry, Place, Snapshot};
 pub use view::View;
 pub use watcher::{KeyWatcher, Watcher};

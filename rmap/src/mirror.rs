@@ -170,7 +170,7 @@ impl Mirror {
             // Usually there is one, which takes the bytes as they are.
             let change = if addressed.peek().is_some() { change.clone() } else { change.take() };
             match change.map(|change| map.copy.apply(change)) {
-                Some(Applied::Applied) => map.changed.send_replace(()),
+                Some(Applied::Done) => map.changed.send_replace(()),
                 Some(Applied::Gap) => map.need(),
                 Some(Applied::Stale) | None => {}
             }

@@ -178,6 +178,7 @@ impl Snapshot {
         Self { content, now }
     }
 
+    #[cfg(test)]
     pub(crate) fn into_content(self) -> Arc<Content> {
         self.content
     }

@@ -74,12 +74,27 @@ impl View {
     /// # Cancel safety
     /// Safe: nothing was written, and nothing is left behind.
     pub async fn join<const N: usize>(client: &Client, layouts: [Layout; N]) -> Result<[Self; N], Error> {
-        Self::join_broken(client, layouts, Mutations::default()).await
+        Self::join_with(client, layouts, Mutations::default()).await
     }
 
     /// Joins maps like [`View::join`], with copies that are broken on purpose, for proofs.
+    ///
+    /// # Errors
+    /// As for [`View::join`].
+    ///
+    /// # Cancel safety
+    /// As for [`View::join`].
     #[doc(hidden)]
+    #[cfg(feature = "sim")]
     pub async fn join_broken<const N: usize>(
+        client: &Client,
+        layouts: [Layout; N],
+        broken: Mutations,
+    ) -> Result<[Self; N], Error> {
+        Self::join_with(client, layouts, broken).await
+    }
+
+    async fn join_with<const N: usize>(
         client: &Client,
         layouts: [Layout; N],
         broken: Mutations,

@@ -20,6 +20,9 @@ use crate::PATIENCE;
 /// The longest time for the shutdown of the whole pool.
 const SHUTDOWN: Duration = Duration::from_secs(15);
 
+/// The name of the pool in memory.
+const IN_MEMORY: &str = "feeds";
+
 /// The name of the conductor's node.
 const CONDUCTOR: &str = "conductor";
 
@@ -121,7 +124,7 @@ impl Stage {
     pub async fn in_memory(timings: &Timings) -> Result<Self, StageError> {
         let store = MemoryStore::new();
         let server = FeedServer::start(Fencing::Enforced).await?;
-        let plan = plan("feeds".to_owned(), server.address(), timings);
+        let plan = plan(IN_MEMORY.to_owned(), server.address(), timings);
         let fleet = Fleet::of_tasks(plan.clone(), store.clone());
         let backend = store.clone().into();
         Self::open(plan, Ground::Memory(store), backend, Feed::Task { _server: server }, fleet).await
@@ -171,17 +174,22 @@ impl Stage {
         Ok(())
     }
 
-    /// The keys that the pool left in the store, without its tombstone.
+    /// The keys that the pool left in the store, without its tombstone. In memory: the pool's name, if it is still
+    /// there.
     ///
     /// # Errors
-    /// Redis cannot be queried.
+    /// The store cannot be queried.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn keys_left(&self) -> Result<Vec<String>, StageError> {
         match &self.ground {
             Ground::Memory(store) => {
-                Ok(store.dump().names().filter(|name| *name != "pool").map(str::to_owned).collect())
+                match Node::builder(IN_MEMORY, store).client_only().must_exist().join().await {
+                    Ok(_) => Ok(vec![IN_MEMORY.to_owned()]),
+                    Err(tenure_pool::Error::NoPool { .. }) => Ok(Vec::new()),
+                    Err(error) => Err(error.into()),
+                }
             }
             Ground::Redis { keys, .. } => Ok(keys.left().await?),
         }

@@ -48,6 +48,10 @@ impl JobState {
 
 /// The furthest that a job has come, on any worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(
+    clippy::enum_variant_names,
+    reason = "the words of the protocol; without features the enum is private"
+)]
 pub enum Begun {
     /// Never begun: it counts towards the pool's limit of queued jobs.
     Never,

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
-    AttestItem, AttestReply, BeginReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, EntryId,
-    Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome,
-    OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply,
-    Renewal, Result, RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity,
-    SettingChange, ShutdownMode, StartedItem, StopItem, StopReply, StoreError, Swept, TakeItem, Taken,
-    TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, EntryId, Expired, Inspected,
+    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
+    Pause, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
+    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
+    StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
+    Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -132,13 +132,14 @@ pub trait Ownership: Send + Sync + 'static {
     /// all owners are counted together.
     async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>>;
     /// [`begin_all`](Self::begin_all) for one owner.
+    #[cfg(any(feature = "micro", feature = "sim"))]
     async fn begin(
         &self,
         inc: Incarnation,
         worker: WorkerId,
         finished: &[EntryId],
         jobs: &[(JobKey, Token)],
-    ) -> Result<Vec<BeginReply>> {
+    ) -> Result<Vec<super::BeginReply>> {
         let begins = [WorkerBegins { worker, finished: finished.to_vec(), jobs: jobs.to_vec() }];
         let mut answers = self.begin_all(inc, &begins).await?;
         answers.pop().unwrap_or_else(|| Ok(Vec::new())).map_err(StoreError::Refused)
@@ -146,7 +147,13 @@ pub trait Ownership: Send + Sync + 'static {
     /// Records that start handlers have succeeded. The answers are in order: true, or false for a stale item.
     async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>>;
     /// [`started_all`](Self::started_all) for one owner.
-    async fn started(&self, inc: Incarnation, worker: WorkerId, items: &[StartedItem]) -> Result<Vec<bool>> {
+    #[cfg(any(feature = "micro", feature = "sim"))]
+    async fn started(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        items: &[super::StartedItem],
+    ) -> Result<Vec<bool>> {
         self.started_all(inc, &[WorkerStarts { worker, items: items.to_vec() }]).await
     }
     /// The owner gives jobs up. Their handlers have ended.

@@ -8,6 +8,7 @@
 //! [`notify`](Messages::notify) that is sent again may keep its notification twice.
 
 mod attesting;
+#[cfg(feature = "sim")]
 mod dump;
 mod error;
 mod events;
@@ -22,14 +23,14 @@ mod schedules;
 
 pub use crate::model::settings::SettingChange;
 pub use attesting::*;
-#[doc(hidden)]
+#[cfg(feature = "sim")]
 pub use dump::{Content, Dump, Text};
 pub use error::*;
 pub use events::*;
 pub use interface::*;
 pub use membership::*;
 pub use memory::MemoryStore;
-#[doc(hidden)]
+#[cfg(feature = "sim")]
 pub use memory::Snapshot;
 pub use ownership::*;
 pub use parking::*;

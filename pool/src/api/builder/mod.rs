@@ -27,6 +27,7 @@ pub struct Backend(Kind);
 enum Kind {
     Redis(Client),
     Memory(MemoryStore),
+    #[cfg(feature = "sim")]
     Store(Arc<dyn Store>),
 }
 
@@ -35,6 +36,7 @@ impl fmt::Debug for Backend {
         f.write_str(match self.0 {
             Kind::Redis(_) => "Backend(redis)",
             Kind::Memory(_) => "Backend(memory)",
+            #[cfg(feature = "sim")]
             Kind::Store(_) => "Backend(store)",
         })
     }
@@ -64,6 +66,7 @@ impl From<&MemoryStore> for Backend {
     }
 }
 
+#[cfg(feature = "sim")]
 impl From<Arc<dyn Store>> for Backend {
     fn from(store: Arc<dyn Store>) -> Self {
         Self(Kind::Store(store))
@@ -420,7 +423,9 @@ impl NodeBuilder {
             }
             (Kind::Memory(store), None) => Arc::new(store.clone()),
             (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            #[cfg(feature = "sim")]
             (Kind::Store(store), None) => store.clone(),
+            #[cfg(feature = "sim")]
             (Kind::Store(_), Some(shard)) => {
                 let (name, value) = ("shards", shard.count.to_string());
                 let why = "must not be asked for on a store of one pool".into();

@@ -59,6 +59,7 @@ impl<E> Log<E> {
     }
 
     /// All entries in order.
+    #[cfg(feature = "sim")]
     pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         self.entries.values()
     }

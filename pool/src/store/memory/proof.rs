@@ -1,21 +1,147 @@
-//! States for proofs: run steps on one of many, compare them, and look for indexes that contradict the records.
+//! For proofs: damage and losses that a store in memory is told of, and its states. Steps run on one of many states,
+//! and states are compared. One whose indexes contradict the records says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
+use bytes::Bytes;
+
+use super::MemoryStore;
 use super::log::Log;
+use super::scored::Scored;
 use super::state::{Ended, State, Stored};
-use super::{MemoryStore, Snapshot};
 use crate::model::id::{JobKey, Revision, WorkerId};
 use crate::model::member::MemberState;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::settings::ShutdownFlag;
 use crate::mutation::Mutations;
-use crate::store::WorkerEvent;
+use crate::store::{Dump, WorkerEvent};
 
+/// The state at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot(pub(super) State);
+
+#[doc(hidden)]
 impl MemoryStore {
+    /// Leaves these lines of the protocol out from now on, for all its clients: for proofs.
+    pub fn break_on_purpose(&self, mutations: Mutations) {
+        self.shared.lock().state.broken = mutations;
+    }
+
+    /// The whole state.
+    pub fn dump(&self) -> Dump {
+        self.shared.lock().state.dump()
+    }
+
+    /// Loses all data and tells nobody.
+    pub fn wipe(&self) {
+        let mut server = self.shared.lock();
+        server.state = State { broken: std::mem::take(&mut server.state.broken), ..State::default() };
+        server.flushed = true;
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// The present state.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.shared.lock().state.clone())
+    }
+
+    /// Restores an earlier state and tells nobody.
+    pub fn restore(&self, snapshot: Snapshot) {
+        self.shared.lock().state = snapshot.0;
+        self.shared.wake();
+    }
+
+    /// While the store is not available, every call fails at once and is not executed.
+    pub fn set_available(&self, available: bool) {
+        let mut server = self.shared.lock();
+        server.available = available;
+        if available {
+            self.shared.publish(&server.state);
+        }
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// Another server process takes over the data.
+    pub fn new_process(&self) {
+        let now = (self.shared.clock)();
+        let mut server = self.shared.lock();
+        server.process += 1;
+        server.started = now;
+        server.flushed = false;
+        self.shared.publish(&server.state);
+        drop(server);
+        self.shared.wake();
+    }
+
+    /// Writes a record, well-formed or not. The indexes do not change.
+    pub fn write_record(&self, key: &JobKey, raw: &[u8]) {
+        let stored =
+            Record::parse(raw).map_or_else(|| Stored::Damaged(Bytes::copy_from_slice(raw)), Stored::Record);
+        let mut server = self.shared.lock();
+        match server.state.jobs.get_mut(key) {
+            Some(job) => job.stored = stored,
+            None => server.state.insert(key.clone(), stored, Bytes::new()),
+        }
+    }
+
+    /// Sets the counter of tokens.
+    pub fn set_token(&self, token: u64) {
+        self.shared.lock().state.meta.token = token;
+    }
+
+    /// Writes the header of a job's notifications without a check.
+    pub fn write_header(&self, key: &JobKey, raw: &[u8]) {
+        let mut server = self.shared.lock();
+        let mailbox = server.state.mailboxes.entry(key.clone()).or_default();
+        mailbox.damage = (raw != mailbox.header().as_bytes()).then(|| Bytes::copy_from_slice(raw));
+    }
+
+    /// Puts a key into a worker's index, whether it belongs there or not.
+    pub fn write_index(&self, worker: WorkerId, key: &JobKey) {
+        self.shared.lock().state.own(worker, key.clone());
+    }
+
+    /// Removes a setting, as if the pool had been created without it.
+    pub fn forget_setting(&self, name: &str) {
+        self.shared.lock().state.settings.remove(name);
+    }
+
+    /// Loses one of the pool's keys: `workers`, `heartbeats`, `jobs` (with the payloads), `payloads`, `owners`, `queue`,
+    /// `parked` or a worker's stream.
+    pub fn lose(&self, name: &str) {
+        let state = &mut self.shared.lock().state;
+        match name {
+            "workers" => {
+                state.members.clear();
+                state.ring_size = 0;
+            }
+            "heartbeats" => state.heartbeats.clear(),
+            "jobs" => {
+                state.jobs.clear();
+                state.serials.clear();
+            }
+            "payloads" => state.jobs.values_mut().for_each(|job| job.payload = None),
+            "owners" => state.owned.clear(),
+            "queue" => state.queue = Scored::default(),
+            "parked" => state.parked = Scored::default(),
+            name => {
+                if let Some(worker) = name.strip_prefix("worker:").and_then(|id| id.parse().ok()) {
+                    state.worker_streams.remove(&worker);
+                }
+            }
+        }
+    }
+
+    /// Loses the routers' consumer group.
+    pub fn destroy_group(&self) {
+        self.shared.lock().state.pool_stream.group = None;
+        self.shared.wake();
+    }
+
     /// Exchanges the state with another one, and tells nobody.
-    #[doc(hidden)]
     pub fn swap(&self, snapshot: &mut Snapshot) {
         std::mem::swap(&mut self.shared.lock().state, &mut snapshot.0);
     }

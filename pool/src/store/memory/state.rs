@@ -52,7 +52,8 @@ pub(super) struct Tombstone {
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
     Record(Record),
-    /// Another version, or damage: left as it is.
+    /// Another version, or damage: left as it is. Only proofs write one.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code))]
     Damaged(Bytes),
 }
 
@@ -85,6 +86,7 @@ pub(super) struct Mailbox {
     pub(super) damage: Option<Bytes>,
 }
 
+#[cfg(feature = "sim")]
 impl Mailbox {
     /// Its header: the first number, the one behind the last, and the bytes of all.
     pub(super) fn header(&self) -> String {

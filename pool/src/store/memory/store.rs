@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::MemoryStore;
 use super::log::Log;
+use super::state::State;
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
 };
@@ -293,7 +294,7 @@ impl Events for MemoryStore {
         max: usize,
         block: Duration,
     ) -> Result<Option<Vec<PoolEvent>>> {
-        let look = |state: &mut super::State, now| match state.pool_events(now, consumer, max) {
+        let look = |state: &mut State, now| match state.pool_events(now, consumer, max) {
             Some(events) if events.is_empty() => None,
             found => Some(found),
         };
@@ -316,7 +317,7 @@ impl Events for MemoryStore {
         max: usize,
         block: Duration,
     ) -> Result<NodeEvents> {
-        let look = |state: &mut super::State, _| {
+        let look = |state: &mut State, _| {
             let events = state.node_events(node, cursors, max);
             (!events.workers.is_empty() || !events.outcomes.is_empty()).then_some(events)
         };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tenure_connection::{Backoff, Client};
-use tenure_rmap::{Layout, Mutations, Snapshot, View};
+use tenure_rmap::{Layout, Snapshot, View};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -16,6 +16,14 @@ use crate::model::id::{Incarnation, Revision};
 use crate::model::member::{Member, Members, SLOTS};
 use crate::model::settings::StoredSettings;
 use crate::store::StoreError;
+
+/// The lines of the following that a proof leaves out.
+#[cfg(feature = "sim")]
+pub(super) type Broken = tenure_rmap::Mutations;
+/// Without the feature `sim` no line is left out.
+#[cfg(not(feature = "sim"))]
+#[derive(Clone, Debug, Default)]
+pub(super) struct Broken {}
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +43,8 @@ pub(super) struct Maps {
 
 struct Follower {
     client: Client,
-    broken: Mutations,
+    #[cfg_attr(not(feature = "sim"), allow(dead_code))]
+    broken: Broken,
     layouts: [Layout; 2],
     views: Arc<OnceLock<[View; 2]>>,
     trouble: Arc<Mutex<Option<StoreError>>>,
@@ -49,7 +58,7 @@ impl Maps {
         client: Client,
         keys: &Keys,
         blessed: watch::Receiver<Option<Box<str>>>,
-        broken: Mutations,
+        broken: Broken,
     ) -> Self {
         let (members, members_seen) = watch::channel(Arc::default());
         let (settings, settings_seen) = watch::channel(Arc::default());
@@ -157,7 +166,11 @@ impl Follower {
         // The last kind of trouble that was logged: whether it may pass by itself.
         let mut said = None;
         loop {
-            match View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await {
+            #[cfg(feature = "sim")]
+            let joined = View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await;
+            #[cfg(not(feature = "sim"))]
+            let joined = View::join(&self.client, self.layouts.clone()).await;
+            match joined {
                 Ok(views) => {
                     self.trouble(None);
                     return views;

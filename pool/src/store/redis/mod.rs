@@ -5,6 +5,7 @@
 //! for `pool_state`, `server_identity`, `server_checks`, `bootstrap` and `recover`.
 
 mod attesting;
+#[cfg(feature = "sim")]
 mod dump;
 mod events;
 mod heartbeats;
@@ -25,15 +26,17 @@ mod upkeep;
 use std::sync::Arc;
 
 use tenure_connection::{Blocking, Client};
-use tenure_rmap::Mutations;
 use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
-use self::maps::Maps;
+use self::maps::{Broken, Maps};
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};
-use super::{Dump, Result};
+#[cfg(feature = "sim")]
+use super::Dump;
+#[cfg(any(feature = "micro", feature = "sim"))]
+use super::Result;
 use crate::model::id::PoolName;
 use crate::mutation::ScriptPatch;
 
@@ -59,13 +62,13 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store for the pool of this name. Sends nothing. Call it within a tokio runtime.
     pub fn open(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Server, &[], Mutations::default())
+        Self::with_clock(client, pool, Clock::Server, &[], Broken::default())
     }
 
     /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
-    #[doc(hidden)]
+    #[cfg(feature = "sim")]
     pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
-        Self::with_clock(client, pool, Clock::Key, &[], Mutations::default())
+        Self::with_clock(client, pool, Clock::Key, &[], Broken::default())
     }
 
     /// A store whose scripts are broken on purpose, and read the time from the pool's key `clock` if `clock_key`: for
@@ -73,25 +76,27 @@ impl RedisStore {
     ///
     /// # Panics
     /// A patched script does not contain the text that its patch replaces.
-    #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
         let clock = if clock_key { Clock::Key } else { Clock::Server };
-        Self::with_clock(client, pool, clock, patches, Mutations::default())
+        Self::with_clock(client, pool, clock, patches, Broken::default())
     }
 
     /// A store whose scripts, and whose copies of the pool's maps, are broken on purpose: for proofs.
     ///
     /// # Panics
     /// A patched script does not contain the text that its patch replaces.
-    #[doc(hidden)]
     #[cfg(feature = "sim")]
-    pub fn open_broken(client: &Client, pool: &PoolName, patches: &[ScriptPatch], maps: Mutations) -> Self {
+    pub fn open_broken(
+        client: &Client,
+        pool: &PoolName,
+        patches: &[ScriptPatch],
+        maps: tenure_rmap::Mutations,
+    ) -> Self {
         Self::with_clock(client, pool, Clock::Server, patches, maps)
     }
 
     /// The names of all scripts, and their hashes in Redis: for proofs.
-    #[doc(hidden)]
     #[cfg(feature = "sim")]
     pub fn script_hashes(&self) -> Vec<(String, String)> {
         let scripts = self.open.scripts.all();
@@ -102,7 +107,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// As for any read.
-    #[doc(hidden)]
+    #[cfg(feature = "sim")]
     pub async fn dump(&self) -> Result<Dump> {
         dump::dump(&self.open).await
     }
@@ -112,7 +117,7 @@ impl RedisStore {
         pool: &PoolName,
         clock: Clock,
         patches: &[ScriptPatch],
-        broken_maps: Mutations,
+        broken_maps: Broken,
     ) -> Self {
         let keys = Keys::new(pool);
         let scripts = Arc::new(Scripts::new(&keys, clock, patches));

@@ -4,29 +4,34 @@
 //! follows that exact place: same incarnation, next revision, and the stamp of the revision before it. Anything missed
 //! is therefore a gap, even another history with the same numbers. Only a snapshot closes a gap.
 
+#[cfg(test)]
+mod properties;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::snapshot::{Content, Entry, Place, Snapshot};
+#[cfg(test)]
+use crate::snapshot::Snapshot;
+use crate::snapshot::{Content, Entry, Place};
 
 /// One revision of a map: what it set and deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Change {
+pub(crate) struct Change {
     /// The place that this change made.
-    pub place: Place,
+    pub(crate) place: Place,
     /// The stamp of the preceding place.
-    pub after: u64,
+    pub(crate) after: u64,
     /// Whether all entries were deleted before `fields` were set.
-    pub clear: bool,
+    pub(crate) clear: bool,
     /// Keys with their new entries; `None` deletes.
-    pub fields: Vec<(Bytes, Option<Entry>)>,
+    pub(crate) fields: Vec<(Bytes, Option<Entry>)>,
 }
 
+#[cfg(test)]
 impl Change {
     /// The change that led to `place` from the preceding revision, whose stamp was `after`.
-    pub fn new(place: Place, after: u64, clear: bool, fields: Vec<(Bytes, Option<Entry>)>) -> Self {
+    pub(crate) fn new(place: Place, after: u64, clear: bool, fields: Vec<(Bytes, Option<Entry>)>) -> Self {
         Self { place, after, clear, fields }
     }
 }
@@ -34,9 +39,9 @@ impl Change {
 /// The effect of a change on a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Applied {
+pub(crate) enum Applied {
     /// The change was the next one: the copy has it now.
-    Applied,
+    Done,
     /// The copy already had it. Nothing changed.
     Stale,
     /// Changes are missing in between, or the map began anew, or its history is another one. Nothing changed: take a
@@ -46,13 +51,13 @@ pub enum Applied {
 
 /// A copy of a map.
 #[derive(Clone, Debug, Default)]
-pub struct Replica {
+pub(crate) struct Replica {
     content: Arc<Content>,
 }
 
 impl Replica {
     /// Applies a change if it is the next one.
-    pub fn apply(&mut self, change: Change) -> Applied {
+    pub(crate) fn apply(&mut self, change: Change) -> Applied {
         let Change { place: next, after, clear, fields } = change;
         let Some(place) = self.content.place else { return Applied::Gap };
         if place.incarnation != next.incarnation {
@@ -79,7 +84,7 @@ impl Replica {
                 None => content.remove(&key),
             }
         }
-        Applied::Applied
+        Applied::Done
     }
 
     /// Applies a change by its revision alone, as a broken copy does.
@@ -100,7 +105,8 @@ impl Replica {
     }
 
     /// Replaces the content of the copy. Returns whether the new content differs.
-    pub fn install(&mut self, snapshot: Snapshot) -> bool {
+    #[cfg(test)]
+    pub(crate) fn install(&mut self, snapshot: Snapshot) -> bool {
         self.replace(snapshot.into_content()).0
     }
 
@@ -120,7 +126,8 @@ impl Replica {
     }
 
     /// The content, with all entries that are past their deadlines and not yet deleted.
-    pub fn snapshot(&self) -> Snapshot {
+    #[cfg(test)]
+    pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::taken(self.content.clone(), 0)
     }
 
@@ -162,9 +169,9 @@ mod tests {
         assert_eq!(replica.apply(change(6, 4, Some("v"))), Applied::Gap);
         assert_eq!(replica.apply(change(8, 4, Some("v"))), Applied::Gap);
         assert_eq!(replica.snapshot().revision(), 3);
-        assert_eq!(replica.apply(change(7, 4, Some("v"))), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 4, Some("v"))), Applied::Done);
         assert_eq!(replica.snapshot().get("k"), Some(&"v".into()));
-        assert_eq!(replica.apply(change(7, 5, None)), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 5, None)), Applied::Done);
         assert_eq!((replica.snapshot().get("k"), replica.snapshot().len()), (None, 1));
     }
 
@@ -184,9 +191,9 @@ mod tests {
     fn a_reset_takes_all_that_was_there_before() {
         let mut replica = Replica::default();
         replica.install(at(7, 0));
-        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Done);
         let fields = vec![("new".into(), Some(Entry::new("v", None)))];
-        assert_eq!(replica.apply(Change::new(Place::new(7, 2, 20), 10, true, fields)), Applied::Applied);
+        assert_eq!(replica.apply(Change::new(Place::new(7, 2, 20), 10, true, fields)), Applied::Done);
         assert!(replica.snapshot().keys().eq(["new"]));
     }
 
@@ -195,7 +202,7 @@ mod tests {
         let mut replica = Replica::default();
         replica.install(Snapshot::new(7, 0, BTreeMap::new()));
         let before = replica.snapshot();
-        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Applied);
+        assert_eq!(replica.apply(change(7, 1, Some("v"))), Applied::Done);
         assert!(before.is_empty() && before.revision() == 0);
         assert!(!replica.install(replica.snapshot()), "the same again is no news");
     }

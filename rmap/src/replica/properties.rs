@@ -1,11 +1,13 @@
 //! Copies under loss, doubling, reordering, gaps, resets, expiry, new incarnations and histories that fork.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use tenure_rmap::{Applied, Change, Entry, Place, Replica, Snapshot};
+
+use super::{Applied, Change, Replica};
+use crate::{Entry, Place, Snapshot};
 
 /// A value and its life.
 type Written = (u8, Option<u8>);
@@ -138,7 +140,7 @@ fn follow(
         for (_, change) in due {
             let before = replica.snapshot();
             match replica.apply(change.clone()) {
-                Applied::Applied => prop_assert_eq!(replica.snapshot().place(), Some(change.place)),
+                Applied::Done => prop_assert_eq!(replica.snapshot().place(), Some(change.place)),
                 Applied::Stale => prop_assert_eq!(replica.snapshot(), before),
                 Applied::Gap => {
                     prop_assert_eq!(replica.snapshot(), before);
