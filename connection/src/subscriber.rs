@@ -33,6 +33,7 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// A message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// The channel's name.
     pub channel: Box<str>,

@@ -42,7 +42,7 @@ pub use model::member::MemberState;
 pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};
 pub use model::record::JobState;
-pub use model::settings::{InvalidSetting, Settings, ShardId};
+pub use model::settings::{InvalidSetting, Settings};
 pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;

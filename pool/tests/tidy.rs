@@ -11,6 +11,23 @@ const IMPURE: [&str; 8] =
 /// The folders and files of the pool, from the bottom: each imports only those before it.
 const LAYERS: [&str; 9] = ["model", "store", "error", "core", "clock", "job", "runtime", "api", "proof"];
 
+/// Public types that users may match or build in full, by crate and name, and why.
+const EXHAUSTIVE: [(&str, &str, &str); 13] = [
+    ("connection", "Version", "the three numbers of a version"),
+    ("pool", "Ticket", "a key and an id: whoever kept both makes it again"),
+    ("rmap", "Exchange", "a conditional write is done or not, there is no third outcome"),
+    ("rmap", "Layout", "the caller names all places of a map"),
+    ("rmap", "Mutation", "only proofs see it"),
+    ("streaming", "EntryId", "the two numbers of a Redis id"),
+    ("testing", "Curve", "the caller draws it"),
+    ("testing", "Expect", "the caller says what holds in its test"),
+    ("testing", "Holder", "a worker and a token: tests compare with it"),
+    ("testing", "Mutant", "a row of the caller's table"),
+    ("testing", "Panel", "the caller draws it"),
+    ("testing", "Percentiles", "the three figures: tests compare with them"),
+    ("testing", "Sheet", "the caller draws it"),
+];
+
 /// The longest file outside tests, in lines.
 const LONGEST: usize = 500;
 
@@ -91,6 +108,58 @@ fn a_layer_imports_only_those_below_it() {
     }
     assert!(seen > 500, "{seen} imports were seen");
     assert!(found.is_empty(), "these import what lies above them:\n{}", found.join("\n"));
+}
+
+/// The public enums, and structs with public fields, of a file: each with whether it may grow.
+fn shapes(text: &str) -> Vec<(&str, bool)> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((kind, rest)) = line.strip_prefix("pub ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let body = lines[at + 1..].iter().take_while(|line| !line.starts_with('}'));
+        let is_open = match kind {
+            "enum" => true,
+            "struct" => rest.ends_with('{') && body.into_iter().any(|line| line.starts_with("    pub ")),
+            _ => false,
+        };
+        if is_open {
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let mut above =
+                lines[..at].iter().rev().take_while(|line| !line.is_empty() && !line.starts_with('}'));
+            found.push((name, above.any(|line| line.contains("non_exhaustive"))));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_public_type_may_grow_or_is_listed() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut seen, mut used, mut found) = (0, 0, Vec::new());
+    for part in ["connection", "rmap", "streaming", "pool", "testing"] {
+        let sources = workspace.join(part).join("src");
+        let exported = fs::read_to_string(sources.join("lib.rs")).unwrap();
+        for file in files_under(&sources) {
+            let text = fs::read_to_string(&file).unwrap();
+            for (name, may_grow) in shapes(&text) {
+                // The crate for tests has public modules, and all that is public there can be reached.
+                if part != "testing" && !names(&exported, name) {
+                    continue;
+                }
+                seen += 1;
+                let is_listed = EXHAUSTIVE.iter().any(|(of, listed, _)| (*of, *listed) == (part, name));
+                used += usize::from(is_listed && !may_grow);
+                if !may_grow && !is_listed {
+                    found.push(format!("{}: {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 50, "{seen} types were seen");
+    assert_eq!(used, EXHAUSTIVE.len(), "the list names what may grow, or is gone");
+    assert!(found.is_empty(), "make these non_exhaustive, or list them:\n{}", found.join("\n"));
 }
 
 #[test]

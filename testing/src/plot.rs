@@ -24,6 +24,7 @@ pub struct Curve {
 
 /// The scale of the numbers across a panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Across {
     /// From 0, evenly.
     #[default]

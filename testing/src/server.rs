@@ -28,6 +28,7 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// The effect of a restart on the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Data {
     /// Keeps the data: all of it for a live server, the data on its disk for a killed one.
     Keep,

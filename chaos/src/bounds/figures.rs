@@ -29,7 +29,7 @@ impl Round {
         // The end of each job's handler; `None` while it still runs.
         let mut ends: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         let mut moves = Vec::new();
-        for Entry { at, event } in entries {
+        for Entry { at, event, .. } in entries {
             match event {
                 Event::Started { key, worker, .. } if victims.contains(worker) => {
                     // A kill ends all handlers at once.

@@ -150,7 +150,7 @@ impl Act {
             if path.extension().is_some_and(|extension| extension == "history") {
                 // Events after the end belong to the shutdown.
                 let entries = History::load(&path)?.entries().into_iter().filter(|entry| entry.at <= end);
-                entries.for_each(|Entry { at, event }| history.record_at(at, event));
+                entries.for_each(|Entry { at, event, .. }| history.record_at(at, event));
             }
         }
         // A pause shortens a lease by the time that had passed of it: up to one renewal interval.

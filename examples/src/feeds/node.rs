@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::{Backend, CloseReport, Error, Node, Settings};
+use tenure_pool::{Backend, CloseReport, Error, Node};
 use tenure_testing::history::History;
 
 use super::handler::FeedHandler;
@@ -54,11 +54,10 @@ impl Timings {
 /// # Cancel safety
 /// As [`NodeBuilder::join`](tenure_pool::NodeBuilder::join).
 pub async fn join(backend: Backend, pool: &str, name: &str, timings: &Timings) -> Result<Node, Error> {
-    // Nodes crash again and again here: a tenant that has run for a while must not be delayed for it.
-    let settings = Settings { stable_run: timings.ttl(), ..Settings::default() };
     Node::builder(pool, backend)
         .name(name)
-        .settings(settings)
+        // Nodes crash again and again here: a tenant that has run for a while must not be delayed for it.
+        .stable_run(timings.ttl())
         .worker_ttl(timings.ttl())
         .join_settle(timings.join_settle())
         .stable_after(timings.stable_after())

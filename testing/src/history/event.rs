@@ -158,6 +158,7 @@ impl Event {
 
 /// An event and its moment: one line of a history file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Entry {
     /// Nanoseconds of `CLOCK_BOOTTIME`.
     pub at: u64,

@@ -140,6 +140,7 @@ pub enum Fault {
 
 /// The time between the end of one handler of a key and the start of the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Gap {
     /// The key.
     pub key: String,

@@ -15,6 +15,7 @@ use crate::address::Address;
 
 /// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Direction {
     /// Commands.
     ToServer,

@@ -195,6 +195,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Pool-wide: a job that has run for this long counts as healthy again. The default is 10 min.
+    pub fn stable_run(mut self, time: Duration) -> Self {
+        self.settings.stable_run = time;
+        self.given = self.given.and(["stable_run"]);
+        self
+    }
+
     /// How long a changed ring must stay unchanged before this node moves jobs. The default is 5 s.
     pub fn stable_after(mut self, stable: Duration) -> Self {
         self.stable_after = stable;

@@ -23,7 +23,13 @@ pub(crate) const HASH_KEYS: &str = "hash_keys";
 
 /// The settings that all nodes of a pool share. A node that was not given a setting takes the pool's. A node that was
 /// given another value than the pool's is refused.
+///
+/// ```
+/// let mut settings = tenure_pool::Settings::default();
+/// settings.strikes = 5;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(any(feature = "micro", feature = "sim")), non_exhaustive)]
 pub struct Settings {
     /// T: how long a worker without a heartbeat keeps its jobs. 10 s.
     pub worker_ttl: Duration,
@@ -58,7 +64,11 @@ pub struct Settings {
     /// pool is created, so that nobody can choose job keys that all belong to one worker.
     pub hash_keys: Option<(u64, u64)>,
     /// The [shard](crate::NodeBuilder::shards) that these settings belong to. `None` for a pool with one shard. The
-    /// join sets it: a builder ignores this field.
+    /// join sets it.
+    #[cfg(not(any(feature = "micro", feature = "sim")))]
+    pub(crate) shard: Option<ShardId>,
+    /// The shard that these settings belong to, for the proofs, which write settings out.
+    #[cfg(any(feature = "micro", feature = "sim"))]
     pub shard: Option<ShardId>,
 }
 
@@ -113,6 +123,7 @@ impl Default for Settings {
 /// A setting with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {name} is {value}: {why}")]
+#[non_exhaustive]
 pub struct InvalidSetting {
     /// The setting's name, as in [`Settings`] and the builders.
     pub name: &'static str,
