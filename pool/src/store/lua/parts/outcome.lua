@@ -1,6 +1,6 @@
 -- Outcomes of ids that callers gave.
 
--- The version of entries that is written, and the newest that is read; one without a version has the first.
+-- The version of entries that is written, and the newest that is read.
 local OWN_VERSION = 1
 
 -- The entry of a caller's id; nil when there is none. False when it cannot be read, and then its version if that is
@@ -10,7 +10,7 @@ local function known(id)
   if not packed then return nil end
   local ok, entry = pcall(cmsgpack.unpack, packed)
   if not ok or type(entry) ~= 'table' then return false, 0 end
-  local version = entry.v or 1
+  local version = entry.v
   if version == OWN_VERSION then
     if entry.outcome == nil or type(entry.outcome) == 'string' then return entry end
     return false, 0
