@@ -3,6 +3,8 @@
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv   RELEASE=1
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included; lists all failures at the end
+#   make test-plain    the crates as users get them, without the features of the proofs: their lints, the tests of the
+#                      examples, and the programs of the documents   ONLY="handler stories"
 #   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
 #                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
@@ -37,7 +39,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
+.PHONY: help demo deploy-drill test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -53,6 +55,11 @@ deploy-drill:
 
 test:
 	@scripts/test
+
+# What `make test` builds has the features that the proofs need. The examples alone take the crates without them.
+test-plain:
+	cargo clippy --locked -p tenure-pool -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-testing --lib -- -D warnings
+	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")
 
 test-often:
 	@scripts/test --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(foreach name,$(ONLY),--only $(name))
