@@ -40,6 +40,31 @@ async fn join(name: &str) -> Node {
     builder.join_settle(SHORT).stable_after(SHORT).join().await.unwrap()
 }
 
+/// It panics when it is dropped.
+struct Brittle;
+
+impl JobHandler for Brittle {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        panic!("cannot let go");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_panics_in_its_drop_is_logged() {
+    let node = join("brittle").await;
+    let worker = node.add_worker(Brittle).await.unwrap();
+    worker.drain().await.unwrap();
+    let line = line_with(&["ERROR", "cannot let go"]).await;
+    assert!(line.contains("panicked while it was dropped"), "{line}");
+    node.close().await.unwrap();
+}
+
 /// Its notifications fail, with texts of several lines.
 struct Forger;
 

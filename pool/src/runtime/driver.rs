@@ -1,6 +1,7 @@
 //! The driver: one task, on the node's own thread, that feeds the engine and performs its effects. Handlers and
 //! planners run at home: on the runtime that the node was joined on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
+use super::actor::panicked;
 use super::actors::{Actors, End};
 use super::health::HealthRecord;
 use super::int_map::IntMap;
@@ -411,9 +413,14 @@ impl Drop for Driver {
     }
 }
 
-/// Drops a user's value on the runtime where it ran: the drop may need that runtime, or take long.
+/// Drops a user's value on the runtime where it ran: the drop may need that runtime, take long, or panic. Nobody waits
+/// for it, so a panic is logged there.
 pub(super) fn drop_at(home: &Handle, what: impl Send + 'static) {
-    home.spawn(async move { drop(what) });
+    home.spawn(async move {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(what))) {
+            tracing::error!(error = panicked(&*panic), "a handler or planner panicked while it was dropped");
+        }
+    });
 }
 
 /// The result of a blocking read; never, while there is none.
