@@ -492,6 +492,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "what_was_said_late_or_twice_changes_nothing";
     "a stop does not stick when attested": "attest", "local stops = ended or p.state == 'S'"
         => "local stops = ended", by "a_stop_sticks";
+    "an adopted id is given again": "attest", "seen_token(wid)"
+        => "0", by "the_id_of_an_adopted_worker_is_not_given_again";
     "attested tokens do not count": "attest", "raise(head[6], top)"
         => "", by "attested_tokens_are_never_minted_again";
     "the pool waits for garbage": "open_normal", "or call('HEXISTS', HEARTBEATS, wid) == 1"

@@ -10,6 +10,7 @@ use tenure_pool::store::{
     TermReply,
 };
 
+use super::attesting::member;
 use super::lab::{Kind, Lab, id, key, ms, node};
 
 /// Half of all numbers that Redis' scripts count exactly.
@@ -22,11 +23,23 @@ scenarios! {
     what_no_pool_mints_is_not_believed,
     the_last_token_that_was_seen_is_believed,
     the_last_tokens_are_distinct,
+    the_id_of_an_adopted_worker_is_not_given_again,
     at_its_end_the_counter_refuses_what_mints,
     a_turn_that_wants_a_token_keeps_no_other_waiting,
     without_tokens_what_runs_goes_on_and_ends,
     a_counter_beyond_its_end_stays_there,
     a_damaged_counter_mints_nothing,
+}
+
+async fn the_id_of_an_adopted_worker_is_not_given_again(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    lab.recover().await;
+    let (next, inc) = (WorkerId(counter(&lab).await + 1), lab.inc);
+    let adopted = member("U|0|10000|other|node2|");
+    lab.store().attest(inc, next, &adopted, &[]).await.unwrap();
+    assert_eq!(lab.store().attend(inc, next, None, 10).await.unwrap(), None);
+    assert_eq!(lab.store().open_normal(inc).await.unwrap(), None);
+    assert!(lab.join().await.worker > next);
 }
 
 async fn bootstrap(lab: &mut Lab, token: u64) {

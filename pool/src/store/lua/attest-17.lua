@@ -152,7 +152,7 @@ if call('HEXISTS', WORKERS, wid) == 0 then
   call('HSET', HEARTBEATS, wid, 1)
   mapput('workers', WORKERS, POOL, 'workers_revision', CHANGES, argv[1], changes)
 end
-local out, top = { 'OK' }, 0
+local out, top = { 'OK' }, seen_token(wid)
 for i = 1, n do
   local at = 10 * i - 6
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]

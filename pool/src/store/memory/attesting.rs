@@ -35,6 +35,7 @@ impl State {
         if !self.members.contains_key(&worker) {
             self.adopt(worker, member);
         }
+        self.raise_tokens(Token(worker.0));
         let mut starts = Starts::new();
         let mut replies = Vec::with_capacity(items.len());
         let mut deleted = 0;
