@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::id::{IdError, JobKey};
+use crate::model::id::{IdError, JobKey, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::settings::{InvalidSetting, shown};
 use crate::model::ticket::Ticket;
-use crate::store::StoreError;
+use crate::store::{Refusal, StoreError};
 
 /// Any boxed error: the type that handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -39,6 +40,20 @@ pub enum Error {
         theirs: String,
         /// The value that this node was given.
         ours: String,
+    },
+    /// The floor of the pool is above the level of this version ([`Node::raise_level`](crate::Node::raise_level)).
+    /// Deploy a newer one. Nothing was written.
+    #[error("{0}; nothing was written")]
+    TooOld(TooOld),
+    /// The pool cannot use this level yet: a member has a lower one. Nothing was written.
+    #[error("worker {worker} has level {level}, below {wanted}; nothing was written")]
+    MemberBelow {
+        /// The worker.
+        worker: WorkerId,
+        /// Its level.
+        level: u32,
+        /// The level that was asked for.
+        wanted: u32,
     },
     /// The pool has another number of shards, and keeps it for its life. Nothing was written.
     #[error("the pool has {theirs} shards, this node was given {ours}; nothing was written")]
@@ -185,7 +200,10 @@ impl From<InvalidSetting> for Error {
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::Refused(Refusal::Level(why)) => Self::TooOld(why),
+            error => Self::Store(error),
+        }
     }
 }
 
@@ -228,6 +246,10 @@ pub enum DispatchError {
         "the pool has no tokens left (docs/protocol/data.md, section 3, says what to do); the job was not accepted"
     )]
     OutOfTokens,
+    /// The floor of the pool is above the level of this version. Deploy a newer one. A job that was accepted stays
+    /// accepted.
+    #[error("{0}; the job stays accepted if it was")]
+    TooOld(TooOld),
     /// The id was used before, with another key or payload. Nothing was changed.
     #[error("the id was used for another key or payload, nothing was changed")]
     Conflict,
@@ -335,7 +357,10 @@ impl From<IdError> for DispatchError {
 
 impl From<StoreError> for DispatchError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::Refused(Refusal::Level(why)) => Self::TooOld(why),
+            error => Self::Store(error),
+        }
     }
 }
 
@@ -347,7 +372,6 @@ mod tests {
 
     use super::*;
     use crate::model::id::{DispatchId, NodeName};
-    use crate::store::Refusal;
 
     fn refused() -> StoreError {
         let error = io::Error::other(io::Error::other("refused (os error 111)"));

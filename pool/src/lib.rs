@@ -38,6 +38,7 @@ pub use job::plan::{Plan, Planner, Tick};
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
 pub use model::id::{DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, Term, Token, WorkerId};
+pub use model::level::{Level, TooOld};
 pub use model::member::MemberState;
 pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};

@@ -125,6 +125,12 @@ pub enum Mutation {
     NotesRefusedEarly,
     /// Steps are executed whatever incarnation their caller knows.
     IncarnationUnchecked,
+    /// Steps are executed although the floor is above their level.
+    FloorUnchecked,
+    /// The floor is raised above the level of a member.
+    FloorPassesMembers,
+    /// A recovery keeps the floor of the data, and not the higher one that its caller has seen.
+    FloorForgotten,
     /// Steps are sent to any server process that answers.
     ScriptBeforeIdentity,
     /// All jobs of a dead worker are freed before the first one of the next.

@@ -34,6 +34,8 @@ mod dispatching;
 mod inspecting;
 #[path = "store/lab.rs"]
 mod lab;
+#[path = "store/levels.rs"]
+mod levels;
 #[path = "store/membership.rs"]
 mod membership;
 #[path = "store/notifications.rs"]

@@ -68,6 +68,7 @@ impl Pool {
             nonce: Nonce::new("nonce").unwrap(),
             node: node("n1"),
             meta: "zone-1".into(),
+            address: "http://n1:80".into(),
             preferred: None,
             settings: settings(),
         };
@@ -181,7 +182,7 @@ async fn members_and_settings() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0;
     let members: BTreeMap<String, String> = pool.ask("HGETALL", "workers", &[]);
-    let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1"), ("size".into(), "1")];
+    let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1|1|http://n1:80"), ("size".into(), "1")];
     assert_eq!(members, expected.map(|(field, value)| (field, value.to_owned())).into());
     let settings: BTreeMap<String, String> = pool.ask("HGETALL", "settings", &[]);
     let expected = [
@@ -347,7 +348,7 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
 async fn additions_of_a_later_version_are_kept() {
     let mut pool = Pool::open().await;
     let worker = pool.worker.0.to_string();
-    pool.set("workers", &worker, b"U|0|10000|nonce|n1|zone-1|later");
+    pool.set("workers", &worker, b"U|0|10000|nonce|n1|zone-1|1|http://n1:80|later");
     pool.set("settings", "later", b"7");
     pool.dispatch("k", "n1.!order").await;
     let record: String = pool.ask("HGET", "jobs", &["k"]);
@@ -371,7 +372,7 @@ async fn additions_of_a_later_version_are_kept() {
     assert!(envelope.windows(7).any(|part| part == b"\xa5later\x07"));
     pool.store.drain(pool.inc, pool.worker).await.unwrap();
     let entry: String = pool.ask("HGET", "workers", &[&worker]);
-    assert_eq!(entry, "G|0|10000|nonce|n1|zone-1|later");
+    assert_eq!(entry, "G|0|10000|nonce|n1|zone-1|1|http://n1:80|later");
     let later: String = pool.ask("HGET", "settings", &["later"]);
     assert_eq!(later, "7");
 }

@@ -65,6 +65,7 @@ async fn join_as(store: &dyn Store, inc: Incarnation, nonce: &str) -> WorkerId {
         nonce: Nonce::new(nonce).unwrap(),
         node: node("n1"),
         meta: String::new(),
+        address: String::new(),
         preferred: None,
         settings: Settings::default(),
     };

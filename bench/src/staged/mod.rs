@@ -116,6 +116,7 @@ impl Lab {
                 nonce: Nonce::new(format!("worker-{number}"))?,
                 node: node.clone(),
                 meta: String::new(),
+                address: String::new(),
                 preferred: None,
                 settings: settings.clone(),
             };

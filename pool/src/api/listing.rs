@@ -81,6 +81,10 @@ pub struct WorkerInfo {
     pub slot: Option<u32>,
     /// The text that its owner gave it ([`Node::add_worker_as`](crate::Node::add_worker_as)), or empty.
     pub meta: String,
+    /// The level of its node ([`Node::level`](crate::Node::level)).
+    pub level: u32,
+    /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
+    pub address: String,
 }
 
 /// A job of the pool. When serialized, times are milliseconds since 1970.
@@ -154,6 +158,8 @@ pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
         state: m.state,
         slot: m.slot,
         meta: m.meta.clone(),
+        level: m.level,
+        address: m.address.clone(),
     };
     members.entries.iter().map(info).collect()
 }

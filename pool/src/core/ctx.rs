@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) assume_fresh: bool,
     /// The node joins an existing pool, and creates none.
     pub(crate) must_exist: bool,
+    /// The address that its workers publish, or empty.
+    pub(crate) address: String,
     /// The reason why the node joins.
     pub(crate) purpose: Purpose,
     /// The lines that a test has broken on purpose.

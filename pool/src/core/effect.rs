@@ -10,6 +10,7 @@ use super::lease::Timing;
 use super::time::Time;
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::settings::Settings;
 use crate::model::stop::StopReason;
 use crate::model::wire::Opened;
@@ -124,6 +125,8 @@ pub(crate) enum Notice {
     /// A worker of this node has lost its lease, and the pool refuses to take it back. The worker asks again at
     /// intervals.
     NotTakenBack { error: Error },
+    /// The pool's floor is above this node's level: the pool refuses all that the node asks.
+    TooOld(TooOld),
     /// A worker of this node has lost its lease or its pool.
     Fenced { worker: WorkerId, jobs: usize },
     /// A worker of this node has reported its present and recent jobs after a loss of data.

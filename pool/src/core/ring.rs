@@ -130,6 +130,8 @@ mod tests {
                 nonce: nonce.clone(),
                 node: node.clone(),
                 meta: String::new(),
+                level: 1,
+                address: String::new(),
             };
             worker.map(|w| (WorkerId(w), member))
         });

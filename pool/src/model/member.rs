@@ -1,9 +1,10 @@
-//! The members of a pool, in the replicated map `workers`: worker id → `state|slot|ttl|nonce|node|meta`.
+//! The members of a pool, in the replicated map `workers`: worker id → `state|slot|ttl|nonce|node|meta|level|address`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::level;
 use crate::model::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 
 /// All slots are below this number. A larger one is damage, and would make the ring huge.
@@ -58,6 +59,10 @@ pub struct Member {
     pub node: NodeName,
     /// Free text of its owner: `[A-Za-z0-9_:.-]{0,64}`.
     pub meta: String,
+    /// The level of its node. 1 for an entry that names none, or none that can be read.
+    pub level: u32,
+    /// The address that its node publishes, or empty.
+    pub address: String,
 }
 
 impl Member {
@@ -76,6 +81,8 @@ impl Member {
             nonce: Nonce::new(next()?).ok()?,
             node: NodeName::new(next()?).ok()?,
             meta: next()?.to_owned(),
+            level: next().and_then(|text| text.parse().ok()).unwrap_or(level::LOWEST),
+            address: next().filter(|text| level::is_address(text)).unwrap_or_default().to_owned(),
         })
     }
 }
@@ -87,8 +94,8 @@ impl fmt::Display for Member {
             Some(slot) => write!(f, "{slot}")?,
             None => f.write_str("-")?,
         }
-        let Self { ttl, nonce, node, meta, .. } = self;
-        write!(f, "|{}|{nonce}|{node}|{meta}", ttl.as_millis())
+        let Self { ttl, nonce, node, meta, level, address, .. } = self;
+        write!(f, "|{}|{nonce}|{node}|{meta}|{level}|{address}", ttl.as_millis())
     }
 }
 
@@ -111,11 +118,16 @@ mod tests {
 
     #[test]
     fn an_entry_survives_the_round_trip() {
-        for text in ["U|0|10000|nn|n1|m", "P|-|10000|nn|n1|", "G|7|2000|a.b|n:1|zone-1"] {
+        for text in
+            ["U|0|10000|nn|n1|m|1|", "P|-|10000|nn|n1||2|http://10.0.0.7:80", "G|7|2000|a.b|n:1|zone-1|1|x"]
+        {
             assert_eq!(Member::parse(text.as_bytes()).map(|m| m.to_string()).as_deref(), Some(text));
         }
-        let later = Member::parse(b"G|7|2000|a.b|n:1|zone-1|weight|more").map(|m| m.to_string());
-        assert_eq!(later.as_deref(), Some("G|7|2000|a.b|n:1|zone-1"));
+        let read = |text: &str| Member::parse(text.as_bytes()).map(|m| m.to_string());
+        let (plain, later) = ("G|7|2000|a.b|n:1|zone-1", "G|7|2000|a.b|n:1|zone-1|1|");
+        assert_eq!(read(plain).as_deref(), Some(later), "an entry without a level has the lowest");
+        assert_eq!(read("G|7|2000|a.b|n:1|zone-1|weight|a b").as_deref(), Some(later));
+        assert_eq!(read(&format!("{later}|weight|more")).as_deref(), Some(later));
         assert_eq!(Member::parse(b"X|0|1|n|n|"), None);
     }
 

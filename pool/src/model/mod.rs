@@ -2,6 +2,7 @@
 //! written.
 
 pub mod id;
+pub(crate) mod level;
 pub mod member;
 pub(crate) mod phase;
 pub(crate) mod policy;

@@ -6,6 +6,7 @@ use super::lately::Lately;
 use crate::core::effect::{Attested, Notice};
 use crate::core::time::Time;
 use crate::model::id::NodeName;
+use crate::model::level::TooOld;
 use crate::store::{Result, StoreError, loss};
 
 /// A failure of this length is no longer transient.
@@ -130,6 +131,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         }
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, count, "the pool refuses to take a worker of this node back, the worker asks again at intervals");
+        }
+        Notice::TooOld(TooOld { floor, level }) => {
+            tracing::error!(%node, floor, level, "the pool needs a newer version: it refuses all that this node asks, and the node's jobs end with their leases");
         }
         Notice::Lost { signs } => {
             tracing::error!(%node, lost = loss(signs), "a key of the pool was lost alone: living workers report what they know, and it is written again");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::id::{Incarnation, Revision};
+use crate::model::level::TooOld;
 
 /// The refusal of a step. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +46,9 @@ pub enum Refusal {
         /// The caller's value.
         ours: String,
     },
+    /// The floor of the pool is above the level of the caller's script.
+    #[error("{0}")]
+    Level(TooOld),
     /// The caller's turn to plan is over.
     #[error("the turn to plan is over")]
     StaleTerm,

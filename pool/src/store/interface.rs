@@ -11,14 +11,15 @@ use tokio::sync::watch;
 use super::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, EntryId, Expired, Inspected,
     JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
-    Pause, PlannedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply,
-    ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode,
-    StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply,
-    Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
+    RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange,
+    ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
 };
+use crate::model::level;
 use crate::model::member::{Member, Members};
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 
@@ -37,6 +38,9 @@ pub trait Membership: Send + Sync + 'static {
     /// Changes settings that may change while the pool runs, and returns the map's revision. It changes all of them,
     /// or none if one of them has neither the value that the caller knows nor the new one.
     async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision>;
+    /// Raises the floor of the pool to this level, once every member has it. From then on the store refuses steps of a
+    /// lower level with [`Refusal::Level`](super::Refusal::Level). Refused in phase R.
+    async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised>;
     /// A worker joins.
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat>;
     /// A standby takes a new slot.
@@ -331,6 +335,10 @@ pub trait Upkeep: Send + Sync + 'static {
 pub trait Store:
     Membership + Attestation + Jobs + Ownership + Messages + Parking + Schedules + Events + Upkeep
 {
+    /// The level of the protocol that its steps have.
+    fn level(&self) -> u32 {
+        level::OWN
+    }
     /// The state of the pool, from any server that answers, even one that is not blessed.
     async fn pool_state(&self) -> Result<PoolState>;
     /// The identity of the server that answers.

@@ -57,6 +57,8 @@ pub struct Seen {
     pub incarnation: Incarnation,
     /// The last incarnation of a pool that was shut down, or 0.
     pub closed: Incarnation,
+    /// The highest floor, or 0. The store keeps the higher one.
+    pub floor: u32,
 }
 
 /// bootstrap's answer.
@@ -77,10 +79,26 @@ pub struct JoinRequest {
     pub node: NodeName,
     /// Free text: `[A-Za-z0-9_:.-]{0,64}`.
     pub meta: String,
+    /// The address that the node publishes, or empty: at most 128 visible ASCII characters without `|`.
+    pub address: String,
     /// The slot that the worker would like: its slot before a fence.
     pub preferred: Option<u32>,
     /// The settings that it uses.
     pub settings: Settings,
+}
+
+/// `raise_level`'s answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// The floor is at this level, and at least at the one that was asked for.
+    Floor(u32),
+    /// This member has a lower level: nothing was changed. No member has a lower one than this.
+    Below {
+        /// The worker.
+        worker: WorkerId,
+        /// Its level.
+        level: u32,
+    },
 }
 
 /// A worker's place, the answer of join and settle.
@@ -113,6 +131,8 @@ pub struct Renewal {
     pub queued: u64,
     /// The highest token that the pool has assigned. 0 if its counter is damaged.
     pub token: Token,
+    /// The floor of the pool: scripts of a lower level are refused.
+    pub floor: u32,
     /// The call created the node's stream, because it was missing. Positions in an earlier stream do not apply to it.
     pub opened: bool,
     /// Signs of a loss that no recovery has repaired, as in [`Refusal::Lost`](super::Refusal::Lost). Empty if there

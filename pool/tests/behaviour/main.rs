@@ -19,6 +19,7 @@ mod health;
 mod idle;
 mod input;
 mod joining;
+mod levels;
 mod life;
 mod lifetime;
 mod listing;

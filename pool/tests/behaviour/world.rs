@@ -131,7 +131,12 @@ impl World {
     }
 
     pub(crate) fn builder(&self, name: &str) -> NodeBuilder {
-        Node::builder(POOL, self.backend.clone())
+        self.builder_on(self.backend(), name)
+    }
+
+    /// A node that reaches the pool in another way.
+    pub(crate) fn builder_on(&self, backend: Backend, name: &str) -> NodeBuilder {
+        Node::builder(POOL, backend)
             .name(name)
             .settings(Settings { hash_keys: self.hash_keys, ..Settings::default() })
             .worker_ttl(self.ttl)

@@ -230,6 +230,7 @@ impl Pool {
             nonce: Nonce::new(nonce).unwrap(),
             node: node(),
             meta: String::new(),
+            address: String::new(),
             preferred: None,
             settings: self.settings.clone(),
         };

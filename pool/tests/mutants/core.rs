@@ -90,6 +90,9 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (OwnIdsForgotten, Simulator("S5")),
     (CancelsForgotten, Scenario("a_dispatch_that_is_forbidden_is_never_accepted")),
     (NotesRefusedEarly, Simulator("S11")),
+    (FloorUnchecked, Scenario("a_floor_refuses_older_scripts")),
+    (FloorPassesMembers, Scenario("the_floor_waits_for_every_member")),
+    (FloorForgotten, Scenario("a_recovery_keeps_the_higher_floor")),
     (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
     (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),
     (

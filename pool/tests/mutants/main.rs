@@ -40,6 +40,8 @@ mod dispatching;
 mod inspecting;
 #[path = "../store/lab.rs"]
 mod lab;
+#[path = "../store/levels.rs"]
+mod levels;
 #[path = "../store/membership.rs"]
 mod membership;
 #[path = "../store/notifications.rs"]
@@ -100,6 +102,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
     ("inspecting", inspecting::ALL),
+    ("levels", levels::ALL),
     ("membership", membership::ALL),
     ("notifications", notifications::ALL),
     ("outcomes", outcomes::ALL),
@@ -122,6 +125,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
 fn likely(script: &str) -> &'static [&'static str] {
     match script {
         "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
+        "raise_level" => &["levels"],
         "begin" | "started" => &["ownership", "attempts"],
         "bootstrap" | "recover" => &["recovery"],
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],

@@ -68,12 +68,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_damaged_count_of_jobs_fills_no_pool";
     "a recovery does not say what for": "recover", "if argv[6] ~= '' then call('HSET', POOL, 'lost', lost) end"
         => "", by "a_loss_that_stays_is_answered_and_asks_for_one_recovery";
-    "a recovery forgets the signs of the one before": "recover", "match(head[8] or '', '^%l*$') or ''"
+    "a recovery forgets the signs of the one before": "recover", "match(head[9] or '', '^%l*$') or ''"
         => "''", by "a_recovery_keeps_the_signs_that_are_known";
     "a tombstone that no pool has left stops a new pool": "bootstrap", "local closed = counted(known[2]) or 0"
         => "local closed = tonumber(known[2]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
-    "a pool that cannot have ended is written back": "recover", "counted(head[7]) or 0"
-        => "tonumber(head[7]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
+    "a pool that cannot have ended is written back": "recover", "counted(head[8]) or 0"
+        => "tonumber(head[8]) or 0", by "a_tombstone_that_no_pool_has_left_is_none";
     "a join hides that the members were lost": "join", "return { 'LOST', 'm' }"
         => "", by "who_joins_does_not_hide_that_the_members_were_lost";
     "nobody joins a pool that has lost its members": "join", "and not find(call('HGET', POOL, 'lost') or '', 'm', 1, true)"
@@ -280,8 +280,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "beat(argv[i])", by "a_heartbeat_counts_members_only";
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
-    "renewals do not raise the token": "renew", "raise(head[6], seen_token(argv[2]))"
-        => "raise(head[6], 0)", by "a_heartbeat_raises_the_token_counter";
+    "renewals do not raise the token": "renew", "raise(head[7], seen_token(argv[2]))"
+        => "raise(head[7], 0)", by "a_heartbeat_raises_the_token_counter";
     "renewals do not tell the token": "renew", "num(highest)"
         => "'0'", by "a_heartbeat_raises_the_token_counter";
     "a join that is sent again joins twice": "join", "'^%u|[^|]*|%d+|([^|]*)|') == nonce then"
@@ -290,6 +290,28 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "preferred % 1 == 0 then", by "a_free_preferred_slot_is_given";
     "join with other settings": "join", "if theirs and theirs ~= ours then"
         => "if false then", by "other_settings_are_refused_before_anything_is_written";
+    "a floor is not checked": "", "if level_of(head[6]) > LEVEL then"
+        => "if false then", by "a_floor_refuses_older_scripts";
+    "the floor passes its members": "raise_level", "if oldest then return"
+        => "if false then return", by "the_floor_waits_for_every_member";
+    "any level is taken for the floor": "raise_level", "if level < 1 or level > LEVEL then"
+        => "if false then", by "a_level_that_the_script_does_not_know_is_refused";
+    "the floor goes down": "raise_level", "if level <= floor then return { 'OK', num(floor) } end"
+        => "", by "a_floor_refuses_older_scripts";
+    "a floor is raised while members are missing": "raise_level", "local head, refusal = guard()"
+        => "local head, refusal = guard(true)", by "a_recovering_pool_keeps_its_floor";
+    "a recovery forgets the floor": "recover", "if floor > level_of(head[6]) then"
+        => "if false then", by "a_recovery_keeps_the_higher_floor";
+    "a recovery lowers the floor": "recover", "if floor > level_of(head[6]) then"
+        => "if true then", by "a_recovery_keeps_the_higher_floor";
+    "a new pool forgets the floor": "bootstrap", "'floor', argv[5])"
+        => "'floor', 1)", by "a_new_pool_begins_at_the_floor_that_was_seen";
+    "any address is published": "join", "if #address > 128 or find(address, '[^!-{}~]') then return { 'BADARG' } end"
+        => "", by "an_address_that_is_none_is_refused";
+    "a long address is attested": "attest", "or #address > 128 then"
+        => "then", by "bad_arguments_change_nothing";
+    "a member does not name its level": "join", "meta, LEVEL, address"
+        => "meta, 1, address", by "a_member_names_its_level_and_its_address";
     "join while closing": "join", "if call('HEXISTS', SETTINGS, 'shutdown') == 1 then return { 'SHUTDOWN' } end"
         => "", by "a_closing_pool_takes_no_worker";
     "settle in a slot that is taken": "settle", "repeat slot = slot + 1 until not used[slot]"
@@ -450,8 +472,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local closed = 0", by "a_pool_says_which_one_has_ended_before_it";
     "a pool made anew forgets the one that has ended": "bootstrap", "math.max(tonumber(argv[4]), closed)"
         => "closed", by "a_pool_says_which_one_has_ended_before_it";
-    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, counted(head[7]) or 0)"
-        => "counted(head[7]) or 0", by "a_recovery_writes_back_which_pool_has_ended";
+    "a recovered pool forgets the one that has ended": "recover", "math.max(ended, counted(head[8]) or 0)"
+        => "counted(head[8]) or 0", by "a_recovery_writes_back_which_pool_has_ended";
     "a recovered pool takes up the flag of one that has ended": "recover", "if tonumber(head[1]) <= ended and"
         => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
@@ -494,7 +516,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local stops = ended", by "a_stop_sticks";
     "an adopted id is given again": "attest", "seen_token(wid)"
         => "0", by "the_id_of_an_adopted_worker_is_not_given_again";
-    "attested tokens do not count": "attest", "raise(head[6], top)"
+    "attested tokens do not count": "attest", "raise(head[7], top)"
         => "", by "attested_tokens_are_never_minted_again";
     "the pool waits for garbage": "open_normal", "or call('HEXISTS', HEARTBEATS, wid) == 1"
         => "or true", by "a_recovery_waits_for_members_and_for_nothing_else";
@@ -514,15 +536,15 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "return n", by "at_its_end_the_counter_refuses_what_mints";
     "a damaged counter mints": "", "num(n) == text and"
         => "", by "a_damaged_counter_mints_nothing";
-    "join without tokens": "join", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+    "join without tokens": "join", "if not has_tokens(head[7]) then return { 'NOTOKENS' } end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
-    "route without tokens": "route", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+    "route without tokens": "route", "if not has_tokens(head[7]) then return { 'NOTOKENS' } end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
     "dispatch without tokens": "dispatch", "if not tokens_left then letter = 'N' break end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
-    "a schedule without tokens": "sched", "if not has_tokens(head[6]) then return { 'NOTOKENS' } end"
+    "a schedule without tokens": "sched", "if not has_tokens(head[7]) then return { 'NOTOKENS' } end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
-    "a turn without tokens": "term", "if not has_tokens(head[6]) then return 'T' end"
+    "a turn without tokens": "term", "if not has_tokens(head[7]) then return 'T' end"
         => "", by "at_its_end_the_counter_refuses_what_mints";
     "a wrong clock uses up the tokens": "", "math.min((t - 1735689600000) * 4096, 2 ^ 52)"
         => "(t - 1735689600000) * 4096", by "a_wrong_clock_leaves_half_of_the_tokens";

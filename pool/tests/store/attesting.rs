@@ -55,7 +55,7 @@ scenarios! {
     a_bad_item_hurts_no_other,
 }
 
-pub(super) const MEMBER: &str = "U|0|10000|nonce0|node1|";
+pub(super) const MEMBER: &str = "U|0|10000|nonce0|node1||1|";
 
 pub(super) fn member(entry: &str) -> Member {
     Member::parse(entry.as_bytes()).unwrap()
@@ -896,14 +896,14 @@ async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
     lab.recover().await;
     let revision = lab.revision().await;
     for (worker, says, gets, size) in [
-        (known.0, "U|9|10000|other|node1|", "U|0|10000|nonce0|node1|", "1"),
-        (11, "U|3|10000|n11|node2|meta", "U|3|10000|n11|node2|meta", "4"),
-        (12, "U|3|10000|n12|node2|", "P|-|10000|n12|node2|", "4"),
-        (13, "P|-|10000|n13|node2|", "P|-|10000|n13|node2|", "4"),
-        (14, "G|3|10000|n14|node2|", "G|3|10000|n14|node2|", "4"),
-        (15, "G|-|10000|n15|node2|", "G|-|10000|n15|node2|", "4"),
-        (16, "G|7|10000|n16|node2|", "G|7|10000|n16|node2|", "4"),
-        (17, "U|1|10000|n17|node2|", "U|1|10000|n17|node2|", "4"),
+        (known.0, "U|9|10000|other|node1||1|", "U|0|10000|nonce0|node1||1|", "1"),
+        (11, "U|3|10000|n11|node2|meta|1|", "U|3|10000|n11|node2|meta|1|", "4"),
+        (12, "U|3|10000|n12|node2||1|http://x:1", "P|-|10000|n12|node2||1|http://x:1", "4"),
+        (13, "P|-|10000|n13|node2||1|", "P|-|10000|n13|node2||1|", "4"),
+        (14, "G|3|10000|n14|node2||1|", "G|3|10000|n14|node2||1|", "4"),
+        (15, "G|-|10000|n15|node2||1|", "G|-|10000|n15|node2||1|", "4"),
+        (16, "G|7|10000|n16|node2||1|", "G|7|10000|n16|node2||1|", "4"),
+        (17, "U|1|10000|n17|node2||1|", "U|1|10000|n17|node2||1|", "4"),
     ] {
         for _ in 0..2 {
             let said = lab.store().attest(lab.inc, WorkerId(worker), &member(says), &[]).await.unwrap();
@@ -924,6 +924,10 @@ async fn bad_arguments_change_nothing(kind: Kind) {
     let (store, inc, unknown) = (lab.store(), lab.inc, WorkerId(worker.0 + 1));
     for meta in ["no|name".to_owned(), "m".repeat(65)] {
         let member = Member { meta, ..member(MEMBER) };
+        assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
+    }
+    for address in ["a b".to_owned(), "a|b".to_owned(), "x".repeat(129)] {
+        let member = Member { address, ..member(MEMBER) };
         assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
     }
 }

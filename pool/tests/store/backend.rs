@@ -92,6 +92,18 @@ impl Backend {
         }
     }
 
+    /// Another client, of level 2, without a blessed server.
+    pub(crate) fn newer_client(&self) -> Arc<dyn Store> {
+        const NEWER: ScriptPatch = ScriptPatch { script: "", from: "local LEVEL = 1", to: "local LEVEL = 2" };
+        match &self.kind {
+            Kind::Memory(store) => Arc::new(store.at_level(2)),
+            Kind::Redis { client, pool, .. } => {
+                let patches = [PATCHES.get(), &[NEWER]].concat();
+                Arc::new(RedisStore::open_patched(client, pool, true, &patches))
+            }
+        }
+    }
+
     /// The whole state.
     pub(crate) async fn dump(&self) -> Dump {
         match &self.kind {

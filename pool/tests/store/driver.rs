@@ -1,5 +1,6 @@
 //! Resolves moves against the state, makes each call on both stores, and compares answers and states.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_pool::id::{
@@ -50,6 +51,9 @@ fn settings(max_attempts: u32) -> Settings {
 /// A client of both stores.
 pub(crate) struct Driver<'a> {
     sides: [&'a Backend; 2],
+    /// Clients of level 2.
+    newer: [Arc<dyn Store>; 2],
+    is_newer: bool,
     inc: Incarnation,
     outdated: bool,
     max_attempts: u32,
@@ -74,8 +78,13 @@ impl<'a> Driver<'a> {
         redis: &'a Backend,
         max_attempts: u32,
     ) -> Result<Self, String> {
+        let newer = [memory.newer_client(), redis.newer_client()];
+        memory.bless(&*newer[0]).await;
+        redis.bless(&*newer[1]).await;
         let mut driver = Self {
             sides: [memory, redis],
+            newer,
+            is_newer: false,
             inc: Incarnation(0),
             outdated: false,
             max_attempts,
@@ -88,7 +97,7 @@ impl<'a> Driver<'a> {
             before: Vec::new(),
         };
         for op in [
-            Op::Bootstrap { seen: true, ended: 0 },
+            Op::Bootstrap { seen: true, ended: 0, floor: 0 },
             Op::OpenNormal,
             Op::Join { preferred: None, again: false, other_settings: false },
         ] {
@@ -102,6 +111,10 @@ impl<'a> Driver<'a> {
         match op {
             Op::Outdated => {
                 self.outdated = true;
+                return Ok(());
+            }
+            Op::Client { newer } => {
+                self.is_newer = *newer;
                 return Ok(());
             }
             Op::Clock { step } => {
@@ -191,8 +204,9 @@ impl<'a> Driver<'a> {
 
     async fn call(&mut self, step: Step) -> Result<Vec<EntryPair>, String> {
         let inc = Incarnation(self.inc.0 - u64::from(std::mem::take(&mut self.outdated)));
-        let memory = perform(&*self.sides[0].store, 0, inc, &step).await;
-        let redis = perform(&*self.sides[1].store, 1, inc, &step).await;
+        let client = |side: usize| if self.is_newer { &*self.newer[side] } else { &*self.sides[side].store };
+        let memory = perform(client(0), 0, inc, &step).await;
+        let redis = perform(client(1), 1, inc, &step).await;
         if memory.text != redis.text {
             return Err(format!("{step:?}\n  memory: {}\n  redis:  {}", memory.text, redis.text));
         }
@@ -219,7 +233,7 @@ impl<'a> Driver<'a> {
             }
             self.saved = None;
             let settings = Box::new(settings(self.max_attempts));
-            return self.call(Step::Bootstrap(settings, 0, Incarnation(0))).await.map(drop);
+            return self.call(Step::Bootstrap(settings, 0, Incarnation(0), 0)).await.map(drop);
         }
         if let Some((saved, inc)) = &self.saved {
             for (side, saved) in self.sides.into_iter().zip(saved) {
@@ -227,7 +241,7 @@ impl<'a> Driver<'a> {
             }
             self.inc = *inc;
         }
-        self.call(Step::Recover(Incarnation(0))).await.map(drop)
+        self.call(Step::Recover(Incarnation(0), 0)).await.map(drop)
     }
 
     /// A worker attests, and has its last word.
@@ -237,8 +251,10 @@ impl<'a> Driver<'a> {
         for job in &said.jobs {
             items.extend(self.attested(worker, job).await);
         }
-        let member = ["U|0", "U|1", "P|-", "G|1", "G|-", "U|3"][said.member];
-        let member = Member::parse(format!("{member}|600000|{worker}|node0|meta").as_bytes()).unwrap();
+        let place = ["U|0", "U|1", "P|-", "G|1", "G|-", "U|3"][said.member];
+        let level = 1 + u32::from(self.is_newer);
+        let entry = format!("{place}|600000|{worker}|node0|meta|{level}|http://n:{}", said.member);
+        let member = Member::parse(entry.as_bytes()).unwrap();
         self.call(Step::Attest(worker, member, items)).await?;
         let Some(limit) = said.attends else { return Ok(()) };
         let mut after = None;
@@ -329,10 +345,12 @@ impl<'a> Driver<'a> {
                     nonce: Nonce::new(format!("nonce{}", self.nonces)).unwrap(),
                     node: node(0),
                     meta: "meta".into(),
+                    address: "http://n:1".into(),
                     preferred: *preferred,
                     settings,
                 })
             }
+            Op::Raise { level } => Step::Raise(*level),
             Op::Settle { worker } => Step::Settle(self.worker(*worker)),
             Op::ChangeSettings { changes } => {
                 let stored = self.memory().settings().borrow().fields.clone();
@@ -533,11 +551,11 @@ impl<'a> Driver<'a> {
             }
             Op::Purge => Step::Purge(KEYS.len()),
             Op::Cleanup => Step::Cleanup,
-            Op::Bootstrap { seen, ended } => {
+            Op::Bootstrap { seen, ended, floor } => {
                 let settings = Box::new(settings(self.max_attempts));
-                Step::Bootstrap(settings, u64::from(!seen), self.ended(*ended))
+                Step::Bootstrap(settings, u64::from(!seen), self.ended(*ended), *floor)
             }
-            Op::Recover { ended } => Step::Recover(self.ended(*ended)),
+            Op::Recover { ended, floor } => Step::Recover(self.ended(*ended), *floor),
             Op::OpenNormal => Step::OpenNormal,
             Op::Prune => Step::Prune,
             Op::ForgetNode { node: at } => Step::ForgetNode(node(*at)),

@@ -87,6 +87,7 @@ impl Lab {
             nonce: Nonce::new(format!("nonce{}", self.nonces.fetch_add(1, Ordering::SeqCst))).unwrap(),
             node: node("node1"),
             meta: String::new(),
+            address: String::new(),
             preferred: None,
             settings: self.settings.clone(),
         }

@@ -18,6 +18,13 @@ pub(crate) enum Op {
     Settle {
         worker: usize,
     },
+    /// From now on the client has level 2, or 1.
+    Client {
+        newer: bool,
+    },
+    Raise {
+        level: u32,
+    },
     ChangeSettings {
         changes: Vec<(usize, Aim, u64)>,
     },
@@ -166,6 +173,7 @@ pub(crate) enum Op {
     /// `ended`: what the caller knows about a pool that has ended: nothing, an earlier incarnation, or this one.
     Recover {
         ended: usize,
+        floor: u32,
     },
     OpenNormal,
     /// A later loss leaves the data of now.
@@ -187,6 +195,7 @@ pub(crate) enum Op {
     Bootstrap {
         seen: Aim,
         ended: usize,
+        floor: u32,
     },
     Prune,
     ForgetNode {
@@ -391,6 +400,8 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
         3 => worker().prop_map(|worker| Op::Settle { worker }),
+        2 => prop::bool::weighted(0.7).prop_map(|newer| Op::Client { newer }),
+        2 => (0_u32..4).prop_map(|level| Op::Raise { level }),
         2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
         2 => worker().prop_map(|worker| Op::Drain { worker }),
         3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
@@ -414,7 +425,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
         2 => (worker(), key()).prop_map(|(worker, key)| Op::Stray { worker, key }),
         1 => Just(Op::LoseGroup),
-        1 => (0_usize..3).prop_map(|ended| Op::Recover { ended }),
+        1 => (0_usize..3, 0_u32..3).prop_map(|(ended, floor)| Op::Recover { ended, floor }),
         2 => Just(Op::Save),
         3 => (rare(), vec(said(), 0..5)).prop_map(|(all, said)| Op::Lose { all, said }),
         6 => said().prop_map(|said| Op::Attest { said }),
@@ -436,7 +447,8 @@ fn ending() -> impl Strategy<Value = Op> {
         2 => Just(Op::Cleanup),
         1 => Just(Op::End),
         1 => Just(Op::Look),
-        1 => (any::<bool>(), 0_usize..3).prop_map(|(seen, ended)| Op::Bootstrap { seen, ended }),
+        1 => (any::<bool>(), 0_usize..3, 0_u32..3)
+            .prop_map(|(seen, ended, floor)| Op::Bootstrap { seen, ended, floor }),
         1 => Just(Op::OpenNormal),
         6 => op(),
     ]

@@ -26,6 +26,7 @@ type Begins = (WorkerId, Vec<EntryPair>, Vec<(JobKey, Token)>);
 pub(crate) enum Step {
     Join(JoinRequest),
     Settle(WorkerId),
+    Raise(u32),
     ChangeSettings(Vec<SettingChange>),
     Drain(WorkerId),
     Expire(Vec<(WorkerId, Option<u64>)>),
@@ -53,10 +54,10 @@ pub(crate) enum Step {
     Shutdown(NodeName, ShutdownMode),
     Purge(usize),
     Cleanup,
-    /// With what the caller knows: how much less than the last incarnation, and which one has ended.
-    Bootstrap(Box<Settings>, u64, Incarnation),
-    /// With the incarnation that the caller knows to have ended.
-    Recover(Incarnation),
+    /// With what the caller knows: how much less than the last incarnation, which one has ended, and the floor.
+    Bootstrap(Box<Settings>, u64, Incarnation, u32),
+    /// With the incarnation that the caller knows to have ended, and the floor.
+    Recover(Incarnation, u32),
     OpenNormal,
     Attest(WorkerId, Member, Vec<AttestItem>),
     Attend(WorkerId, Option<JobKey>, usize),
@@ -101,6 +102,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         }
         Step::ChangeSettings(changes) => text(&store.change_settings(inc, &changes).await),
         Step::Settle(worker) => text(&store.settle(inc, worker).await),
+        Step::Raise(level) => text(&store.raise_level(inc, level).await),
         Step::Drain(worker) => text(&store.drain(inc, worker).await),
         Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),
         Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
@@ -140,15 +142,15 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Shutdown(by, mode) => text(&store.shutdown(inc, &by, mode).await),
         Step::Purge(limit) => text(&store.purge(inc, limit).await),
         Step::Cleanup => text(&store.cleanup(inc, Duration::from_secs(3_600)).await),
-        Step::Bootstrap(settings, less, closed) => {
-            let seen =
-                Seen { incarnation: Incarnation(inc.0.saturating_sub(less)), closed, ..Seen::default() };
+        Step::Bootstrap(settings, less, closed, floor) => {
+            let incarnation = Incarnation(inc.0.saturating_sub(less));
+            let seen = Seen { incarnation, closed, floor, ..Seen::default() };
             let made = store.bootstrap(seen, "process", &settings).await;
             let incarnation = made.as_ref().ok().map(|made| made.incarnation);
             Answer { incarnation, ..text(&made) }
         }
-        Step::Recover(closed) => {
-            let next = store.recover(inc, Seen { closed, ..Seen::default() }, "process", "").await;
+        Step::Recover(closed, floor) => {
+            let next = store.recover(inc, Seen { closed, floor, ..Seen::default() }, "process", "").await;
             Answer { incarnation: next.as_ref().ok().copied(), ..text(&next) }
         }
         Step::OpenNormal => text(&store.open_normal(inc).await),

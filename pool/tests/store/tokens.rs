@@ -35,7 +35,7 @@ async fn the_id_of_an_adopted_worker_is_not_given_again(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     lab.recover().await;
     let (next, inc) = (WorkerId(counter(&lab).await + 1), lab.inc);
-    let adopted = member("U|0|10000|other|node2|");
+    let adopted = member("U|0|10000|other|node2||1|");
     lab.store().attest(inc, next, &adopted, &[]).await.unwrap();
     assert_eq!(lab.store().attend(inc, next, None, 10).await.unwrap(), None);
     assert_eq!(lab.store().open_normal(inc).await.unwrap(), None);

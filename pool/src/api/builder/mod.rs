@@ -1,77 +1,25 @@
 //! How a node joins a pool.
 
-use std::fmt;
+mod backend;
+
 use std::sync::Arc;
 use std::time::Duration;
-
-use tenure_connection::Client;
 
 use crate::api::node::{Limit, Node, Shard, shards};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
 use crate::model::id::{NodeName, PoolName};
+use crate::model::level::check_address;
 use crate::model::policy::FencePolicy;
 use crate::model::settings::bounds::{check, check_time};
 use crate::model::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::model::trace::{JobSpanHook, TraceContext};
 use crate::mutation::{Mutation, Mutations};
 use crate::runtime::thread::EngineThread;
-use crate::store::{MemoryStore, RedisStore, Store, StoreError};
-
-/// Where a pool's data are: in a Redis or in this process's memory. A memory store holds one pool, of any name.
-#[derive(Clone)]
-pub struct Backend(Kind);
-
-#[derive(Clone)]
-enum Kind {
-    Redis(Client),
-    Memory(MemoryStore),
-    #[cfg(feature = "sim")]
-    Store(Arc<dyn Store>),
-}
-
-impl fmt::Debug for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Kind::Redis(_) => "Backend(redis)",
-            Kind::Memory(_) => "Backend(memory)",
-            #[cfg(feature = "sim")]
-            Kind::Store(_) => "Backend(store)",
-        })
-    }
-}
-
-impl From<Client> for Backend {
-    fn from(client: Client) -> Self {
-        Self(Kind::Redis(client))
-    }
-}
-
-impl From<&Client> for Backend {
-    fn from(client: &Client) -> Self {
-        Self(Kind::Redis(client.clone()))
-    }
-}
-
-impl From<MemoryStore> for Backend {
-    fn from(store: MemoryStore) -> Self {
-        Self(Kind::Memory(store))
-    }
-}
-
-impl From<&MemoryStore> for Backend {
-    fn from(store: &MemoryStore) -> Self {
-        Self(Kind::Memory(store.clone()))
-    }
-}
-
-#[cfg(feature = "sim")]
-impl From<Arc<dyn Store>> for Backend {
-    fn from(store: Arc<dyn Store>) -> Self {
-        Self(Kind::Store(store))
-    }
-}
+use crate::store::{RedisStore, Store, StoreError};
+pub use backend::Backend;
+use backend::Kind;
 
 /// Builds a [`Node`]. A pool-wide setting that is not given here is the pool's, or the default if this node creates
 /// the pool. One that is given must equal the pool's, or the join fails.
@@ -95,6 +43,7 @@ pub struct NodeBuilder {
     client_only: bool,
     assume_fresh: bool,
     must_exist: bool,
+    address: String,
     join_timeout: Option<Duration>,
     broken: Mutations,
 }
@@ -119,6 +68,7 @@ impl NodeBuilder {
             client_only: false,
             assume_fresh: false,
             must_exist: false,
+            address: String::new(),
             join_timeout: None,
             broken: Mutations::default(),
         }
@@ -127,6 +77,14 @@ impl NodeBuilder {
     /// The node's name, unique among the living nodes of the pool. The default is a random name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// The address that the workers of this node publish, for example `http://10.0.0.7:8080`: at most 128 visible ASCII
+    /// characters without `|`. [`Node::workers`] shows it on every node. The default is none. The pool itself never
+    /// connects to it.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = address.into();
         self
     }
 
@@ -141,7 +99,7 @@ impl NodeBuilder {
     ///
     /// Each shard costs each process an engine, a lease thread, connections and idle commands. Limits such as
     /// [`max_queued`](crate::Settings::max_queued), and the options here, apply to each shard. So use as few as
-    /// possible: one for each core that Redis may use. A [`MemoryStore`] has a store for each shard.
+    /// possible: one for each core that Redis may use. A [`MemoryStore`](crate::MemoryStore) has a store for each shard.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -395,6 +353,7 @@ impl NodeBuilder {
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
             must_exist: self.must_exist,
+            address: self.address.clone(),
             purpose,
             broken: self.broken.clone(),
         }
@@ -469,6 +428,7 @@ impl NodeBuilder {
     }
 
     fn check_own(&self) -> Result<(), InvalidSetting> {
+        check_address(&self.address)?;
         check("handoff_parallel", self.handoff_parallel as u128)?;
         check("start_permits", self.start_permits as u128)?;
         check_time("stable_after", self.stable_after)?;

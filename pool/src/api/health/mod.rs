@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::core::lease::longest_read;
 use crate::model::id::{JobKey, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::phase::PoolPhase;
 use crate::model::serial;
 use crate::runtime::polls::BlockedJob;
@@ -55,6 +56,8 @@ pub struct Health {
     /// The server's `maxmemory-policy` as of the last renewal, if it lets the server drop keys when its memory is
     /// full.
     pub evicts: Option<String>,
+    /// The floor of the pool, if it is above this node's level: the pool refuses all that the node asks.
+    pub too_old: Option<TooOld>,
     /// The reasons why the node is unhealthy. Empty for a healthy node.
     pub reasons: Vec<Unhealthy>,
 }
@@ -84,6 +87,7 @@ impl Health {
         self.namesake |= other.namesake;
         self.damage = self.damage.or(other.damage);
         self.evicts = self.evicts.or(other.evicts);
+        self.too_old = self.too_old.or(other.too_old);
         self.reasons.extend(other.reasons);
         self
     }
@@ -194,6 +198,9 @@ pub enum Unhealthy {
     /// The server's `maxmemory-policy` is this: it may drop the pool's keys when its memory is full.
     #[error("redis runs with maxmemory-policy {0}, which drops keys when its memory is full")]
     Evicts(String),
+    /// The floor of the pool is above the level of this node: only a newer version helps.
+    #[error("{0}")]
+    TooOld(TooOld),
     /// The pool is not open.
     #[error("the pool is not open: {0:?}")]
     Phase(PoolPhase),
@@ -252,6 +259,7 @@ pub(crate) fn judge(
     reasons.extend(health.store.failing.iter().map(|(step, age)| Unhealthy::Steps(step, *age)));
     reasons.extend(health.damage.clone().map(Unhealthy::Damaged));
     reasons.extend(health.evicts.clone().map(Unhealthy::Evicts));
+    reasons.extend(health.too_old.map(Unhealthy::TooOld));
     let late = |idle: Option<Duration>| idle.filter(|idle| *idle > longest_read(ttl));
     reasons.extend(late(health.reader_idle).map(Unhealthy::Reader));
     if health.phase == PoolPhase::Open && !health.leaving {

@@ -30,6 +30,7 @@ fn well() -> Health {
         namesake: false,
         damage: None,
         evicts: None,
+        too_old: None,
         reasons: Vec::new(),
     }
 }
@@ -44,6 +45,7 @@ fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
 #[test]
 fn every_trouble_has_its_reason_and_few_want_a_restart() {
     let stuck = JobKey::new("stuck").unwrap();
+    let too_old = TooOld { floor: 7, level: 1 };
     let failed = Unhealthy::Failed("it".into());
     let rows: Vec<(Vec<Unhealthy>, Unhealthy, bool)> = vec![
         (judge(&well(), Some(Unhealthy::Ended), false, TTL, SOFT), Unhealthy::Ended, true),
@@ -60,6 +62,7 @@ fn every_trouble_has_its_reason_and_few_want_a_restart() {
         (but_for(|h| h.store.failing.push(("dispatch", LONG))), Unhealthy::Steps("dispatch", LONG), false),
         (but_for(|h| h.damage = Some("it".into())), Unhealthy::Damaged("it".into()), false),
         (but_for(|h| h.evicts = Some("it".into())), Unhealthy::Evicts("it".into()), false),
+        (but_for(|h| h.too_old = Some(too_old)), Unhealthy::TooOld(too_old), false),
         (but_for(|h| h.workers[0].id = None), Unhealthy::Outside, false),
         (but_for(|h| h.workers[1].lease_left = Duration::ZERO), Unhealthy::Lease(WorkerId(2)), false),
         (but_for(|h| h.workers[1].stuck.push(stuck.clone())), Unhealthy::Stuck(stuck.clone()), true),

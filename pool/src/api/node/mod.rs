@@ -6,6 +6,7 @@ mod dispatching;
 mod ends;
 mod health;
 mod joining;
+mod level;
 mod listings;
 mod notifications;
 mod overseen;

@@ -15,7 +15,7 @@ use crate::model::settings::{Settings, StoredSettings};
 use crate::store::{Refusal, SettingChange, StoreError};
 
 /// The pause before the store is asked again.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(super) const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
     /// The pool-wide settings as they are now. They may be [changed](Self::change_settings) while the pool runs. All
@@ -143,7 +143,7 @@ impl Shard {
             Err(
                 error @ (StoreError::Unusable(_)
                 | StoreError::Damaged(_)
-                | StoreError::Refused(Refusal::BadArgument)),
+                | StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))),
             ) => Err(error.into()),
             // Somebody else has changed one of them, perhaps by hand: read the stored settings again.
             Err(StoreError::Refused(Refusal::Setting { .. })) => {

@@ -48,6 +48,8 @@ mod tests {
             nonce: Nonce::new("x").unwrap(),
             node: NodeName::new("n").unwrap(),
             meta: String::new(),
+            level: 1,
+            address: String::new(),
         };
         let entries = (0..workers).map(|slot| (WorkerId(slot.into()), member(slot))).collect();
         Ring::new(&Members { entries, ring_size: workers, ..Members::default() }, &Settings::default())

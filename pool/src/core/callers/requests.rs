@@ -394,9 +394,11 @@ impl Requests {
 
     /// Answers every caller that still waits.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Error) {
-        let open: Vec<_> = self.open.keys().copied().collect();
-        for to in open {
+        while let Some((&to, _)) = self.open.first_key_value() {
             self.finish(ctx, to, Err(why.clone()));
+        }
+        for batcher in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
+            batcher.clear();
         }
     }
 

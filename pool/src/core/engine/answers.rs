@@ -39,6 +39,9 @@ impl Engine {
                 self.on_change(change);
             }
             Done::Recover { run_id, answer } => {
+                if let Err(error) = &answer {
+                    self.see_refusal(error);
+                }
                 let change = self.pool.on_recovered(&mut self.ctx, run_id, &answer);
                 self.on_change(change);
             }

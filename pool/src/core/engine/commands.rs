@@ -40,7 +40,7 @@ impl Engine {
                 let refused = match &self.closing.flag {
                     _ if closed || leaving => Some(Error::NodeClosed),
                     Some(_) => Some(Error::ShuttingDown),
-                    None => None,
+                    None => self.too_old.map(Error::TooOld),
                 };
                 match refused {
                     Some(refused) => {

@@ -32,6 +32,11 @@ impl Engine {
         let (normal, may_plan) = (self.is_normal() && gate.is_known(), self.may_plan());
         self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.tell_news();
+        if gate.may_read() {
+            let reads = self.workers.values();
+            let reads = reads.filter_map(|w| Some((w.member_id()?, w.jobs.inbox.cursor())));
+            self.reading.flush(&mut self.ctx, reads);
+        }
         if gate.is_known() {
             self.flush_known();
         }
@@ -56,16 +61,17 @@ impl Engine {
 
     /// The permissions that the pool gives its workers now.
     pub(super) fn gate(&self) -> Gate {
-        match self.pool.phase {
-            Phase::Closed => Gate::Gone,
-            Phase::Unknown => Gate::Unknown,
+        match (self.pool.phase, self.too_old) {
+            (Phase::Closed, _) => Gate::Gone,
+            (Phase::Unknown, _) => Gate::Unknown,
             _ if self.pool.held_back => Gate::Unknown,
+            (_, Some(why)) => Gate::TooOld(why),
             // A node that cannot hear news of its workers must not get any: their leases would run out again.
-            Phase::Normal if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
+            (Phase::Normal, _) if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
                 Gate::Open
             }
-            Phase::Normal => Gate::Shut,
-            Phase::Recovering { .. } => Gate::Recovering,
+            (Phase::Normal, _) => Gate::Shut,
+            (Phase::Recovering { .. }, _) => Gate::Recovering,
         }
     }
 
@@ -132,8 +138,6 @@ impl Engine {
         if watches {
             self.liveness.flush(ctx, &self.members, normal);
         }
-        let reads = self.workers.values();
-        self.reading.flush(ctx, reads.filter_map(|w| Some((w.member_id()?, w.jobs.inbox.cursor()))));
         if !self.clock.busy && ctx.now >= self.clock.next {
             self.clock.busy = true;
             self.clock.next = ctx.now + CLOCK_EVERY;
@@ -149,6 +153,11 @@ impl Engine {
     }
 
     fn flush_users(&mut self, known: bool) {
+        if let Some(why) = self.too_old {
+            self.dispatching.end(&mut self.ctx, &DispatchError::TooOld(why));
+            self.requests.end(&mut self.ctx, &Error::TooOld(why));
+            self.closing.refuse(&mut self.ctx, &Error::TooOld(why));
+        }
         let (now, clock) = (self.ctx.now, &self.clock);
         let longest = self.ctx.config.settings.max_dispatch_deadline;
         let not_after = |deadline: Time| {
@@ -182,6 +191,7 @@ impl Engine {
         if self.attaching.is_empty() {
             return;
         }
+        let refusal = refusal.or_else(|| self.too_old.map(Error::TooOld));
         let answer = match refusal {
             Some(refusal) => Err(refusal),
             None if self.closing.flag.is_some()
@@ -232,7 +242,9 @@ impl Engine {
         let closed = self.pool.phase == Phase::Closed;
         let out_of_use = self.pool.held_back || !self.is_normal() || self.closing.is_stopping();
         let routed = out_of_use || (!self.serves() || self.routing.has_left()) && self.scheduling.has_left();
-        let left = self.closing.leaving && self.liveness.is_idle() && routed && !self.tells.is_pending();
+        // A pool that refuses every step of this node learns of its end from the silence of its workers.
+        let says_all = self.liveness.is_idle() && routed && !self.tells.is_pending();
+        let left = self.closing.leaving && (says_all || self.too_old.is_some());
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;
             self.ctx.call(Call::ForgetNode);

@@ -32,6 +32,7 @@ use crate::core::worker::Worker;
 use crate::core::worker::shared_calls::SharedCalls;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, Token, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::{Settings, StoredSettings};
 use crate::mutation::Mutation;
@@ -61,6 +62,11 @@ pub(crate) struct Engine {
     attaching: Vec<ReplyTo>,
     /// A renewal was answered in this incarnation.
     renewed: bool,
+    /// The floor of the pool, while it is above this node's level. Only an answered renewal or another incarnation ends
+    /// that.
+    too_old: Option<TooOld>,
+    /// The floor at the last renewal.
+    floor: Option<u32>,
     /// The damage of the data and of the server at the last renewal, if any.
     damage: Option<Arc<str>>,
     evicts: Option<Arc<str>>,
@@ -150,6 +156,8 @@ impl Engine {
             closing,
             attaching: Vec::new(),
             renewed: false,
+            too_old: None,
+            floor: None,
             damage: None,
             evicts: None,
             queued: None,
@@ -189,7 +197,7 @@ impl Engine {
             (normal && self.inspects()).then(|| self.inspecting.deadline()).flatten(),
             routes.then(|| self.routing.deadline()).flatten(),
             (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
-            known.then(|| self.reading.deadline()).flatten(),
+            gate.may_read().then(|| self.reading.deadline()).flatten(),
             known.then(|| self.tells.deadline()).flatten(),
             (known && !self.clock.busy).then_some(self.clock.next),
             self.dispatching.deadline(known && self.clock.read.is_some()),
@@ -311,6 +319,8 @@ impl Engine {
         }
         let renewal = answer?;
         self.renewed = true;
+        (self.too_old, self.floor) = (None, Some(renewal.floor));
+        self.pool.saw_floor(renewal.floor);
         self.pool.saw_token(renewal.token);
         self.queued = Some(renewal.queued);
         self.look_for_namesake();
@@ -373,11 +383,21 @@ impl Engine {
     /// Draws the conclusions of a refusal or failure for the pool as a whole.
     fn judge(&mut self, result: Result<()>) {
         if let Err(error) = result {
+            self.see_refusal(&error);
             self.pool.doubt(&self.ctx, &error);
             // Refusals are a part of the protocol; only this one needs an operator.
             if !matches!(error, StoreError::Refused(ref why) if *why != Refusal::OutOfTokens) {
                 self.ctx.report(Notice::Trouble(error));
             }
+        }
+    }
+
+    /// A refusal for the floor's sake: the node sends no further step, only renewals.
+    fn see_refusal(&mut self, error: &StoreError) {
+        let StoreError::Refused(Refusal::Level(why)) = *error else { return };
+        if self.too_old.replace(why).is_none() {
+            self.routing.rest(&mut self.ctx);
+            self.ctx.report(Notice::TooOld(why));
         }
     }
 
@@ -389,7 +409,7 @@ impl Engine {
                 for worker in self.workers.values_mut() {
                     worker.on_incarnation(&mut self.ctx);
                 }
-                self.renewed = false;
+                (self.renewed, self.too_old) = (false, None);
                 self.clock.next = self.ctx.now;
                 self.routing.reset();
                 self.reading.reset();

@@ -8,6 +8,7 @@ use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
 use crate::model::id::{JobKey, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::phase::PoolPhase;
 
 /// One node at one moment.
@@ -26,6 +27,10 @@ pub(crate) struct Status {
     pub(crate) queued: Option<u64>,
     /// Jobs of the pool that were parked at this node's last sweep.
     pub(crate) parked: Option<u64>,
+    /// The floor at the last renewal.
+    pub(crate) floor: Option<u32>,
+    /// The floor, while it is above this node's level.
+    pub(crate) too_old: Option<TooOld>,
     /// Another node has this one's name.
     pub(crate) namesake: bool,
     /// When its readers were last answered; `None` while they have nothing to read.
@@ -85,6 +90,8 @@ impl Engine {
             evicts: self.evicts.clone(),
             queued: self.queued,
             parked: self.parked,
+            floor: self.floor,
+            too_old: self.too_old,
             namesake: self.namesake.lives,
             read: self.reading.progressed(),
             routed: self.routing.progressed(),

@@ -198,6 +198,16 @@ impl Closing {
         }
     }
 
+    /// The pool refuses this node: nobody's shutdown is asked for.
+    pub(in crate::core) fn refuse(&mut self, ctx: &mut Ctx, why: &Error) {
+        for (to, _) in self.askers.drain(..) {
+            self.to_ask = None;
+            let (result, dropped) = (Err(why.clone()), self.dropped);
+            let answer = Answer::ShutDown { result, complete: false, left: vec![], dropped };
+            ctx.out.push(Effect::Reply { to, answer });
+        }
+    }
+
     /// `idle`: no worker of this node is left.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, idle: bool) {
         if self.busy || ctx.now < self.next {

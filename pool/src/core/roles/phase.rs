@@ -111,6 +111,11 @@ impl PoolView {
         }
     }
 
+    /// A floor that the pool has confirmed.
+    pub(in crate::core) fn saw_floor(&mut self, floor: u32) {
+        self.seen.floor = self.seen.floor.max(floor);
+    }
+
     /// Incarnations that no pool has are ignored.
     fn saw_incarnation(&mut self, incarnation: Incarnation) {
         self.seen.incarnation = self.seen.incarnation.max(incarnation.sound().unwrap_or_default());

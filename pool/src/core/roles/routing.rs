@@ -178,6 +178,15 @@ impl Routing {
         }
     }
 
+    /// Reads no more until it is flushed again, and leaves the entries to other nodes.
+    pub(in crate::core) fn rest(&mut self, ctx: &mut Ctx) {
+        if self.reading {
+            self.reading = false;
+            ctx.out.push(Effect::StopReadingPool);
+        }
+        self.events.clear();
+    }
+
     /// No entry that it has read is left.
     pub(in crate::core) fn has_left(&self) -> bool {
         self.leaving == Leaving::Routing && self.events.is_empty() && !self.assigning

@@ -302,6 +302,7 @@ impl Schedule {
             }
             Err(StoreError::Refused(Refusal::ShuttingDown)) => Ok(Fate::Goes(Error::ShuttingDown)),
             Err(StoreError::Refused(Refusal::OutOfTokens)) => Ok(Fate::Goes(Error::OutOfTokens)),
+            Err(error @ StoreError::Refused(Refusal::Level(_))) => Ok(Fate::Goes(error.into())),
             Err(error) => {
                 self.retry_at = ctx.now + RETRY;
                 Err(error)

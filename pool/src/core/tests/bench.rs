@@ -89,6 +89,8 @@ pub(super) fn up(slot: u32) -> Member {
         nonce: Nonce::new("x").unwrap(),
         node: node("n"),
         meta: String::new(),
+        level: 1,
+        address: String::new(),
     }
 }
 
@@ -130,6 +132,7 @@ pub(super) fn config() -> Config {
         client_only: false,
         assume_fresh: false,
         must_exist: false,
+        address: String::new(),
         purpose: Purpose::default(),
     }
 }
@@ -334,6 +337,7 @@ impl Bench {
             damage: String::new(),
             evicts: None,
             token: Token(0),
+            floor: 1,
             members: self.members.revision,
             settings: Revision(0),
             flag: None,

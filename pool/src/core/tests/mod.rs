@@ -12,6 +12,7 @@ mod idling;
 mod inspecting;
 mod joining;
 mod leaving;
+mod levels;
 mod mutants;
 mod notifying;
 mod observing;

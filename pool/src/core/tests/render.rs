@@ -251,6 +251,7 @@ fn notice(notice: &Notice) -> String {
         }
         Notice::Lost { signs } => format!("lost {signs}"),
         Notice::Namesake => "namesake".into(),
+        Notice::TooOld(why) => format!("too old for {}", why.floor),
         Notice::Damaged { signs } => format!("damaged {signs}"),
         Notice::Evicts { policy } => format!("evicts {}", policy.as_deref().unwrap_or("nothing")),
         Notice::Outranked { key, token } => format!("outranked {key}@{token}"),

@@ -54,7 +54,7 @@ impl Worker {
                 Error::mismatch(&name, &theirs, &ours)
             }
             Err(StoreError::Refused(Refusal::OutOfTokens)) => Error::OutOfTokens,
-            Err(error @ StoreError::Refused(Refusal::BadArgument)) => error.into(),
+            Err(error @ StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))) => error.into(),
             Err(error) => return Err(error),
         };
         if self.added.is_some() {
@@ -92,7 +92,7 @@ impl Worker {
         }
     }
 
-    fn refuse(&mut self, ctx: &mut Ctx, why: Error) {
+    pub(super) fn refuse(&mut self, ctx: &mut Ctx, why: Error) {
         if let Some(to) = self.added.take() {
             ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(why)) });
         }
@@ -110,5 +110,6 @@ pub(super) fn join_request(
 ) -> Option<JoinRequest> {
     let nonce = Nonce::new(format!("{:x}.{}.{joins}", ctx.config.nonce, local.0)).ok()?;
     let (node, settings) = (ctx.config.node.clone(), ctx.config.demands());
-    Some(JoinRequest { nonce, node, meta: meta.to_owned(), preferred, settings })
+    let (meta, address) = (meta.to_owned(), ctx.config.address.clone());
+    Some(JoinRequest { nonce, node, meta, address, preferred, settings })
 }

@@ -15,6 +15,7 @@ use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::WorkerId;
+use crate::model::level::TooOld;
 use crate::model::member::{Member, MemberState};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
@@ -52,6 +53,8 @@ pub(super) enum Gate {
     Recovering,
     /// No call may be sent.
     Unknown,
+    /// The pool's floor is above this node's level: it refuses every step.
+    TooOld(TooOld),
     /// The pool was shut down.
     Gone,
 }
@@ -60,6 +63,11 @@ impl Gate {
     /// Whether steps may be sent.
     pub(super) fn is_known(self) -> bool {
         matches!(self, Self::Open | Self::Shut | Self::Recovering)
+    }
+
+    /// Whether streams may be read: a node that never reads would not be renewed either.
+    pub(super) fn may_read(self) -> bool {
+        self.is_known() || matches!(self, Self::TooOld(_))
     }
 }
 
@@ -304,6 +312,11 @@ impl Worker {
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
+        if let (Gate::TooOld(why), Stage::Out { busy: false, .. }) = (gate, &self.stage)
+            && self.added.is_some()
+        {
+            self.refuse(ctx, Error::TooOld(why));
+        }
         self.flush_stage(ctx, ring, gate);
         if self.may_leave(ctx) {
             ctx.out.push(Effect::Drop { worker: self.jobs.worker });
@@ -311,7 +324,8 @@ impl Worker {
         }
         if let Stage::Leaving { busy, retry_at } = &mut self.stage {
             match gate {
-                Gate::Gone => self.left(ctx),
+                // The others notice that it is silent.
+                Gate::Gone | Gate::TooOld(_) => self.left(ctx),
                 _ if gate.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
                     ctx.call(Call::Leave { worker: self.jobs.worker });

@@ -46,6 +46,8 @@ pub(super) fn up(slot: u32) -> Member {
         nonce: sure(Nonce::new("7.1.1")),
         node: sure(NodeName::new(NAME)),
         meta: String::new(),
+        level: 1,
+        address: String::new(),
     }
 }
 
@@ -68,6 +70,7 @@ fn config() -> Config {
         client_only: false,
         assume_fresh: false,
         must_exist: false,
+        address: String::new(),
         purpose: Purpose::Part,
         broken: Mutations::default(),
     }
@@ -113,6 +116,7 @@ impl Node {
             damage: String::new(),
             evicts: None,
             token: Token(0),
+            floor: 1,
             members: Revision(0),
             settings: Revision(0),
             flag: None,

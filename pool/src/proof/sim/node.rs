@@ -106,6 +106,7 @@ impl World {
             client_only,
             assume_fresh: false,
             must_exist: false,
+            address: String::new(),
             purpose: Purpose::default(),
             broken: if places { broken } else { broken.and(Mutation::NothingPlaced) },
         };

@@ -305,6 +305,8 @@ mod tests {
                 nonce: crate::model::id::Nonce::new("x").unwrap(),
                 node: crate::model::id::NodeName::new("n").unwrap(),
                 meta: String::new(),
+                level: 1,
+                address: String::new(),
             },
             items: vec![item(HANDED_ON, runs)],
         };

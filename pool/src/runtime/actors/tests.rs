@@ -57,6 +57,7 @@ impl Bench {
             client_only: false,
             assume_fresh: false,
             must_exist: false,
+            address: String::new(),
             purpose: Purpose::default(),
             broken: Mutations::default(),
         };

@@ -106,6 +106,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         damage: String::new(),
         evicts: None,
         token: Token(0),
+        floor: 1,
         states: vec![Some(MemberState::Up)],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);

@@ -28,8 +28,9 @@ if not head then return refusal end
 if head[2] ~= 'R' then return { 'NORMAL' } end
 local wid = argv[2]
 if call('HEXISTS', EXPIRED, wid) == 1 then return { 'FENCED' } end
-local member, wanted, rest, meta = match(argv[3], '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*))$')
-if not member or #meta > 64 then return { 'BADARG' } end
+local member, wanted, rest, meta, address = match(argv[3],
+  '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*)|%d+|([!-{}~]*))$')
+if not member or #meta > 64 or #address > 128 then return { 'BADARG' } end
 local n = (#argv - 3) / 10
 
 -- Whether what is said from here on is something that a record may say.
@@ -173,6 +174,6 @@ for i = 1, n do
     out[i + 1] = handed_on(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
 end
-raise(head[6], top)
+raise(head[7], top)
 write_requeues()
 return out

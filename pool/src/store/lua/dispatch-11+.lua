@@ -31,7 +31,7 @@ local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_ids))
 local ended = call('ZMSCORE', ENDED, unpack(argv, of_ids + 1, of_ends))
-local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[6])
+local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[7])
 -- Of those that are there alone some have not begun: a count that is damaged fills no pool.
 if queued >= max_queued and queued > call('HLEN', JOBS) then
   queued = call('HLEN', JOBS)

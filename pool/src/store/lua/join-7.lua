@@ -3,7 +3,7 @@
 -- there are, and nobody is up, it stands by: whoever comes meanwhile has its slot in the same step. A nonce that is a member
 -- already is answered with its entry.
 -- KEYS: pool workers heartbeats expired settings jobs changes
--- ARGV: inc, nonce, node, meta, preferred slot or '', then (setting, value)*
+-- ARGV: inc, nonce, node, meta, address, preferred slot or '', then (setting, value)*
 -- Returns: OK wid entry first (1: the pool's only live slot, or nobody is up) | LOST signs (as renew) | SHUTDOWN |
 --          SETTING name theirs ours | BADARG | NOTOKENS
 -- Publishes: workers, one entry and, when the ring grows, its size; settings, those that are new
@@ -16,10 +16,11 @@
 --@change
 local head, refusal = guard(false, 'token')
 if not head then return refusal end
-local nonce, node, meta, preferred = argv[2], argv[3], argv[4], tonumber(argv[5])
+local nonce, node, meta, address, preferred = argv[2], argv[3], argv[4], argv[5], tonumber(argv[6])
 if not (is_name(nonce) and is_name(node) and not find(node, '.', 1, true) and (meta == '' or is_name(meta))) then
   return { 'BADARG' }
 end
+if #address > 128 or find(address, '[^!-{}~]') then return { 'BADARG' } end
 local used, live, _, _, all = ring()
 local up = living(all, now())
 for i = 1, #all, 2 do
@@ -34,7 +35,7 @@ if head[3] ~= '1' and call('HEXISTS', WORKERS, 'size') == 0
   return { 'LOST', 'm' }
 end
 local added, ttl = {}, nil
-for i = 6, #argv, 2 do
+for i = 7, #argv, 2 do
   local name, ours = argv[i], argv[i + 1]
   local theirs = call('HGET', SETTINGS, name)
   if theirs and theirs ~= ours then return { 'SETTING', name, theirs, ours } end
@@ -45,7 +46,7 @@ for i = 6, #argv, 2 do
   if name == 'worker_ttl' then ttl = ours end
 end
 if not ttl then return { 'BADARG' } end
-if not has_tokens(head[6]) then return { 'NOTOKENS' } end
+if not has_tokens(head[7]) then return { 'NOTOKENS' } end
 
 local slot = nil
 local function offer(text)
@@ -70,7 +71,7 @@ end
 
 if #added > 0 then mapput('settings', SETTINGS, POOL, 'settings_revision', CHANGES, argv[1], added) end
 local wid = num(call('HINCRBY', POOL, 'token', 1))
-local entry = (slot and 'U|' .. slot or 'P|-') .. '|' .. ttl .. '|' .. nonce .. '|' .. node .. '|' .. meta
+local entry = table.concat({ slot and 'U' or 'P', slot or '-', ttl, nonce, node, meta, LEVEL, address }, '|')
 call('HSET', HEARTBEATS, wid, 1)
 local changes = { wid, entry }
 grow(changes, slot or 0)

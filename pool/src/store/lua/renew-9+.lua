@@ -6,7 +6,7 @@
 --       outcomes
 -- ARGV: inc, highest token seen by the caller, wid*
 -- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
---          policy (of eviction) token, then per worker U | P | G | F (no member). Or LOST signs.
+--          policy (of eviction) token floor, then per worker U | P | G | F (no member). Or LOST signs.
 --          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
 --          recovery left
 --@base
@@ -42,16 +42,16 @@ end
 
 -- One that a recovery was made for is no sign of another loss, until it has gone.
 -- Those of a newer version stay.
-local known = match(head[7] or '', '^%l*$') or ''
+local known = match(head[8] or '', '^%l*$') or ''
 if head[2] ~= 'R' then
   local found = signs(known) .. (gsub(known, '[mrpo]', ''))
   if gsub(found, '[' .. known .. '-]', '') ~= '' then return { 'LOST', found } end
-  if found ~= (head[7] or '') then
+  if found ~= (head[8] or '') then
     if found == '' then call('HDEL', POOL, 'lost') else call('HSET', POOL, 'lost', found) end
   end
   known = found
 end
-local highest = raise(head[6], seen_token(argv[2]))
+local highest = raise(head[7], seen_token(argv[2]))
 -- The server that answers, and, if it was promoted, since when.
 local facts = call('INFO', 'server') .. call('INFO', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
@@ -60,7 +60,8 @@ if before and find(before, '[^0]') then
 end
 local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local queued = num(math.max(tonumber(head[5]) or 0, 0))
-local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest) }
+local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest),
+  num(level_of(head[6])) }
 -- A counter that is no number, or beyond those that are counted exactly, goes on from the clock.
 local function beat(wid)
   local text = call('HGET', HEARTBEATS, wid) or ''

@@ -5,6 +5,7 @@ use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
 use super::streams::Starts;
 use crate::model::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, WorkerId};
+use crate::model::level::is_address;
 use crate::model::member::{Member, MemberState, SLOTS};
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::Mutation;
@@ -29,7 +30,7 @@ impl State {
         if self.dead.contains_key(&worker) {
             return Err(Refusal::Fenced);
         }
-        if !is_meta(&member.meta) {
+        if !is_meta(&member.meta) || !is_address(&member.address) {
             return Err(Refusal::BadArgument);
         }
         if !self.members.contains_key(&worker) {

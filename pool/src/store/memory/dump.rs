@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Ended, State, Stored};
+use crate::model::level;
 use crate::store::{Dump, Text, WorkerEvent};
 
 impl State {
@@ -32,8 +33,9 @@ impl State {
                 meta.attested.iter().map(|(worker, inc)| (format!("attested:{worker}"), inc.to_string()));
             let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number));
             let closed = (meta.closed.0 > 0).then(|| ("closed".to_owned(), meta.closed.to_string()));
+            let floor = (meta.floor > level::LOWEST).then(|| ("floor".to_owned(), meta.floor.to_string()));
             let lost = (!meta.lost.is_empty()).then(|| ("lost".to_owned(), meta.lost.clone()));
-            dump.hash("pool", numbers.chain(marks).chain(closed).chain(lost));
+            dump.hash("pool", numbers.chain(marks).chain(closed).chain(floor).chain(lost));
         } else if let Some(tombstone) = &self.tombstone {
             dump.hash("pool", [("closed", tombstone.incarnation.to_string())]);
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Dead, State};
 use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
+use crate::model::level::is_address;
 use crate::model::member::{Member, MemberState};
 use crate::model::record::JobState;
 use crate::model::settings::{Settings, is_fixed};
@@ -70,6 +71,7 @@ impl State {
         let incarnation = Incarnation(now.max(seen.incarnation.0.saturating_add(1)));
         let closed = self.tombstone.take().map_or(Incarnation(0), |tombstone| tombstone.incarnation);
         self.meta.closed = closed.max(seen.closed);
+        self.meta.floor = seen.floor;
         self.meta.incarnation = Some(incarnation);
         self.meta.recovering = true;
         self.meta.token = self.token_floor(now, seen);
@@ -103,6 +105,9 @@ impl State {
         self.meta.token = self.meta.token.max(self.token_floor(now, seen));
         run_id.clone_into(&mut self.meta.run_id);
         self.meta.closed = self.meta.closed.max(seen.closed);
+        if !self.broken.has(Mutation::FloorForgotten) {
+            self.meta.floor = self.meta.floor.max(seen.floor);
+        }
         if inc <= seen.closed && self.settings.remove("shutdown").is_some() {
             self.meta.settings.0 += 1;
         }
@@ -171,7 +176,7 @@ impl State {
         request: &JoinRequest,
     ) -> Result<Seat, Refusal> {
         self.guard_normal(inc)?;
-        if !is_meta(&request.meta) {
+        if !is_meta(&request.meta) || !is_address(&request.address) {
             return Err(Refusal::BadArgument);
         }
         if let Some((&worker, member)) = self.members.iter().find(|(_, m)| m.nonce == request.nonce) {
@@ -211,6 +216,8 @@ impl State {
             nonce: request.nonce.clone(),
             node: request.node.clone(),
             meta: request.meta.clone(),
+            level: self.level,
+            address: request.address.clone(),
         };
         self.heartbeats.insert(worker, 1);
         self.members.insert(worker, member.clone());
@@ -372,6 +379,7 @@ impl State {
             run_id: server.to_owned(),
             queued: self.meta.queued.max(0).unsigned_abs(),
             token: Some(Token(self.meta.token)).filter(|token| *token <= Token::LAST).unwrap_or_default(),
+            floor: self.floor(),
             opened,
             damage: self.meta.lost.clone(),
             evicts: None,

@@ -12,6 +12,7 @@ mod dump;
 #[cfg(feature = "sim")]
 mod exam;
 mod inspecting;
+mod levels;
 mod log;
 mod losses;
 mod membership;
@@ -37,6 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::server::Shared;
+use crate::model::level;
 #[cfg(feature = "sim")]
 pub use proof::Snapshot;
 
@@ -51,6 +53,8 @@ pub struct MemoryStore {
     shared: Arc<Shared>,
     /// The server process that this client was told to use.
     blessed: Arc<Mutex<Option<String>>>,
+    /// The level of this client.
+    level: u32,
 }
 
 impl MemoryStore {
@@ -64,13 +68,14 @@ impl MemoryStore {
 
     /// A store without a pool, with the caller's clock: it says the ms since 1970.
     pub fn with_clock(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Self {
-        Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default() }
+        Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default(), level: level::OWN }
     }
 
     /// The store of one shard of the pool, the same for all clients.
     pub(crate) fn shard(&self, index: u32) -> Self {
         let mut shards = self.shared.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        shards.entry(index).or_insert_with(|| Self::with_clock(self.shared.clock.clone())).clone()
+        let shard = shards.entry(index).or_insert_with(|| Self::with_clock(self.shared.clock.clone()));
+        Self { level: self.level, ..shard.clone() }
     }
 }
 
@@ -82,7 +87,7 @@ impl Default for MemoryStore {
 
 impl Clone for MemoryStore {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), blessed: Arc::default() }
+        Self { shared: Arc::clone(&self.shared), blessed: Arc::default(), level: self.level }
     }
 }
 

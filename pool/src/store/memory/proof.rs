@@ -28,6 +28,12 @@ impl MemoryStore {
         self.shared.lock().state.broken = mutations;
     }
 
+    /// The same store for a client of another level.
+    #[must_use]
+    pub fn at_level(&self, level: u32) -> Self {
+        Self { level, ..self.clone() }
+    }
+
     /// The whole state.
     pub fn dump(&self) -> Dump {
         self.shared.lock().state.dump()

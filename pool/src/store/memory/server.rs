@@ -160,6 +160,7 @@ impl MemoryStore {
     ) -> Result<T> {
         let now = (self.shared.clock)();
         let state = &mut server.state;
+        state.level = self.level;
         state.expire_keys(now);
         let (appended, revisions) = (state.appended, state.revisions());
         let answer = step(state, now).map_err(StoreError::Refused)?;

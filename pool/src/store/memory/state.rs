@@ -24,6 +24,8 @@ const ERROR_MAX: usize = 1_024;
 pub(super) struct Meta {
     pub(super) incarnation: Option<Incarnation>,
     pub(super) recovering: bool,
+    /// Clients of a lower level are refused; 0 counts as 1.
+    pub(super) floor: u32,
     /// The last token or worker id minted.
     pub(super) token: u64,
     pub(super) members: Revision,
@@ -134,6 +136,8 @@ pub(super) enum Ended {
 /// Everything of one pool.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
+    /// The level of the client whose step is executed.
+    pub(super) level: u32,
     pub(super) meta: Meta,
     pub(super) tombstone: Option<Tombstone>,
     /// `workers`
@@ -186,6 +190,7 @@ impl State {
     pub(super) fn guard(&self, inc: Incarnation) -> Result<bool, Refusal> {
         match self.meta.incarnation {
             Some(own) if own == inc || self.broken.has(Mutation::IncarnationUnchecked) => {
+                self.check_level()?;
                 Ok(self.meta.recovering)
             }
             Some(own) => Err(Refusal::StaleIncarnation(own)),

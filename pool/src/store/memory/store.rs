@@ -21,9 +21,9 @@ use crate::store::{
     AttestItem, AttestReply, Attestation, Bootstrapped, Cursors, DispatchItem, DispatchReply, Events,
     Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup, Membership, Messages, NodeEvents, NotifyItem,
     NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage, PoolEvent,
-    PoolState, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Schedules, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply,
-    Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting,
+    PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleState, Schedules, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem,
+    StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting,
     WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
@@ -43,6 +43,10 @@ impl Membership for MemoryStore {
 
     async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision> {
         self.step(|state, _| state.change_settings(inc, changes)).await
+    }
+
+    async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
+        self.step(|state, _| state.raise_level(inc, level)).await
     }
 
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
@@ -402,6 +406,10 @@ impl Upkeep for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn level(&self) -> u32 {
+        self.level
+    }
+
     async fn pool_state(&self) -> Result<PoolState> {
         self.execute(&mut *self.reach()?, |state, _| Ok(state.pool_state()))
     }
@@ -447,7 +455,7 @@ impl Store for MemoryStore {
     }
 
     fn apart(&self) -> Arc<dyn Store> {
-        Arc::new(Self { shared: Arc::clone(&self.shared), blessed: Arc::clone(&self.blessed) })
+        Arc::new(Self { blessed: Arc::clone(&self.blessed), ..self.clone() })
     }
 
     async fn close(&self) {}

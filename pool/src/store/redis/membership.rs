@@ -9,15 +9,15 @@ use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::model::settings::{Settings, ShutdownFlag};
 use crate::store::{
-    Bootstrapped, Expired, JoinRequest, Membership, Reaped, Renewal, Result, Seat, Seen, SettingChange,
-    StoreError, check_batch,
+    Bootstrapped, Expired, JoinRequest, Membership, Raised, Reaped, Renewal, Result, Seat, Seen,
+    SettingChange, StoreError, check_batch,
 };
 
 #[async_trait]
 impl Membership for RedisStore {
     async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
         let mut call = self.open.scripts.bootstrap.call(&[]);
-        call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0);
+        call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0).arg(seen.floor);
         for (name, value) in settings.fields() {
             call.arg(name).arg(value);
         }
@@ -32,7 +32,13 @@ impl Membership for RedisStore {
 
     async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
         let mut call = self.open.scripts.recover.call(&[]);
-        call.arg(inc.0).arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0).arg(lost);
+        call.arg(inc.0)
+            .arg(seen.token.0)
+            .arg(seen.incarnation.0)
+            .arg(run_id)
+            .arg(seen.closed.0)
+            .arg(lost)
+            .arg(seen.floor);
         Ok(Incarnation(self.open.run("recover", call).await?.ok()?.number()?))
     }
 
@@ -62,6 +68,7 @@ impl Membership for RedisStore {
             .arg(request.nonce.as_str())
             .arg(request.node.as_str())
             .arg(&request.meta)
+            .arg(&request.address)
             .arg(preferred);
         for (name, value) in request.settings.fields() {
             call.arg(name).arg(value);
@@ -69,6 +76,19 @@ impl Membership for RedisStore {
         let mut values = self.steps.run("join", call).await?.ok()?;
         let worker = WorkerId(values.number()?);
         seat(worker, &mut values)
+    }
+
+    async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
+        let mut call = self.steps.scripts.raise_level.call(&[]);
+        call.arg(inc.0).arg(level);
+        let reply = self.steps.run("raise_level", call).await?;
+        match reply.code() {
+            b"BELOW" => {
+                let mut values = reply.values();
+                Ok(Raised::Below { worker: WorkerId(values.number()?), level: values.level()? })
+            }
+            _ => Ok(Raised::Floor(reply.ok()?.level()?)),
+        }
     }
 
     async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
@@ -158,7 +178,7 @@ async fn renew(
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(10 + workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(11 + workers.len())?;
     Ok(Renewal {
         members: values.revision()?,
         settings: values.revision()?,
@@ -170,6 +190,7 @@ async fn renew(
         damage: values.text()?,
         evicts: Some(values.text()?).filter(|policy| policy != super::server::POLICY && !policy.is_empty()),
         token: Token(values.number()?),
+        floor: values.level()?,
         states: workers
             .iter()
             .map(|_| values.bytes().map(|state| member_state(&state)))

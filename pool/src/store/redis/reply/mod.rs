@@ -9,6 +9,7 @@ use redis::Value;
 use tenure_streaming::EntryId;
 
 use crate::model::id::{DispatchId, JobKey, Revision};
+use crate::model::level::TooOld;
 use crate::model::member::Member;
 use crate::store::{Outcome, Refusal, Result, StoreError};
 
@@ -178,6 +179,11 @@ impl Values {
         Ok(read.unwrap_or(Revision::UNREADABLE))
     }
 
+    /// The next value, a level.
+    pub(super) fn level(&mut self) -> Result<u32> {
+        self.parsed("a level", |text| text.parse().ok())
+    }
+
     /// The next value, a number or empty.
     pub(super) fn number_or_empty(&mut self) -> Result<Option<u64>> {
         self.parsed("a number or nothing", |text| match text {
@@ -291,6 +297,7 @@ impl Reply {
             b"SETTING" => {
                 Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }
             }
+            b"LEVEL" => Refusal::Level(TooOld { floor: values.level()?, level: values.level()? }),
             b"STALETERM" => Refusal::StaleTerm,
             b"NOTOKENS" => Refusal::OutOfTokens,
             b"BADARG" => Refusal::BadArgument,

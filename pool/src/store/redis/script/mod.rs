@@ -102,6 +102,7 @@ scripts! {
     planned = "planned-3",
     prune_consumers = "prune_consumers-2",
     purge = "purge-12",
+    raise_level = "raise_level-3",
     reap = "reap-15",
     recover = "recover-3",
     release = "release-14+",

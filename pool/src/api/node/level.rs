@@ -1,0 +1,88 @@
+//! The level of the pool: what its nodes may use of newer versions.
+
+use super::calls::PATIENCE;
+use super::settings::AGAIN;
+use super::{Node, Shard};
+use crate::error::Error;
+use crate::model::level::{self, Level};
+use crate::model::phase::PoolPhase;
+use crate::store::{Raised, Refusal, StoreError};
+
+impl Node {
+    /// The levels of this node, of the pool and of its members, as this node last heard of them. The floor is that of
+    /// the last renewal.
+    pub fn level(&self) -> Level {
+        let first = self.shards[0].level();
+        self.shards[1..].iter().map(Shard::level).fold(first, Level::and)
+    }
+
+    /// Raises the floor of the pool to this level and returns it. A floor that is higher stays, and is returned.
+    ///
+    /// From then on the pool refuses every node of a lower level with [`Error::TooOld`], and nodes may use all that
+    /// belongs to the level. The floor never goes down. A deployment calls this once its last old process has ended.
+    /// No node raises the floor by itself, so that a deployment can be rolled back.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// node.raise_level(node.level().own).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::MemberBelow`]: a worker of the pool has a lower level. Its shard keeps its floor.
+    /// - [`Error::Setting`]: the level is 0, or above that of this version. Nothing was written.
+    /// - [`Error::TooOld`]: the floor is above the level of this version.
+    /// - The pool was shut down, or the node is closed.
+    /// - There is no answer within 20 s, or the pool does not open. The floor may have been raised.
+    ///
+    /// With several shards, as after a dropped call, perhaps only some shards have the floor. Call it again.
+    ///
+    /// # Cancel safety
+    /// After a dropped call it is not known whether the floor was raised. The call may be repeated.
+    pub async fn raise_level(&self, to: u32) -> Result<u32, Error> {
+        level::check(to, self.level().own)?;
+        let raised = async {
+            let mut floor = u32::MAX;
+            for shard in &*self.shards {
+                floor = floor.min(shard.raise_level(to).await?);
+            }
+            Ok(floor)
+        };
+        tokio::time::timeout(PATIENCE, raised).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+    }
+}
+
+impl Shard {
+    fn level(&self) -> Level {
+        let (floor, store) = (self.shared.health.seen().status.floor, &self.shared.store.0);
+        Level::of(store.level(), floor.unwrap_or(level::LOWEST), &store.members().borrow())
+    }
+
+    async fn raise_level(&self, to: u32) -> Result<u32, Error> {
+        let store = &self.shared.store.0;
+        loop {
+            if self.shared.messages.is_closed() {
+                let closed = self.shared.health.seen().status.phase == PoolPhase::Closed;
+                return Err(if closed { Error::PoolClosed } else { self.gone().await.into() });
+            }
+            if let Some(incarnation) = self.incarnation() {
+                match store.raise_level(incarnation, to).await {
+                    Ok(Raised::Floor(floor)) => return Ok(floor),
+                    Ok(Raised::Below { worker, level }) => {
+                        return Err(Error::MemberBelow { worker, level, wanted: to });
+                    }
+                    Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
+                    Err(
+                        error @ (StoreError::Unusable(_)
+                        | StoreError::Damaged(_)
+                        | StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))),
+                    ) => return Err(error.into()),
+                    // The pool or the store must be found again. The same call may be made again.
+                    Err(_) => {}
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
