@@ -132,8 +132,8 @@ pub trait Jobs: Send + Sync + 'static {
 /// The steps of a job's owner.
 #[async_trait]
 pub trait Ownership: Send + Sync + 'static {
-    /// Owners take their assigned jobs. Each owner gets its own answer, but for [`BeginReply::Full`] the payloads of
-    /// all owners are counted together.
+    /// Owners take their assigned jobs. Each owner gets its own answer, but for
+    /// [`BeginReply::Full`](super::BeginReply::Full) the payloads of all owners are counted together.
     async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>>;
     /// [`begin_all`](Self::begin_all) for one owner.
     #[cfg(any(feature = "micro", feature = "sim"))]

@@ -19,7 +19,7 @@ pub(super) const AGAIN: Duration = Duration::from_millis(50);
 
 impl Node {
     /// The pool-wide settings as they are now. They may be [changed](Self::change_settings) while the pool runs. All
-    /// shards have the same settings, except [`Settings::shard`]: here it is that of the first shard.
+    /// shards have the same.
     pub fn settings(&self) -> Arc<Settings> {
         self.shards[0].settings()
     }
