@@ -1,4 +1,4 @@
-//! Ends that hang, leftovers, and the cost of steps: a35 to a44.
+//! Ends that hang, leftovers, the cost of steps, and upgrades: a35 to a44, a53.
 
 use tenure_pool::mutation::{Mutation, ScriptPatch};
 
@@ -30,6 +30,9 @@ const TOUCHES_ANOTHER_SLOT: ScriptPatch = patch(
     "local of_hashes = 7 + workers",
     "call('GET', 'elsewhere')\nlocal of_hashes = 7 + workers",
 );
+/// The newer version that is being deployed.
+const NEWER: ScriptPatch = patch("", "local LEVEL = 1", "local LEVEL = 2");
+const ANY_LEVEL: ScriptPatch = patch("", "if level_of(head[6]) > LEVEL then", "if false then");
 /// No node checks whether it missed the message.
 const NOBODY_POLLS: Broken =
     Broken { maps: &[tenure_rmap::Mutation::NoResync], ..lines(&[Mutation::FlagNotPolled]) };
@@ -48,6 +51,7 @@ cases! {
         scripts(&[KEEPS_EVENTS]), "nothing but what was there",
         a43_routers_that_have_left_are_forgotten: scripts(&[REMEMBERS_ROUTERS]), "nothing but what was there";
     a44_a_pool_lives_on_a_cluster: scripts(&[TOUCHES_ANOTHER_SLOT]), "non local key";
+    a53_a_node_that_missed_an_upgrade_stays_out: scripts(&[ANY_LEVEL]), "the old node to hear";
 }
 
 mod cases {
@@ -56,13 +60,14 @@ mod cases {
     use std::time::Duration;
 
     use tenure_pool::mutation::ScriptPatch;
-    use tenure_pool::store::{Refusal, StoreError, Upkeep};
-    use tenure_pool::{JobSpec, JobState, Node};
+    use tenure_pool::store::{Membership, Raised, Refusal, Store, StoreError, Upkeep};
+    use tenure_pool::{DispatchError, JobSpec, JobState, Node, Unhealthy};
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Cluster, Proxy, RedisServer, eventually};
     use tokio::time::timeout;
 
-    use crate::ground::{Ground, POOL, key as key_of, patch};
+    use super::NEWER;
+    use crate::ground::{Bystander, Ground, POOL, key as key_of, patch};
     use crate::recorder::{Act, SlowEnd};
 
     const PAGE: usize = 256;
@@ -374,6 +379,34 @@ mod cases {
             if after == before { Ok(()) } else { Err(after) }
         })
         .await;
+    }
+
+    /// A process was paused for so long that its worker is no member, and the deployment did not see it.
+    pub(super) async fn a53_a_node_that_missed_an_upgrade_stays_out(ground: Ground) {
+        let (url, old) = (ground.server.url(), ground.node_with("old", 1).await);
+        let new = ground.builder_on("new", ground.store_by(&url, &[NEWER])).join().await.unwrap();
+        let deployment = Bystander { store: ground.store_by(&url, &[NEWER]) };
+        deployment.store.bless(&deployment.store.server_identity().await.unwrap().run_id);
+        // The old worker may come back before the floor rises.
+        while let Raised::Below { worker, level } =
+            deployment.store.raise_level(deployment.view().await.0, 2).await.unwrap()
+        {
+            assert_eq!(level, 1);
+            deployment.bury(worker).await;
+        }
+        eventually(ground.patience, "the old node to hear that it is too old", async || {
+            old.health().reasons.iter().any(|reason| matches!(reason, Unhealthy::TooOld(_)))
+        })
+        .await;
+        let late = old.submit(("late", "")).await;
+        assert!(matches!(late, Err(DispatchError::TooOld(_))), "{late:?}");
+        ground.add_worker(&new).await;
+        let keys = ground.dispatch(&new, 8).await;
+        assert_eq!(owners(&new).await.len(), keys.len());
+        let levels: Vec<_> = new.workers().iter().map(|worker| worker.level).collect();
+        assert_eq!(levels, [2], "no older worker has joined");
+        old.close().await.unwrap();
+        ground.assert_clean();
     }
 
     pub(super) async fn a44_a_pool_lives_on_a_cluster(ground: Ground) {
