@@ -36,12 +36,12 @@ impl WorkerProcess {
         self.ask(Request::Events).await
     }
 
-    /// Makes its first worker hand its jobs on and leave.
+    /// Makes its first worker hand its jobs off and leave.
     pub(crate) async fn drain(&mut self) -> Result<Vec<Event>, Error> {
         self.ask(Request::Drain).await
     }
 
-    /// Makes the process hand all its jobs on, leave and end.
+    /// Makes the process hand all its jobs off, leave and end.
     pub(crate) async fn leave(mut self) -> Result<Vec<Event>, Error> {
         let events = self.ask(Request::Leave).await?;
         self.kill().await?;

@@ -60,7 +60,7 @@ pub(crate) enum Request {
     Counts,
     /// The handlers' events since the last request.
     Events,
-    /// The first worker hands its jobs on and leaves; the answer is its events.
+    /// The first worker hands its jobs off and leaves; the answer is its events.
     Drain,
     /// The whole node does so; the answer is its events.
     Leave,

@@ -19,7 +19,7 @@ pub enum Broken {
     NoSelfFence,
     /// Any worker may begin a job, under any token.
     BeginUnchecked,
-    /// A job is handed on before its handler has ended.
+    /// A job is handed off before its handler has ended.
     HandOffBeforeStop,
 }
 

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-/// Runs nodes that are broken in this way until two handlers of a key meet, or a former owner starts after a later one. How
-/// soon, and which of both comes first, depends on the machine.
+/// Runs nodes that are broken in this way until two handlers of a key meet, or a former owner starts after a later one.
+/// How soon, and which of both comes first, depends on the machine.
 fn is_found(broken: &str) {
     let arguments = ["controls", "--seconds", "60", "--only", broken, "--seed", "1"];
     let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
@@ -25,6 +25,6 @@ fn a_job_that_any_worker_may_begin_is_found() {
 }
 
 #[test]
-fn a_job_handed_on_before_it_has_ended_is_found() {
+fn a_job_handed_off_before_it_has_ended_is_found() {
     is_found("hand-off-before-stop");
 }

@@ -23,8 +23,8 @@ pub enum Mutation {
     NothingPlaced,
     /// `attend` gives the jobs that it queues a new token.
     AttendMints,
-    /// `attest` gives a job that was handed on a new token.
-    HandedOnMints,
+    /// `attest` gives a job that was handed off a new token.
+    HandedOffMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
     /// A job's next owner gets notifications again that the former one had taken.

@@ -276,7 +276,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     for gauge in ["open", "jobs", "workers", "open_dispatches", "queued_jobs", "lease_age_seconds"] {
         seen.shows(gauge, "a", |value| value == 0.0).await;
     }
-    seen.counts("tenure_pool_releases_total/handed_on").await;
+    seen.counts("tenure_pool_releases_total/handed_off").await;
     // One vanishes, and the store is away for longer than a lease.
     let c = builder(&store, "c").join().await.unwrap();
     c.add_worker(ByKey).await.unwrap();

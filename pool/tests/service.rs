@@ -84,7 +84,7 @@ async fn a_signal_hands_every_job_on_and_the_report_is_a_success() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_hands_on_the_jobs_of_all_shards() {
+async fn a_signal_hands_off_the_jobs_of_all_shards() {
     let _signals = signals().await;
     let store = MemoryStore::new();
     let join = async |name: &str| {

@@ -1,4 +1,4 @@
-//! `graceful-shutdown`: two services; one gets SIGTERM, hands its jobs on and ends well.
+//! `graceful-shutdown`: two services; one gets SIGTERM, hands its jobs off and ends well.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -92,7 +92,7 @@ impl Fleet {
         Ok(name)
     }
 
-    /// Makes the oldest node hand its jobs on and leave.
+    /// Makes the oldest node hand its jobs off and leave.
     async fn retire_oldest(&mut self) -> Result<String> {
         let (name, mut child) = self.running.pop_front().ok_or("no node runs")?;
         child.leave_well(PATIENCE).await?;

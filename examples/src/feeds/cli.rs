@@ -157,7 +157,7 @@ async fn node(args: NodeArgs) -> Result<(), Box<dyn Error>> {
     let history = args.history.map(History::append_to).transpose()?.map(Arc::new);
     let node =
         FeedNode::join(client.into(), &args.pool, &args.name, &args.timings, args.feed, history).await?;
-    // Listens before there is anything to hand on.
+    // Listens before there is anything to hand off.
     let serving = node.close_on_signal();
     node.work().await?;
     say("ready");

@@ -121,13 +121,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// Makes a node hand its tenants on and leave.
+    /// Makes a node hand its tenants off and leave.
     ///
     /// # Errors
     /// The node did not end as it should; it does not run any more.
     ///
     /// # Cancel safety
-    /// When the future is dropped the node does not run any more; its tenants may not have been handed on.
+    /// When the future is dropped the node does not run any more; its tenants may not have been handed off.
     pub async fn drain(&mut self, name: &str) -> Result<(), FleetError> {
         let absent = || FleetError::Absent { name: name.to_owned() };
         match &mut self.nodes {

@@ -12,7 +12,7 @@ use super::handler::FeedHandler;
 
 /// Workers on each node.
 pub const WORKERS: usize = 2;
-/// The time in which a process that is told to end must hand its tenants on.
+/// The time in which a process that is told to end must hand its tenants off.
 const LEAVE: Duration = Duration::from_secs(30);
 
 /// The pool's times, short enough for a story.
@@ -155,7 +155,7 @@ impl FeedNode {
         Ok(())
     }
 
-    /// Hands all tenants on and leaves the pool. This also works when the pool has been shut down.
+    /// Hands all tenants off and leaves the pool. This also works when the pool has been shut down.
     ///
     /// # Errors
     /// An error of the pool, or [`CloseError::Left`].
@@ -166,7 +166,7 @@ impl FeedNode {
         whole(&self.node.close().await?)
     }
 
-    /// Hands all tenants on and leaves the pool when the process is told to end. It listens from this call on.
+    /// Hands all tenants off and leaves the pool when the process is told to end. It listens from this call on.
     ///
     /// # Errors
     /// As `close`.

@@ -11,7 +11,7 @@ use super::stats::Move;
 pub enum Change {
     /// No tenant had to move.
     None,
-    /// Live workers handed tenants on.
+    /// Live workers handed tenants off.
     HandOff,
     /// Other workers took tenants over from dead ones.
     Crash,

@@ -134,7 +134,7 @@ impl<'a> Story<'a> {
             }
             Step::Drain => {
                 let node = self.any_node();
-                self.awaited = format!("{node} to hand its tenants on and leave");
+                self.awaited = format!("{node} to hand its tenants off and leave");
                 self.progress.now(&format!("drain: {}", self.awaited));
                 self.stage.fleet.drain(&node).await?;
                 Ok((self.settled(step).await?, before.tenants_on(&node)))

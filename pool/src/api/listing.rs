@@ -141,7 +141,7 @@ impl JobInfo {
     }
 }
 
-/// The listings of all shards in one. The first one is handed on, and no item is copied.
+/// The listings of all shards in one. The first one is handed off, and no item is copied.
 pub(crate) fn one_after_another<T>(shards: Vec<Vec<T>>) -> Vec<T> {
     let joined = shards.into_iter().reduce(|mut all, shard| {
         all.extend(shard);

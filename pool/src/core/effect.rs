@@ -103,9 +103,9 @@ pub(crate) struct Attested {
     pub(crate) unreadable: usize,
     /// Jobs that had ended here, and would have come back without its report.
     pub(crate) ended: usize,
-    /// Jobs handed on from here that are queued again, or parked.
+    /// Jobs handed off from here that are queued again, or parked.
     pub(crate) requeued: usize,
-    /// Jobs handed on from here that have no record. They are lost, unless another worker has them.
+    /// Jobs handed off from here that have no record. They are lost, unless another worker has them.
     pub(crate) gone: usize,
 }
 

@@ -163,7 +163,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }
         Notice::Stuck { key, token } => {
-            tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands on the others");
+            tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands off the others");
         }
         Notice::PlanFailed { plan, error } => {
             tracing::warn!(%node, %plan, error, count, "a plan failed, or was carried out only in part; its next tick comes");

@@ -34,7 +34,7 @@ pub(crate) struct Part {
 pub(crate) enum Purpose {
     /// Plans are asked for; watchers of `_living` learn of the end.
     Plan { planner: Arc<dyn AnyPlanner>, _living: watch::Sender<()> },
-    /// Ticks are handed on.
+    /// Ticks are handed off.
     Tick(mpsc::Sender<Tick>),
 }
 
@@ -88,7 +88,7 @@ impl Planners {
         }
     }
 
-    /// Hands a tick on. An earlier tick that was not yet taken replaces this one. False if the ticker has no listener
+    /// Hands a tick off. An earlier tick that was not yet taken replaces this one. False if the ticker has no listener
     /// left.
     pub(super) fn tick(&mut self, local: LocalSchedule, tick: NewTick) -> bool {
         let Some(Purpose::Tick(ticks)) = self.known.get(&local) else { return false };

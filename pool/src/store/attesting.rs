@@ -47,12 +47,12 @@ pub enum Attest {
         outcome: Outcome,
     },
     /// The worker gave it up so that it runs again: it needs a worker, or is parked.
-    HandedOn(HandedOn),
+    HandedOff(HandedOff),
 }
 
 /// The state in which a worker gave up a job that must run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandedOn {
+pub struct HandedOff {
     /// How far the job had come: it had begun at least.
     pub begun: Begun,
     /// The mode of its release: any but [`ReleaseMode::Delete`].
@@ -82,7 +82,7 @@ pub enum AttestReply {
     Ended,
     /// `Q`: it is queued or parked.
     Requeued,
-    /// `G`: it was handed on and has no record. It is lost, unless another worker reports it.
+    /// `G`: it was handed off and has no record. It is lost, unless another worker reports it.
     Gone,
     /// `-`: there was nothing to do.
     Nothing,

@@ -72,7 +72,7 @@ pub trait Membership: Send + Sync + 'static {
 /// The reports of workers after a loss of data.
 #[async_trait]
 pub trait Attestation: Send + Sync + 'static {
-    /// In phase R, a living worker reports the jobs that it runs, has ended and has handed on, in any order. A call
+    /// In phase R, a living worker reports the jobs that it runs, has ended and has handed off, in any order. A call
     /// without items at least makes it a member. A worker that the data do not know is adopted under its old id, in its
     /// old slot if that is free. Takes at most [`ATTEST_BYTES`](super::ATTEST_BYTES). In phase N the answer is
     /// [`Refusal::Normal`](super::Refusal::Normal).

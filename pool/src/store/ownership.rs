@@ -138,7 +138,7 @@ pub struct StartedItem {
 pub enum ReleaseMode {
     /// `d`: it has ended.
     Delete,
-    /// `h`: handed on, or restarted as planned. Its attempts count from zero.
+    /// `h`: handed off, or restarted as planned. Its attempts count from zero.
     HandOff,
     /// `b`: given back: begun, and never started here. The attempt does not count.
     GiveBack,

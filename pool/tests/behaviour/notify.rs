@@ -23,7 +23,7 @@ on_both_stores!(
     a_notification_that_fails_its_job_comes_once,
     a_job_that_is_to_end_hears_no_more,
     a_notification_that_hangs_does_not_hide_the_end_of_its_job,
-    a_job_whose_notification_hangs_is_handed_on_and_stopped,
+    a_job_whose_notification_hangs_is_handed_off_and_stopped,
 );
 
 /// The bodies, in the order of their first arrival.
@@ -308,7 +308,7 @@ async fn a_notification_that_hangs_does_not_hide_the_end_of_its_job(world: World
     assert_eq!(*hanging.stopped.lock().unwrap(), []);
 }
 
-async fn a_job_whose_notification_hangs_is_handed_on_and_stopped(world: World) {
+async fn a_job_whose_notification_hangs_is_handed_off_and_stopped(world: World) {
     for as_future in [false, true] {
         let (a, b) = (world.node("a").await, world.node("b").await);
         let hanging = Hanging { as_future, ..Hanging::default() };

@@ -54,7 +54,7 @@ const fn twice(patches: &'static [ScriptPatch]) -> Broken {
 
 cases! {
     a01_a_start_event_that_comes_again_starts_nothing: twice(&[ROUTES_ANYTHING]), "started 2 times";
-    a02_a_job_is_handed_on_only_when_its_handler_has_stopped: lines(&[Mutation::HandOffBeforeStop]), "both ran";
+    a02_a_job_is_handed_off_only_when_its_handler_has_stopped: lines(&[Mutation::HandOffBeforeStop]), "both ran";
     a03_a_worker_that_was_given_up_ends_its_jobs_for_good:
         lines(&[Mutation::NoSelfFence, Mutation::FencedForgets]), "every job to run once";
     a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them: lines(&[Mutation::NoSelfFence]), "both ran";
@@ -108,7 +108,7 @@ mod cases {
     }
 
     /// A node leaves, and its handlers stop slowly.
-    pub(super) async fn a02_a_job_is_handed_on_only_when_its_handler_has_stopped(ground: Ground) {
+    pub(super) async fn a02_a_job_is_handed_off_only_when_its_handler_has_stopped(ground: Ground) {
         let a = ground.node("a").await;
         let gate = Gate::default();
         a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();

@@ -4,7 +4,7 @@ use tenure_pool::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{cases, lines, patch, scripts};
 
-/// A release that hands a job on does not check whether the job must end.
+/// A release that hands a job off does not check whether the job must end.
 const HANDS_ON_STOPPED: ScriptPatch =
     patch("release", "mode == 'd' or to_stop or stopping", "mode == 'd' or stopping");
 /// A stop does not find a job that nobody runs.
@@ -80,7 +80,7 @@ mod cases {
         ground.history().stop_acknowledged(key);
     }
 
-    /// The owner is handing the job on when the stop comes, and never learns of the stop.
+    /// The owner is handing the job off when the stop comes, and never learns of the stop.
     pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
         const LOSES_EVENTS: ScriptPatch = patch("stop", "send(KEYS[14 + x], event)", "");
         let a = ground.node("a").await;

@@ -55,7 +55,7 @@ pub(crate) enum Act {
         key: usize,
         mode: ReleaseMode,
     },
-    /// The handler is asked to end, so that the job can be handed on.
+    /// The handler is asked to end, so that the job can be handed off.
     HandOff {
         worker: usize,
         key: usize,
@@ -96,7 +96,7 @@ pub(crate) enum Act {
     Save,
     /// The data are lost, or roll back, and another incarnation begins.
     Lose,
-    /// A worker reports its running jobs, and those that it has ended and handed on.
+    /// A worker reports its running jobs, and those that it has ended and handed off.
     Attest(usize),
     Attend(usize),
     /// Every worker has attested or had the time to fence itself: the pool opens.

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
 use tenure_pool::record::Begun;
-use tenure_pool::store::{Attest, AttestItem, AttestReply, HandedOn, ReleaseMode, Result, Seen, Store};
+use tenure_pool::store::{Attest, AttestItem, AttestReply, HandedOff, ReleaseMode, Result, Seen, Store};
 
 use super::scope::Lapse;
 use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
@@ -101,7 +101,7 @@ fn said(ended: bool) -> Attest {
     if ended {
         return Attest::Ended { outcome: String::new() };
     }
-    Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay, error: String::new() })
+    Attest::HandedOff(HandedOff { begun: Begun::Begun, mode, attempts, delay, error: String::new() })
 }
 
 fn runs(held: Held) -> Attest {

@@ -175,7 +175,7 @@ fn mutants_of_recovery_violate_a_property() {
 /// The reverse holds, too. Both together cost a worker its job.
 #[test]
 fn mutants_in_pairs_violate_a_property() {
-    for mints in [Mutation::ReleaseMints, Mutation::AttendMints, Mutation::HandedOnMints] {
+    for mints in [Mutation::ReleaseMints, Mutation::AttendMints, Mutation::HandedOffMints] {
         let pair = scope::late_recovery().breaking([mints, Mutation::UnownedOutranks]);
         fails(&format!("{mints:?} and UnownedOutranks"), pair, "S2");
     }

@@ -175,7 +175,7 @@ pub(crate) fn loss_and_death() -> Scope {
     Scope { left: Left { fences: 1, losses: 1, ..quiet() }, endings: Vec::new(), ..recovery() }
 }
 
-/// The same while answers get lost and jobs end and are handed on.
+/// The same while answers get lost and jobs end and are handed off.
 pub(crate) fn recovery_of_fewer() -> Scope {
     Scope { left: Left { fences: 1, ..recovery().left }, ..recovery() }
 }

@@ -122,7 +122,7 @@ pub(crate) struct Worker {
     pub(crate) hands: Vec<Hand>,
     /// The progress of its reports in this phase R.
     pub(crate) said: Said,
-    /// The jobs that have ended here or were handed on from here: key, dispatch, token, whether it has ended.
+    /// The jobs that have ended here or were handed off from here: key, dispatch, token, whether it has ended.
     pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
     // Together with `UnownedOutranks`: either alone costs no runner its job.
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),
-    (HandedOnMints, Model("mutants_in_pairs_violate_a_property")),
+    (HandedOffMints, Model("mutants_in_pairs_violate_a_property")),
     (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
     (NextDispatchGivesWay, Scenario("what_was_begun_later_outranks_an_earlier_dispatch")),
     (RouteUnchecked, Simulator("S9")),

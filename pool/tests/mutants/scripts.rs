@@ -150,10 +150,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "()|%d*|%d*|()%d+()|", by "begin_and_started_read_a_record_to_its_end";
     "started takes what is cut short": "started", "|()%d+()|', length"
         => "|()%d+()', length", by "begin_and_started_read_a_record_to_its_end";
-    "the start of what was handed on is forgotten": "attest", "  p.begun = higher(higher(p.begun, begun), '1')"
-        => "", by "what_was_handed_on_had_started";
+    "the start of what was handed off is forgotten": "attest", "  p.begun = higher(higher(p.begun, begun), '1')"
+        => "", by "what_was_handed_off_had_started";
     "a start that is said with a hand-off settles nothing": "attest", "  if p.begun == '2' then settle(p.id, 'ok', t, retention_ms) end\n  if p.state == 'S' then"
-        => "  if p.state == 'S' then", by "what_was_handed_on_had_started";
+        => "  if p.state == 'S' then", by "what_was_handed_off_had_started";
     "the number of shards may change": "change_settings", "hash_keys = true, shard = true,"
         => "hash_keys = true,", by "what_a_pool_keeps_for_its_life_is_refused";
     "strikes may be nothing": "change_settings", "if name == 'strikes' and tonumber(to) == 0 then"
@@ -246,9 +246,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "it_forgets_at_most_512_at_once_and_says_if_more_may_follow";
     "expire of a worker that has renewed": "expire", "if observed ~= '' and heard ~= observed then return 'R' end"
         => "", by "an_outdated_counter_expires_nobody";
-    "an expired slot is not handed on": "expire", "if #free > 0 then"
+    "an expired slot is not handed off": "expire", "if #free > 0 then"
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
-    "a drained slot is not handed on": "drain", "if oldest then"
+    "a drained slot is not handed off": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
     "a counter falls behind the clock": "renew", "math.max(count + 1, t)"
         => "count + 1", by "a_counter_moves_with_each_heartbeat_and_follows_the_clock";
@@ -492,8 +492,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_end_is_no_end_for_another_owner_or_dispatch";
     "a lower token is attested over another owner": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "", by "a_runner_under_a_lower_token_is_outranked";
-    "what was handed on outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
-        => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_on";
+    "what was handed off outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
+        => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_off";
     "what has ended is not remembered": "attest", "call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)"
         => "", by "what_ended_is_gone_and_never_accepted_again";
     "a later dispatch gives way to an earlier one": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"

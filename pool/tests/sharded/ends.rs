@@ -10,7 +10,7 @@ use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores, tombstones};
 use crate::recorder::{Act, SlowEnd};
 
 on_both_stores!(
-    a_closing_node_hands_on_the_jobs_of_all_shards,
+    a_closing_node_hands_off_the_jobs_of_all_shards,
     a_close_that_runs_out_of_time_names_what_is_left,
     a_shutdown_leaves_tombstones_alone,
     jobs_that_nobody_began_are_dropped_in_all_shards,
@@ -19,7 +19,7 @@ on_both_stores!(
     a_dropped_handle_closes_all_shards,
 );
 
-async fn a_closing_node_hands_on_the_jobs_of_all_shards(fleet: Fleet) {
+async fn a_closing_node_hands_off_the_jobs_of_all_shards(fleet: Fleet) {
     let ((a, _), (b, _)) = (fleet.node_with("a").await, fleet.node_with("b").await);
     let keys = fleet.dispatch(&a, 40).await;
     let report = a.close().await.unwrap();

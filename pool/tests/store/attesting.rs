@@ -6,7 +6,7 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, DispatchReply, HandedOn, NotifyReply, Refusal, ReleaseMode,
+    Attest, AttestItem, AttestReply, DispatchReply, HandedOff, NotifyReply, Refusal, ReleaseMode,
     ReleaseReply, StopItem, StopReply, UnparkReply,
 };
 
@@ -43,11 +43,11 @@ scenarios! {
     a_reported_end_under_a_callers_id_has_an_outcome,
     an_end_is_no_end_for_another_owner_or_dispatch,
     a_reported_hand_off_is_queued,
-    a_handed_on_job_comes_back_in_its_last_state,
-    what_was_handed_on_had_started,
-    a_handed_on_job_without_a_record_is_gone_unless_it_has_ended,
-    a_handed_on_job_that_was_stopped_is_gone,
-    only_the_owners_word_hands_on,
+    a_handed_off_job_comes_back_in_its_last_state,
+    what_was_handed_off_had_started,
+    a_handed_off_job_without_a_record_is_gone_unless_it_has_ended,
+    a_handed_off_job_that_was_stopped_is_gone,
+    only_the_owners_word_hands_off,
     records_that_do_not_parse_are_left,
     items_of_one_call_see_each_other,
     a_worker_is_adopted_in_its_old_slot,
@@ -76,14 +76,20 @@ pub(super) fn ended() -> Attest {
     Attest::Ended { outcome: String::new() }
 }
 
-/// The job was handed on, at once.
-pub(super) fn handed_on() -> Attest {
+/// The job was handed off, at once.
+pub(super) fn handed_off() -> Attest {
     left(ReleaseMode::HandOff, 0, 0)
 }
 
 /// It was given up like this, with this many attempts, and must wait for this many ms.
 fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
-    Attest::HandedOn(HandedOn { begun: Begun::Begun, mode, attempts, delay: ms(delay), error: "boom".into() })
+    Attest::HandedOff(HandedOff {
+        begun: Begun::Begun,
+        mode,
+        attempts,
+        delay: ms(delay),
+        error: "boom".into(),
+    })
 }
 
 /// The job runs, and the report has its payload.
@@ -242,10 +248,10 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(kind: Kind)
     lab.release("a", first, ReleaseMode::HandOff).await;
     let token = lab.run_again("a", second).await;
     lab.backend.roll_back(&saved).await;
-    for handed_on_first in [false, true] {
+    for handed_off_first in [false, true] {
         lab.recover().await;
-        let said = || item("a", old, "node1.a", handed_on());
-        if handed_on_first {
+        let said = || item("a", old, "node1.a", handed_off());
+        if handed_off_first {
             lab.backend.roll_back(&saved).await;
             lab.inc = match lab.store().pool_state().await.unwrap() {
                 tenure_pool::store::PoolState::Present { incarnation, .. } => incarnation,
@@ -404,7 +410,7 @@ async fn a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard(kind: Kind)
     }
 }
 
-/// A worker that hands a job on and gets no answer reports the job after a restart. No data were lost.
+/// A worker that hands a job off and gets no answer reports the job after a restart. No data were lost.
 async fn a_job_that_ended_with_the_next_worker_is_not_taken_back(kind: Kind) {
     for (mode, id) in [(ReleaseMode::HandOff, "node1.a"), (ReleaseMode::Fail, "node1.!a")] {
         for to_stop in [false, true] {
@@ -585,13 +591,13 @@ async fn an_id_of_a_caller_is_the_same_from_every_node(kind: Kind) {
     assert_eq!(lab.attest(worker, item("b", token, "node1.!b", ended())).await, AttestReply::Ended);
     assert_eq!(lab.record("b").await, None);
     assert_eq!(lab.lookup("b", "node1.!b").await.outcome.as_deref(), Some("ended"));
-    assert_eq!(lab.attest(worker, item("a", token, "node1.!a", handed_on())).await, AttestReply::Requeued);
+    assert_eq!(lab.attest(worker, item("a", token, "node1.!a", handed_off())).await, AttestReply::Requeued);
 }
 
 async fn attested_tokens_are_never_minted_again(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    for (count, what) in [ended(), handed_on(), runs()].into_iter().enumerate() {
+    for (count, what) in [ended(), handed_off(), runs()].into_iter().enumerate() {
         lab.recover().await;
         let seen = Token(worker.0 + 1_000_000_000 * (count as u64 + 1));
         lab.attest(worker, item("a", seen, "node1.a", what)).await;
@@ -665,7 +671,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     for name in names {
         assert_eq!(lab.dispatch(name, &format!("node1.{name}")).await, DispatchReply::Ended);
     }
-    // A queued job may have been handed on under any token.
+    // A queued job may have been handed off under any token.
     lab.dispatch("later", "node1.later").await;
     lab.run_again("later", first).await;
     lab.release("later", first, ReleaseMode::HandOff).await;
@@ -735,7 +741,7 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
     let token = lab.token("assigned").await;
     let mut items = Vec::new();
     for name in ["assigned", "running", "others"] {
-        items.push(item(name, token, &format!("node1.{name}"), handed_on()));
+        items.push(item(name, token, &format!("node1.{name}"), handed_off()));
     }
     let said = lab.store().attest(lab.inc, first, &member(MEMBER), &items).await.unwrap();
     assert_eq!(said, [AttestReply::Requeued; 3]);
@@ -752,7 +758,7 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
     assert_eq!(lab.queued().await, 0, "each was begun here");
 }
 
-async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
+async fn a_handed_off_job_comes_back_in_its_last_state(kind: Kind) {
     let settings = Settings { max_attempts: 3, ..Settings::default() };
     let mut lab = Lab::with(kind, settings).await;
     let worker = lab.worker().await;
@@ -795,7 +801,7 @@ async fn a_handed_on_job_comes_back_in_its_last_state(kind: Kind) {
     assert!(lab.score("parked", "parked").await.is_some());
 }
 
-async fn what_was_handed_on_had_started(kind: Kind) {
+async fn what_was_handed_off_had_started(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.dispatch("assigned", "node1.!assigned").await;
@@ -811,8 +817,8 @@ async fn what_was_handed_on_had_started(kind: Kind) {
         ("stopping", "node1.!stopping", Begun::Started, AttestReply::Ended),
         ("known", "node1.known", Begun::Begun, AttestReply::Requeued),
     ] {
-        let Attest::HandedOn(on) = handed_on() else { panic!("it was not handed on") };
-        let said = item(name, token, id, Attest::HandedOn(HandedOn { begun, ..on }));
+        let Attest::HandedOff(on) = handed_off() else { panic!("it was not handed off") };
+        let said = item(name, token, id, Attest::HandedOff(HandedOff { begun, ..on }));
         assert_eq!(lab.attest(worker, said).await, reply, "{name}");
     }
     for name in ["assigned", "known"] {
@@ -825,29 +831,29 @@ async fn what_was_handed_on_had_started(kind: Kind) {
     }
 }
 
-async fn a_handed_on_job_without_a_record_is_gone_unless_it_has_ended(kind: Kind) {
+async fn a_handed_off_job_without_a_record_is_gone_unless_it_has_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.recover().await;
-    let said = || item("a", Token(worker.0), "node1.a", handed_on());
+    let said = || item("a", Token(worker.0), "node1.a", handed_off());
     assert_eq!(lab.idle(worker, said()).await, AttestReply::Gone);
     lab.attest(worker, item("a", Token(worker.0), "node1.a", ended())).await;
     assert_eq!(lab.idle(worker, said()).await, AttestReply::Nothing);
 }
 
-async fn a_handed_on_job_that_was_stopped_is_gone(kind: Kind) {
+async fn a_handed_off_job_that_was_stopped_is_gone(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.!a", worker).await;
     lab.stop("a", "node1.!a", Some(worker)).await;
     lab.recover().await;
-    let said = item("a", token, "node1.!a", handed_on());
+    let said = item("a", token, "node1.!a", handed_off());
     assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
     assert_eq!(lab.record("a").await, None);
     assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("stopped"));
 }
 
-async fn only_the_owners_word_hands_on(kind: Kind) {
+async fn only_the_owners_word_hands_off(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("a", "node1.a", worker).await;
@@ -858,7 +864,7 @@ async fn only_the_owners_word_hands_on(kind: Kind) {
         ("a", token, "node1.before"),
         ("queued", token, "node1.queued"),
     ] {
-        let said = item(name, token, id, handed_on());
+        let said = item(name, token, id, handed_off());
         assert_eq!(lab.idle(worker, said).await, AttestReply::Nothing);
     }
 }
@@ -870,7 +876,7 @@ async fn records_that_do_not_parse_are_left(kind: Kind) {
     for record in [&b"rubbish"[..], b"2|R|1|1|1|1|1|node1.a|1||0|"] {
         lab.backend.write_record(&key("a"), record).await;
         lab.recover().await;
-        for what in [all_of_it(Begun::Begun, 1, ""), ended(), handed_on()] {
+        for what in [all_of_it(Begun::Begun, 1, ""), ended(), handed_off()] {
             assert_eq!(lab.idle(worker, item("a", token, "node1.a", what)).await, AttestReply::Unreadable);
         }
     }

@@ -517,7 +517,7 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
             let items = jobs.iter().map(|(key, token)| release(&key.to_string(), *token, mode));
             items.collect::<Vec<_>>()
         };
-        let hand_on = async || {
+        let hand_off = async || {
             let items = releases(ReleaseMode::HandOff);
             let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
             assert_eq!(replies, vec![ReleaseReply::Queued; jobs.len()]);
@@ -529,7 +529,7 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
                 assert_eq!(replies, vec![ReleaseReply::Deleted; jobs.len()]);
             }
             "stop" => {
-                hand_on().await;
+                hand_off().await;
                 assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Deleted; jobs.len()]);
             }
             "reap" => {
@@ -538,7 +538,7 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
                 assert!(lab.store().reap(lab.inc, worker, 100).await.unwrap().done);
             }
             "purge" => {
-                hand_on().await;
+                hand_off().await;
                 lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
                 assert_eq!(lab.store().purge(lab.inc, 100).await.unwrap().len(), jobs.len());
             }

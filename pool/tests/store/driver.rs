@@ -11,7 +11,7 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, Content, DispatchItem, HandedOn, JoinRequest, NotifyItem, PoolEvent, PoolState,
+    Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem, PoolEvent, PoolState,
     ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange,
     ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
 };
@@ -287,7 +287,7 @@ impl<'a> Driver<'a> {
                     [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail][at];
                 let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
                 let begun = [Begun::Begun, Begun::Started][said.key % 2];
-                Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error })
+                Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error })
             }
             _ => Attest::Runs {
                 begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),

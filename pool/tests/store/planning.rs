@@ -463,7 +463,7 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     let made = Planned::with(lab).await;
     let turn = made.take("a").await;
     let (worker, dying) = (made.lab.worker().await, made.lab.worker().await);
-    let names = ["released", "stopped", "parked", "stopped by hand", "reaped", "handed on", "purged"];
+    let names = ["released", "stopped", "parked", "stopped by hand", "reaped", "handed off", "purged"];
     made.dispatch(&turn, &names).await;
     made.lab.run_again("released", worker).await;
     made.lab.release("released", worker, ReleaseMode::Delete).await;
@@ -472,15 +472,15 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     made.lab.release("stopped", worker, ReleaseMode::HandOff).await;
     made.lab.run_again("parked", worker).await;
     made.lab.release("parked", worker, ReleaseMode::Fail).await;
-    assert_eq!(made.jobs().await, ["handed on", "parked", "purged", "reaped", "stopped by hand"]);
+    assert_eq!(made.jobs().await, ["handed off", "parked", "purged", "reaped", "stopped by hand"]);
     made.stop(&turn, "parked").await;
     made.lab.stop("stopped by hand", "node1.stopped_by_hand", None).await;
     made.lab.run_again("reaped", dying).await;
     made.stop(&turn, "reaped").await;
     made.lab.leave(dying).await;
-    made.lab.run_again("handed on", worker).await;
-    made.lab.release("handed on", worker, ReleaseMode::HandOff).await;
-    assert_eq!(made.jobs().await, ["handed on", "purged"]);
+    made.lab.run_again("handed off", worker).await;
+    made.lab.release("handed off", worker, ReleaseMode::HandOff).await;
+    assert_eq!(made.jobs().await, ["handed off", "purged"]);
     made.lab.store().shutdown(made.lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
     assert_eq!(made.lab.store().purge(made.lab.inc, 10).await.unwrap().len(), 2);
     assert!(made.lab.backend.dump().await.get("planned").is_none());

@@ -12,7 +12,7 @@ use tenure_pool::store::{
 use super::lab::{Kind, Lab, key, ms, node, release};
 
 scenarios! {
-    a_handed_on_job_starts_anew,
+    a_handed_off_job_starts_anew,
     a_job_handed_back_before_its_begin_keeps_its_attempts,
     a_job_given_back_after_its_begin_loses_that_attempt_only,
     a_refused_job_gets_its_attempt_back,
@@ -39,7 +39,7 @@ const MODES: [ReleaseMode; 5] = [
     ReleaseMode::Fail,
 ];
 
-async fn a_handed_on_job_starts_anew(kind: Kind) {
+async fn a_handed_off_job_starts_anew(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;

@@ -124,7 +124,7 @@ impl Engine {
         let together = self.closing.leaving && !self.workers.values().all(Worker::is_out_of_ring);
         if !together {
             for worker in self.workers.values_mut() {
-                if worker.hand_on(&mut self.ctx) {
+                if worker.hand_off(&mut self.ctx) {
                     worker.flush(&mut self.ctx, &self.ring, gate);
                 }
             }

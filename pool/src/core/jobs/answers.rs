@@ -62,7 +62,7 @@ impl Jobs {
                 Some(PendingBegin { stop: Some((tell, entries)), of, .. }) => {
                     self.release_for_stopper(key, token, LeavingJob::to_stop(of), tell, entries);
                 }
-                Some(_) => self.hand_back(key, token, LeavingJob::default(), None, vec![]),
+                Some(_) => self.give_back(key, token, LeavingJob::default(), None, vec![]),
                 None => {}
             }
         }

@@ -49,7 +49,7 @@ impl Statement {
         match what {
             Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
             Attest::Ended { outcome } => Self::Past(Past { key, token, id, left: Left::Ended(outcome) }),
-            Attest::HandedOn(on) => Self::Past(Past { key, token, id, left: Left::handed_on(now, on) }),
+            Attest::HandedOff(on) => Self::Past(Past { key, token, id, left: Left::handed_off(now, on) }),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Jobs {
     fn void(&mut self, ctx: &Ctx) {
         self.begins.abandon();
         self.beginning.clear();
-        self.give_back_successors(ctx);
+        self.give_successors_back(ctx);
         for item in self.takes.abandon() {
             if let Some(held) = self.held.get_mut(&item.key).filter(|held| held.token == item.token) {
                 held.notes.busy = false;

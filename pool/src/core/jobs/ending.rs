@@ -294,7 +294,7 @@ impl Jobs {
     }
 
     /// Gives back a job that was not started here.
-    pub(super) fn hand_back(
+    pub(super) fn give_back(
         &mut self,
         key: JobKey,
         token: Token,
@@ -323,7 +323,7 @@ impl Jobs {
 
     /// Gives back a job that the store assigns to this worker and that does not run here.
     pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
-        self.hand_back(key, record.token, LeavingJob::of(record), None, Vec::new());
+        self.give_back(key, record.token, LeavingJob::of(record), None, Vec::new());
     }
 
     /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back
@@ -353,7 +353,7 @@ impl Jobs {
         self.releases.push((item, entries));
     }
 
-    /// Asks all jobs to end, and from now on hands on every new job.
+    /// Asks all jobs to end, and from now on hands off every new job.
     pub(in crate::core) fn leave(&mut self, ctx: &mut Ctx, why: StopReason) {
         self.leaving = Some(why);
         let keys: Vec<_> = self.held.keys().cloned().collect();

@@ -13,7 +13,7 @@ use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::store::{Attest, AttestItem, HandedOn, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
+use crate::store::{Attest, AttestItem, HandedOff, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
 
 /// The minimum reach of the journal: longer than any server lags behind its acknowledgements.
 const REACH: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ pub(super) enum Left {
     /// It has ended. The outcome is kept for a caller's own id; else it is empty.
     Ended(Outcome),
     /// It goes on elsewhere from `due` on, or is parked with this error.
-    HandedOn { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
+    HandedOff { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
 }
 
 impl Past {
@@ -43,8 +43,8 @@ impl Past {
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
             Left::Ended(outcome) => Attest::Ended { outcome },
-            Left::HandedOn { begun, mode, attempts, due, error } => {
-                Attest::HandedOn(HandedOn { begun, mode, attempts, delay: due.since(now), error })
+            Left::HandedOff { begun, mode, attempts, due, error } => {
+                Attest::HandedOff(HandedOff { begun, mode, attempts, delay: due.since(now), error })
             }
         };
         AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
@@ -52,15 +52,15 @@ impl Past {
 
     /// Its size in a report, in bytes.
     pub(super) fn size(&self) -> usize {
-        let (Left::Ended(text) | Left::HandedOn { error: text, .. }) = &self.left;
+        let (Left::Ended(text) | Left::HandedOff { error: text, .. }) = &self.left;
         self.key.as_bytes().len() + text.len()
     }
 }
 
 impl Left {
-    pub(super) fn handed_on(now: Time, on: HandedOn) -> Self {
-        let HandedOn { begun, mode, attempts, delay, error } = on;
-        Self::HandedOn { begun, mode, attempts, due: now + delay, error }
+    pub(super) fn handed_off(now: Time, on: HandedOff) -> Self {
+        let HandedOff { begun, mode, attempts, delay, error } = on;
+        Self::HandedOff { begun, mode, attempts, due: now + delay, error }
     }
 }
 
@@ -140,7 +140,7 @@ impl Jobs {
             let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
             let (mode, due) = (item.mode, ctx.now + item.delay);
             let begun = if out.started { Begun::Started } else { Begun::Begun };
-            Left::HandedOn { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
+            Left::HandedOff { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
         };
         let past = Past { key: item.key.clone(), token: item.token, id, left };
         if let Some(attesting) = &mut self.attesting {

@@ -80,9 +80,9 @@ pub(super) struct Jobs {
     after_note: BTreeMap<(JobKey, Token), ToRelease>,
     releases: Batcher<ToRelease>,
     pub(super) takes: Batcher<TakeItem>,
-    /// A handler does not end: the worker hands all other jobs on.
+    /// A handler does not end: the worker hands all other jobs off.
     pub(super) stuck: bool,
-    /// While set, the worker hands on every new job and starts none.
+    /// While set, the worker hands off every new job and starts none.
     pub(super) leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
     released: Vec<JobKey>,
@@ -206,7 +206,7 @@ impl Jobs {
             }
             self.inbox.answered(entry);
         } else if self.leaving.is_some() {
-            self.hand_back(id.0, token, LeavingJob::default(), None, vec![entry]);
+            self.give_back(id.0, token, LeavingJob::default(), None, vec![entry]);
         } else {
             self.begins.push((id.0.clone(), token, Some(entry)));
             self.beginning.insert(id, PendingBegin::default());

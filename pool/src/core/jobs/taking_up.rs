@@ -39,7 +39,7 @@ impl Jobs {
         if !self.takes_up(record) || !self.may_start(ctx) {
             let tell = NodeName::new(record.id.node()).ok();
             let out = LeavingJob::in_passing(record, payload, ctx.now);
-            return self.hand_back(key, token, out, tell, vec![]);
+            return self.give_back(key, token, out, tell, vec![]);
         }
         match wire::open(&payload) {
             Ok(opened) => self.hold(ctx, &key, record, opened, payload, waiting),
@@ -102,7 +102,7 @@ impl Jobs {
         if record.token < former {
             // The job was assigned before the held one, and must be assigned again.
             let out = LeavingJob::in_passing(&record, payload, ctx.now);
-            return self.hand_back(key, record.token, out, None, Vec::new());
+            return self.give_back(key, record.token, out, None, Vec::new());
         }
         self.successors.insert(key.clone(), Successor { record, payload, notified });
         if !ctx.config.broken.has(Mutation::FormerRunKept) {
@@ -122,11 +122,11 @@ impl Jobs {
 
     /// Gives back the jobs that wait for their former run. Until the store answers, this worker may be the only one
     /// that has their payload.
-    pub(super) fn give_back_successors(&mut self, ctx: &Ctx) {
+    pub(super) fn give_successors_back(&mut self, ctx: &Ctx) {
         for (key, Successor { record, payload, .. }) in std::mem::take(&mut self.successors) {
             let tell = NodeName::new(record.id.node()).ok();
             let out = LeavingJob::in_passing(&record, payload, ctx.now);
-            self.hand_back(key, record.token, out, tell, Vec::new());
+            self.give_back(key, record.token, out, tell, Vec::new());
         }
     }
 

@@ -1,6 +1,6 @@
 //! How a node leaves its pool, and how a pool ends.
 //!
-//! A node that closes drains all its workers before the first of them hands on a job, so that no job moves twice. A
+//! A node that closes drains all its workers before the first of them hands off a job, so that no job moves twice. A
 //! pool that shuts down is *closing* while it begins accepted jobs, then *stopping*: every node ends its jobs and
 //! leaves, and the last one cleans up. Any node completes the shutdown if the caller's node dies.
 

@@ -12,7 +12,9 @@ use crate::model::settings::ShutdownFlag;
 use crate::store::AttestReply::{
     Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
-use crate::store::{Attest, BeginReply, HandedOn, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError};
+use crate::store::{
+    Attest, BeginReply, HandedOff, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError,
+};
 
 /// Observes a recovering pool for this many seconds.
 fn observe(bench: &mut Bench, incarnation: u64, seconds: u64) {
@@ -718,7 +720,7 @@ fn a_job_refused_before_its_note_is_taken_back() {
 }
 
 #[test]
-fn a_job_handed_on_by_a_draining_worker_is_taken_back() {
+fn a_job_handed_off_by_a_draining_worker_is_taken_back() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[SendPayload]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
@@ -968,7 +970,7 @@ fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
 }
 
 #[test]
-fn a_handed_on_job_is_reported_with_its_attempts_and_pause() {
+fn a_handed_off_job_is_reported_with_its_attempts_and_pause() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 4);
@@ -979,7 +981,7 @@ fn a_handed_on_job_is_reported_with_its_attempts_and_pause() {
     bench.advance(secs(3));
     bench.lost(2);
     let said = said_of_the_past(&bench);
-    let [Attest::HandedOn(HandedOn { begun, mode: ReleaseMode::Fail, attempts: 4, delay, error })] =
+    let [Attest::HandedOff(HandedOff { begun, mode: ReleaseMode::Fail, attempts: 4, delay, error })] =
         &said[..]
     else {
         panic!("{said:?}")
@@ -1002,7 +1004,7 @@ fn a_parked_job_is_reported_with_its_error() {
     });
     bench.lost(2);
     let said = said_of_the_past(&bench);
-    let [Attest::HandedOn(HandedOn { begun, attempts: 20, error, .. })] = &said[..] else {
+    let [Attest::HandedOff(HandedOff { begun, attempts: 20, error, .. })] = &said[..] else {
         panic!("{said:?}")
     };
     assert_eq!((*begun, error.as_str()), (Begun::Begun, "boom"));

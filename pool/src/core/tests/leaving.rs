@@ -44,7 +44,7 @@ fn claimed(bench: &mut Bench, events: Vec<PoolEvent>) {
 }
 
 #[test]
-fn a_drained_worker_hands_on_once_out_of_the_ring() {
+fn a_drained_worker_hands_off_once_out_of_the_ring() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     drain(&mut bench, 1);
@@ -65,7 +65,7 @@ fn a_drained_worker_hands_on_once_out_of_the_ring() {
 }
 
 #[test]
-fn a_leaving_worker_hands_on_what_comes_and_what_starts() {
+fn a_leaving_worker_hands_off_what_comes_and_what_starts() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 4, 4, &["starting"]);
     bench.begun();
@@ -84,7 +84,7 @@ fn a_leaving_worker_hands_on_what_comes_and_what_starts() {
 }
 
 #[test]
-fn a_closing_node_hands_on_once_all_workers_left_the_ring() {
+fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
     let mut bench = Bench::with_worker();
     bench.worker(2);
     bench.running_on(1, 3, &["a"]);

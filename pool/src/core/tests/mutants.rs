@@ -191,7 +191,7 @@ fn a_begin_is_sent_until_it_is_answered() {
 }
 
 #[test]
-fn a_job_is_handed_on_after_its_handler_has_ended() {
+fn a_job_is_handed_off_after_its_handler_has_ended() {
     let done = whole_and_broken(Mutation::HandOffBeforeStop).map(|mut bench| {
         bench.running(3, &["a", "b", "c", "d", "e", "f"]);
         bench.change_members(|members| {

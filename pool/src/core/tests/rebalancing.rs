@@ -1,4 +1,4 @@
-//! When the ring has changed and then stayed the same, exactly the misplaced jobs are handed on.
+//! When the ring has changed and then stayed the same, exactly the misplaced jobs are handed off.
 
 use super::bench::{Bench, config, key, millis, secs, up};
 use crate::core::ctx::Config;

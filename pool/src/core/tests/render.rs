@@ -101,7 +101,7 @@ pub(super) fn call(call: &Call) -> String {
                         format!("{how}{}", if payload.is_some() { "+payload" } else { "" })
                     }
                     Attest::Ended { outcome } => format!("ended{}", quoted(outcome)),
-                    Attest::HandedOn(_) => "handed-on".into(),
+                    Attest::HandedOff(_) => "handed-on".into(),
                 };
                 format!("{}@{} {what}", i.key, i.token)
             };

@@ -201,7 +201,7 @@ fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
     bench.advance(secs(20));
     assert_eq!(bench.of(&["STOP", "ABORT"]), ["STOP k@7 Draining", "ABORT k@7"]);
     bench.handler(1, "k", 7, failed());
-    assert_eq!(bench.of(&["release"]), ["release 1: k@7 h"], "handed on: it is no failure of the job's");
+    assert_eq!(bench.of(&["release"]), ["release 1: k@7 h"], "handed off: it is no failure of the job's");
 }
 
 /// A job with this envelope.

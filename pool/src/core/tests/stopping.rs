@@ -87,7 +87,7 @@ fn a_job_that_is_not_here_is_released() {
 }
 
 #[test]
-fn a_stop_while_the_job_is_handed_on_ends_it() {
+fn a_stop_while_the_job_is_handed_off_ends_it() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });

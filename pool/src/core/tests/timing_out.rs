@@ -43,7 +43,7 @@ fn a_hanging_start_is_released_only_after_its_end() {
     bench.advance(secs(5));
     assert_eq!(bench.seen(), ["ABORT k@7"]);
     bench.advance(secs(5));
-    assert_eq!(bench.seen(), ["! stuck k@7", "drain 1"], "the worker hands everything else on");
+    assert_eq!(bench.seen(), ["! stuck k@7", "drain 1"], "the worker hands everything else off");
     bench.advance(secs(1000));
     assert_eq!(bench.seen(), [""; 0], "it may still run");
     bench.handler(1, "k", 7, HandlerEvent::Aborted);

@@ -33,7 +33,7 @@ impl Worker {
         }
     }
 
-    /// Looks once more for jobs to hand on, if one of these was begun here and belongs elsewhere.
+    /// Looks once more for jobs to hand off, if one of these was begun here and belongs elsewhere.
     pub(in crate::core) fn check_places(
         &mut self,
         ctx: &mut Ctx,

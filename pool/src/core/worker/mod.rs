@@ -125,7 +125,7 @@ impl Worker {
         !matches!(self.stage, Stage::In { .. } | Stage::Draining { told: false, .. })
     }
 
-    /// Asks it to hand its jobs on and leave for good.
+    /// Asks it to hand its jobs off and leave for good.
     pub(super) fn drain(&mut self, ctx: &mut Ctx, reply: Option<ReplyTo>) {
         self.departing = true;
         self.drained.extend(reply);
@@ -138,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// Hands on its jobs, once the ring knows that it leaves. True if that begins now.
-    pub(super) fn hand_on(&mut self, ctx: &mut Ctx) -> bool {
+    /// Hands off its jobs, once the ring knows that it leaves. True if that begins now.
+    pub(super) fn hand_off(&mut self, ctx: &mut Ctx) -> bool {
         let now = matches!(self.stage, Stage::Draining { told: true, .. }) && self.jobs.leaving.is_none();
         if now {
             self.jobs.leave(ctx, StopReason::Draining);

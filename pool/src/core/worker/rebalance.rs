@@ -1,4 +1,4 @@
-//! When the ring has changed and then stayed the same for a while, jobs that belong to another worker are handed on.
+//! When the ring has changed and then stayed the same for a while, jobs that belong to another worker are handed off.
 //! The job is stopped here before its release, so that the successor cannot begin early. A bounded number moves at a
 //! time.
 

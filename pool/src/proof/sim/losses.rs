@@ -12,7 +12,7 @@ use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, HandedOn, WorkerEvent};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOff, WorkerEvent};
 
 /// The minimum reach of a worker's journal.
 const REACH: Duration = Duration::from_secs(20);
@@ -126,7 +126,7 @@ impl Judge {
                 && its_own
                 && (record.state == JobState::Running || record.state == JobState::Stopping && stops)
         };
-        let handed_on = |token: Token, on: &HandedOn| {
+        let handed_off = |token: Token, on: &HandedOff| {
             let owned = |before: &&Record| before.owner.is_some() && before.token == record.token;
             before.filter(owned).is_some_and(|before| before.state != JobState::Stopping)
                 && record.token <= token
@@ -138,7 +138,7 @@ impl Judge {
         said.items.iter().filter(|item| item.key == *key && item.id.is_same(&record.id)).any(|item| {
             match &item.what {
                 Attest::Runs { .. } => runs(item),
-                Attest::HandedOn(on) => handed_on(item.token, on),
+                Attest::HandedOff(on) => handed_off(item.token, on),
                 Attest::Ended { .. } => false,
             }
         })

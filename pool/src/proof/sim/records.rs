@@ -117,7 +117,7 @@ impl Judge {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(change.now);
         life.settled.get_or_insert(change.now);
-        // A worker that hands a job on does not know that it was stopped meanwhile.
+        // A worker that hands a job off does not know that it was stopped meanwhile.
         if let ("release", Some(worker)) = (change.step, before.owner)
             && (change.ends(key, before.token) || life.told.contains(&worker))
         {
@@ -278,7 +278,7 @@ mod tests {
         judge
     }
 
-    /// The judge's objections if the worker that handed the job on reports it as running, and gets a record.
+    /// The judge's objections if the worker that handed the job off reports it as running, and gets a record.
     fn objections(ended: bool, remembered: bool, record: &str) -> Vec<String> {
         let (id, key): (DispatchId, JobKey) = ("n.d1".parse().unwrap(), "k".try_into().unwrap());
         let item = |(_, token), what| AttestItem { key: key.clone(), token, id: id.clone(), what };

@@ -222,7 +222,7 @@ fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
         (ReleaseReply::Parked, _) => "parked",
         (ReleaseReply::Queued, ReleaseMode::Refuse) => "refused",
         (ReleaseReply::Queued, ReleaseMode::Fail) => "failed",
-        (ReleaseReply::Queued, _) => "handed_on",
+        (ReleaseReply::Queued, _) => "handed_off",
         (ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later, _) => return None,
     })
 }

@@ -123,8 +123,8 @@ fn each_label_value_means_what_is_documented() {
         "releases_total",
         &[
             (release(ReleaseReply::Deleted, ReleaseMode::Delete), "ended"),
-            (release(ReleaseReply::Queued, ReleaseMode::HandOff), "handed_on"),
-            (release(ReleaseReply::Queued, ReleaseMode::GiveBack), "handed_on"),
+            (release(ReleaseReply::Queued, ReleaseMode::HandOff), "handed_off"),
+            (release(ReleaseReply::Queued, ReleaseMode::GiveBack), "handed_off"),
             (release(ReleaseReply::Queued, ReleaseMode::Refuse), "refused"),
             (release(ReleaseReply::Queued, ReleaseMode::Fail), "failed"),
             (release(ReleaseReply::Parked, ReleaseMode::Fail), "parked"),

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- In phase R, a living worker says what it runs, what has ended in its hands and what it has handed on. A runner always
+-- In phase R, a living worker says what it runs, what has ended in its hands and what it has handed off. A runner always
 -- gets a record that names it, unless another worker owns the key under a higher token. A worker that the data do not
 -- know is a member again, under its old id, in its old slot when that is free.
 -- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications starts ended
 --       outcomes planned changes
--- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed on, key, token, id, begun, attempts (h: that
+-- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
 --       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the
 --       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
---          G handed on and gone | - nothing done | X bad record or item | L untouched: enough notifications were
+--          G handed off and gone | - nothing done | X bad record or item | L untouched: enough notifications were
 --          deleted. NORMAL | FENCED | BADARG
 -- Publishes: workers, one entry and, when the ring grows, its size
 --@base
@@ -122,7 +122,7 @@ local function ended(key, p, token, id, outcome)
   return 'E'
 end
 
-local function handed_on(key, p, token, id, begun, attempts, delay, mode, reason)
+local function handed_off(key, p, token, id, begun, attempts, delay, mode, reason)
   if not p then return has_ended(key, id, nil) and '-' or 'G' end
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
   if p.begun == '0' then count('queued', -1) end
@@ -171,7 +171,7 @@ for i = 1, n do
   elseif kind == 'e' then
     out[i + 1] = ended(key, p, token, id, argv[at + 9])
   else
-    out[i + 1] = handed_on(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
+    out[i + 1] = handed_off(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
 end
 raise(head[7], top)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- The end of workers: the counter of each, 0 if it is lost, has not moved for its time to live, or it leaves itself and
--- nothing of it runs. All of them are out before their slots are handed on: to the oldest standbys, or, where nobody
+-- nothing of it runs. All of them are out before their slots are handed off: to the oldest standbys, or, where nobody
 -- else is up, all standbys take slots. Their jobs wait for reap. A worker with a counter and no entry has lost its
 -- entry: nodes that still know the entry drop it.
 -- KEYS: pool workers heartbeats expired changes
@@ -48,7 +48,7 @@ for i, wid in ipairs(wids) do letters[i] = answer(i, wid, argv[2 * i + 1]) end
 if #free > 0 then
   local used, _, _, _, all = ring(ending)
   local up, waiting = living(all, t, ending)
-  if up == 0 and next(waiting) then seat_all(changes, used, waiting) else hand_on(changes, used, free, all, ending) end
+  if up == 0 and next(waiting) then seat_all(changes, used, waiting) else hand_off(changes, used, free, all, ending) end
 end
 if #gone > 0 then
   call('HDEL', HEARTBEATS, unpack(gone))

@@ -43,7 +43,7 @@ local function tell(x, id, outcome)
 end
 
 -- Gives up a job that does not end.
-local function hand_on(way, key, p)
+local function hand_off(way, key, p)
   local mode, running = way.mode, p.state == 'R'
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
@@ -85,7 +85,7 @@ local function give_up(key, r, token, way)
   end
   if ends and is_full() then return 'L' end
   seen[key] = true
-  if not ends then return hand_on(way, key, p) end
+  if not ends then return hand_off(way, key, p) end
   if mode ~= 'd' and not to_stop then
     outcome = 'shutdown'
   elseif outcome == '' then

@@ -9,7 +9,7 @@ use crate::model::level::is_address;
 use crate::model::member::{Member, MemberState, SLOTS};
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::Mutation;
-use crate::store::{Attest, AttestItem, AttestReply, HandedOn, NOTES_PAGE, Refusal, ReleaseMode};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOff, NOTES_PAGE, Refusal, ReleaseMode};
 
 /// The reason why a job is queued that its owner does not have.
 const LOST: &str = "its owner did not have it after a loss of data";
@@ -86,7 +86,7 @@ impl State {
         match &item.what {
             Attest::Runs { .. } => self.attest_running(now, inc, worker, item),
             Attest::Ended { outcome } => self.attest_ended(now, item, outcome),
-            Attest::HandedOn(on) => self.attest_handed_on(now, item, on, starts),
+            Attest::HandedOff(on) => self.attest_handed_off(now, item, on, starts),
         }
     }
 
@@ -188,11 +188,11 @@ impl State {
         AttestReply::Ended
     }
 
-    fn attest_handed_on(
+    fn attest_handed_off(
         &mut self,
         now: u64,
         item: &AttestItem,
-        on: &HandedOn,
+        on: &HandedOff,
         starts: &mut Starts,
     ) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
@@ -221,7 +221,7 @@ impl State {
             ReleaseMode::Refuse => record.strikes += 1,
             ReleaseMode::Fail | ReleaseMode::Delete => {}
         }
-        if self.broken.has(Mutation::HandedOnMints) {
+        if self.broken.has(Mutation::HandedOffMints) {
             record.token = Token(self.mint());
         }
         self.requeue(key, record, now, delay_ms(on.delay), &on.error, starts);
@@ -328,7 +328,7 @@ fn is_sound(what: &Attest) -> bool {
     match what {
         Attest::Runs { plan, .. } => plan.is_empty() || ScheduleName::new(plan).is_ok(),
         Attest::Ended { .. } => true,
-        Attest::HandedOn(on) => on.mode != ReleaseMode::Delete,
+        Attest::HandedOff(on) => on.mode != ReleaseMode::Delete,
     }
 }
 

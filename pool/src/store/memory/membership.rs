@@ -271,7 +271,7 @@ impl State {
         }
         let used = self.slots();
         for slot in free.iter().filter(|slot| !used.contains_key(slot)) {
-            self.hand_on_slot(Some(*slot));
+            self.hand_off_slot(Some(*slot));
         }
     }
 
@@ -311,7 +311,7 @@ impl State {
     }
 
     /// Gives a slot that becomes free to the oldest standby.
-    fn hand_on_slot(&mut self, slot: Option<u32>) {
+    fn hand_off_slot(&mut self, slot: Option<u32>) {
         let oldest = self.members.values_mut().find(|member| member.state == MemberState::Standby);
         if let (Some(slot), Some(standby)) = (slot, oldest) {
             standby.state = MemberState::Up;
@@ -395,7 +395,7 @@ impl State {
         member.state = MemberState::Draining;
         let member = member.clone();
         if before == MemberState::Up {
-            self.hand_on_slot(member.slot);
+            self.hand_off_slot(member.slot);
         }
         if before != MemberState::Draining {
             self.meta.members.0 += 1;

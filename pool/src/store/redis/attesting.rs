@@ -7,7 +7,7 @@ use super::ownership::{millis, mode_letter};
 use crate::model::id::{Incarnation, JobKey, WorkerId};
 use crate::model::member::Member;
 use crate::model::record::Begun;
-use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOn, Result};
+use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOff, Result};
 
 #[async_trait]
 impl Attestation for RedisStore {
@@ -24,7 +24,7 @@ impl Attestation for RedisStore {
             let kind = match what {
                 Attest::Runs { .. } => "r",
                 Attest::Ended { .. } => "e",
-                Attest::HandedOn(_) => "h",
+                Attest::HandedOff(_) => "h",
             };
             call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
             match what {
@@ -35,7 +35,7 @@ impl Attestation for RedisStore {
                 Attest::Ended { outcome } => {
                     call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
                 }
-                Attest::HandedOn(HandedOn { begun, mode, attempts, delay, error }) => {
+                Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error }) => {
                     call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
                     call.arg(0).arg(error);
                 }

@@ -54,7 +54,7 @@ local function delete(key, p, t, outcome, late_ms, retention_ms)
   -- Attested in this incarnation: an attestation that is late or doubled may still come. Given up by a worker that may not
   -- have heard that: after a loss of data it may say that it has the job. An outcome does not say that the run has ended.
   local given_up = p.begun ~= '0' and p.state ~= 'R' and p.state ~= 'S'
-  -- Begun lately: who had handed it on before, and has not heard that, may say so too.
+  -- Begun lately: who had handed it off before, and has not heard that, may say so too.
   local begun = p.begun ~= '0' and math.max(p.since, p.created)
   local since = (given_up or p.ainc == argv[1]) and math.max(t, p.created) or begun or not own and p.created
   collect(key, p.owner, p.state ~= 'R' and p.state ~= 'P', p.id, since, t, late_ms)

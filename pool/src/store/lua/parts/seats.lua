@@ -40,7 +40,7 @@ end
 
 -- Adds to a change of the workers that the oldest standbys, but for those in `but`, take these slots, the lowest one
 -- first.
-local function hand_on(changes, used, slots, all, but)
+local function hand_off(changes, used, slots, all, but)
   local waiting = {}
   for i = 1, #all, 2 do
     if match(all[i], '^%d+$') and not but[all[i]] and match(all[i + 1], '^P|[^|]*|') then waiting[all[i]] = all[i + 1] end
