@@ -45,7 +45,7 @@ scenarios! {
     a_reported_hand_off_is_queued,
     a_handed_off_job_comes_back_in_its_last_state,
     what_was_handed_off_had_started,
-    a_handed_off_job_without_a_record_is_gone_unless_it_has_ended,
+    a_handed_off_job_without_a_record_is_gone_unless_it_ended,
     a_handed_off_job_that_was_stopped_is_gone,
     only_the_owners_word_hands_off,
     records_that_do_not_parse_are_left,
@@ -831,7 +831,7 @@ async fn what_was_handed_off_had_started(kind: Kind) {
     }
 }
 
-async fn a_handed_off_job_without_a_record_is_gone_unless_it_has_ended(kind: Kind) {
+async fn a_handed_off_job_without_a_record_is_gone_unless_it_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.recover().await;

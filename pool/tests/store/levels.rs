@@ -57,7 +57,7 @@ async fn a_member_names_its_level_and_its_address(kind: Kind) {
     let entry = lab.field("workers", &seat.worker.to_string()).await.unwrap();
     assert!(entry.ends_with(&format!("|zone-1|1|{address}")), "{entry}");
     assert_eq!(join_at(&lab, &*newer).await.1.level, 2);
-    // What changes the place of a member keeps both.
+    // A step that changes the place of a member keeps both.
     let drained = lab.store().drain(lab.inc, seat.worker).await.unwrap();
     assert_eq!(drained, Member { state: MemberState::Draining, ..seat.member });
 }
