@@ -42,11 +42,12 @@ pub enum Error {
         ours: String,
     },
     /// The floor of the pool is above the level of this version ([`Node::raise_level`](crate::Node::raise_level)).
-    /// Deploy a newer one. Nothing was written.
-    #[error("{0}; nothing was written")]
+    /// Deploy a newer one. A step that the pool refused was not carried out. A call that was under way when the floor
+    /// rose may have been.
+    #[error("{0}")]
     TooOld(TooOld),
-    /// The pool cannot use this level yet: a member has a lower one. Nothing was written.
-    #[error("worker {worker} has level {level}, below {wanted}; nothing was written")]
+    /// The pool cannot use this level yet: a member has a lower one. The floor of its shard is as it was.
+    #[error("worker {worker} has level {level}, below {wanted}; the floor stays")]
     MemberBelow {
         /// The worker.
         worker: WorkerId,

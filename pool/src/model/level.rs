@@ -42,6 +42,12 @@ impl Level {
     }
 }
 
+/// A level, from its text, as scripts read it. `None` if the text has none.
+pub(crate) fn parse(text: &str) -> Option<u32> {
+    let sound = text.len() < 10 && text.starts_with(|first| matches!(first, '1'..='9'));
+    text.parse().ok().filter(|_| sound)
+}
+
 /// The pool needs a level that the caller does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[error("the pool needs level {floor}, this node has level {level}")]
@@ -94,6 +100,16 @@ mod tests {
         }
         for text in ["a b", "a|b", "é", "a\n", &"x".repeat(129)] {
             assert!(check_address(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_read_as_scripts_read_it() {
+        for (text, level) in [("1", Some(1)), ("20", Some(20)), ("999999999", Some(999_999_999))] {
+            assert_eq!(parse(text), level);
+        }
+        for text in ["", "0", "02", "+2", "1x", "-1", "1000000000"] {
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 

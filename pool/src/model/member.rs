@@ -81,7 +81,7 @@ impl Member {
             nonce: Nonce::new(next()?).ok()?,
             node: NodeName::new(next()?).ok()?,
             meta: next()?.to_owned(),
-            level: next().and_then(|text| text.parse().ok()).unwrap_or(level::LOWEST),
+            level: next().and_then(level::parse).unwrap_or(level::LOWEST),
             address: next().filter(|text| level::is_address(text)).unwrap_or_default().to_owned(),
         })
     }

@@ -185,6 +185,7 @@ impl Routing {
             ctx.out.push(Effect::StopReadingPool);
         }
         self.events.clear();
+        self.progressed = None;
     }
 
     /// No entry that it has read is left.

@@ -39,6 +39,15 @@ fn a_node_below_the_floor_sends_nothing_but_renewals() {
 }
 
 #[test]
+fn a_router_that_rested_counts_its_silence_anew() {
+    let mut bench = Bench::attached();
+    bench.refused();
+    bench.advance(secs(120));
+    bench.renewed();
+    assert_eq!(bench.engine.status().routed, Some(bench.now), "it reads again from now on");
+}
+
+#[test]
 fn a_node_below_the_floor_answers_its_callers_at_once() {
     let mut bench = Bench::attached();
     let deadline = bench.now + secs(5);
