@@ -95,6 +95,21 @@ fn an_observer_that_counts_from_before_the_reply_is_caught() {
 }
 
 #[test]
+fn a_step_from_below_the_floor_is_caught() {
+    assert!(caught(Mutation::FloorUnchecked, 1, &["S13"]).is_some(), "no seed has seen it");
+}
+
+#[test]
+fn a_floor_that_rises_above_a_member_is_caught() {
+    assert!(caught(Mutation::FloorPassesMembers, 1, &["S13"]).is_some(), "no seed has seen it");
+}
+
+#[test]
+fn a_recovery_that_forgets_the_floor_is_caught() {
+    assert!(caught(Mutation::FloorForgotten, 210, &["S13"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn records_at_which_nobody_looks_are_caught() {
     assert!(caught(Mutation::NeverInspects, 1, &["liveness"]).is_some(), "no seed has seen it");
 }

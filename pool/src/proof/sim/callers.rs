@@ -212,6 +212,7 @@ impl World {
                 let wrong = if lost { self.is_active(id) } else { judge.lives(id) };
                 wrong.then_some("it lives")
             }
+            Err(DispatchError::TooOld(why)) => (!self.is_too_old(at, *why)).then_some("it is not too old"),
             Err(_) => Some("there is no reason for that"),
         };
         let wrong = wrong.or_else(|| {

@@ -209,6 +209,7 @@ impl World {
         if matches!(role, Role::NodeRead | Role::PoolRead) && !flight.open && block.is_zero() {
             return;
         }
+        let refused = self.must_refuse(at, &request);
         let before = self.store.facts();
         let is_renewal = matches!(request, Request::Renew { .. });
         let mut step = if is_renewal { "renew" } else { "read" };
@@ -258,6 +259,7 @@ impl World {
             self.note(|| format!("server: {step} of n{at} {request:?} => {reply:?}"));
         }
         self.saw(at, step, &request, &reply);
+        self.saw_level(at, step, &request, &reply, (before.floor, refused));
         let after = self.store.facts();
         if before != after || step != "read" {
             self.changed(step, &request);

@@ -23,6 +23,9 @@ pub(super) struct Judge {
     pub(super) top: BTreeMap<JobKey, Token>,
     /// The strikes of each placement, as its worker knows them: a loss of data removes them from the record.
     pub(super) strikes: BTreeMap<(JobKey, Token), u32>,
+    /// The level of each worker's node, and the highest floor so far.
+    pub(super) levels: BTreeMap<WorkerId, u32>,
+    pub(super) highest_floor: u32,
     /// Stops of keys that are not yet answered.
     pub(super) stops: BTreeMap<JobKey, u64>,
     /// Every notification that the store has kept.

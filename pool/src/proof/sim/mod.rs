@@ -10,7 +10,7 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the pool at `rest`.
+//! `notes`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};
@@ -25,6 +25,7 @@ mod calls;
 mod clock;
 mod handlers;
 mod judge;
+mod levels;
 mod lives;
 mod losses;
 mod nemesis;

@@ -36,6 +36,7 @@ pub(super) struct SimNode {
     pub(super) engine: Engine,
     pub(super) config: Arc<Config>,
     pub(super) client: Arc<MemoryStore>,
+    pub(super) level: u32,
     pub(super) clock: NodeClock,
     pub(super) leases: LeaseTable,
     pub(super) alive: bool,
@@ -118,11 +119,13 @@ impl World {
         let shown = self.rng.below(1_000_000) * MS;
         let clock = NodeClock::new(self.now, shown, ppb);
         let now = clock.read(self.now);
+        let level = self.draw_level();
         let node = SimNode {
             engine: Engine::new(config.clone(), nonce),
             leases: LeaseTable::new(timing, config.broken.clone()),
             config: Arc::new(config),
-            client: Arc::new(self.store.clone()),
+            client: Arc::new(self.store.at_level(level)),
+            level,
             clock,
             alive: true,
             paused: false,
@@ -148,7 +151,7 @@ impl World {
             closing: false,
         };
         let at = self.nodes.len();
-        self.note(|| format!("n{at} joins as {name}, client-only: {client_only}"));
+        self.note(|| format!("n{at} joins as {name}, client-only: {client_only}, level {level}"));
         self.nodes.push(node);
         self.step(at, Input::Woke);
         self.attach(at);

@@ -152,7 +152,8 @@ impl World {
         }
         let bare = there.iter().copied().find(|&at| {
             let node = &self.nodes[at];
-            node.attached && !node.closing && !node.config.client_only && node.locals.is_empty()
+            let takes = node.attached && !node.closing && !node.config.client_only;
+            takes && node.locals.is_empty() && !self.is_below(at)
         });
         if let Some(at) = bare {
             self.add_worker(at);
@@ -163,7 +164,7 @@ impl World {
     pub(super) fn man(&mut self) {
         let stays = |at: &usize| {
             let node = &self.nodes[*at];
-            node.alive && !node.closing && !node.config.client_only
+            node.alive && !node.closing && !node.config.client_only && !self.is_below(*at)
         };
         match (0..self.nodes.len()).find(stays) {
             None => {
@@ -255,7 +256,7 @@ impl World {
     pub(super) fn shut_down(&mut self) {
         let usable = |at: &usize| {
             let node = &self.nodes[*at];
-            node.alive && !node.paused && node.attached && !node.closing
+            node.alive && !node.paused && node.attached && !node.closing && !self.is_below(*at)
         };
         let usable: Vec<usize> = (0..self.nodes.len()).filter(usable).collect();
         let Some(at) = self.rng.pick(&usable) else { return };
@@ -280,7 +281,8 @@ impl World {
         let full = |at: &usize| {
             let node = &self.nodes[*at];
             let current = Some(node.engine.incarnation()) == incarnation;
-            node.alive && node.attached && !node.closing && !node.config.client_only && current
+            let stays = node.alive && node.attached && !node.closing && !node.config.client_only;
+            stays && current && !self.is_below(*at)
         };
         let Some(at) = (0..self.nodes.len()).find(full) else { return false };
         if self.rng.chance(5_000) {
@@ -366,6 +368,9 @@ impl World {
             }
             // A user has changed the pool's settings since the node was started.
             (Ask::Attach, Answer::Attached(Err(Error::SettingMismatch { .. }))) => self.kill(at),
+            (Ask::Attach, Answer::Attached(Err(Error::TooOld(why)))) if self.is_too_old(at, why) => {
+                self.kill(at);
+            }
             (Ask::Attach, Answer::Attached(Err(_))) if self.closing => self.kill(at),
             (Ask::Shutdown, Answer::ShutDown { complete, left, .. }) if !complete && !self.closing => {
                 self.judge.violations.push(format!("L5: the pool is not shut down after a minute: {left:?}"));

@@ -9,6 +9,7 @@ use super::actor::Actor;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
 use super::judge::Judge;
+use super::levels::Levels;
 use super::nemesis::Rates;
 use super::node::{SimNode, nanos};
 use super::rng::Rng;
@@ -76,6 +77,7 @@ pub(super) struct World {
     pub(super) settings: Settings,
     pub(super) rng: Rng,
     pub(super) rates: Rates,
+    pub(super) levels: Levels,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -150,6 +152,7 @@ impl World {
             settings,
             rng,
             rates,
+            levels: Levels::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -300,6 +303,7 @@ impl World {
                     self.after(1_000 * MS, Event::Move);
                 } else {
                     self.report.steps += 1;
+                    self.raise_level();
                     if self.ends_at.is_some_and(|at| self.report.steps >= at) && !self.closing {
                         self.shut_down();
                     } else if !self.strike() {

@@ -17,6 +17,7 @@ use crate::model::settings::StoredSettings;
 pub(crate) struct Facts {
     pub(crate) incarnation: Option<Incarnation>,
     pub(crate) recovering: bool,
+    pub(crate) floor: u32,
     pub(crate) members: Revision,
     pub(crate) settings: Revision,
     pub(crate) token: u64,
@@ -40,6 +41,7 @@ impl MemoryStore {
         Facts {
             incarnation: state.meta.incarnation,
             recovering: state.meta.recovering,
+            floor: state.floor(),
             members: state.meta.members,
             settings: state.meta.settings,
             token: state.meta.token,
