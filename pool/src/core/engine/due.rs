@@ -63,9 +63,9 @@ impl Engine {
     pub(super) fn gate(&self) -> Gate {
         match (self.pool.phase, self.too_old) {
             (Phase::Closed, _) => Gate::Gone,
-            (Phase::Unknown, _) => Gate::Unknown,
+            (Phase::Unknown, None) => Gate::Unknown,
             _ if self.pool.held_back => Gate::Unknown,
-            (_, Some(why)) => Gate::TooOld(why),
+            (phase, Some(why)) => Gate::TooOld { why, reads: phase != Phase::Unknown },
             // A node that cannot hear news of its workers must not get any: their leases would run out again.
             (Phase::Normal, _) if self.closing.flag.is_none() && !self.closing.leaving && !self.is_deaf() => {
                 Gate::Open
@@ -157,6 +157,7 @@ impl Engine {
             self.dispatching.end(&mut self.ctx, &DispatchError::TooOld(why));
             self.requests.end(&mut self.ctx, &Error::TooOld(why));
             self.closing.refuse(&mut self.ctx, &Error::TooOld(why));
+            self.scheduling.refuse(&mut self.ctx, &Error::TooOld(why));
         }
         let (now, clock) = (self.ctx.now, &self.clock);
         let longest = self.ctx.config.settings.max_dispatch_deadline;

@@ -22,6 +22,8 @@ use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentit
 
 /// More tokens than a pool gives out between two renewals of a node.
 const UNSEEN_TOKENS: u64 = 1 << 20;
+/// The pause of a node that is below the floor of the pool that it should recover: only a newer node can.
+const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The state of the pool, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,7 +340,9 @@ impl PoolView {
         answer: &Result<Incarnation>,
     ) -> Change {
         self.busy = false;
-        self.retry_at = ctx.now + RETRY;
+        // Below the floor, only a newer node can recover the pool.
+        let refused = matches!(answer, Err(StoreError::Refused(Refusal::Level(_))));
+        self.retry_at = ctx.now + if refused { REFUSED_RETRY } else { RETRY };
         match answer {
             Ok(incarnation) => self.adopt(ctx, *incarnation, run_id, Some(ctx.config.timing.ttl)),
             Err(_) => Change::Nothing,

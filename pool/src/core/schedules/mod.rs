@@ -107,6 +107,19 @@ impl Scheduling {
         }
     }
 
+    /// The pool refuses this node: its users are told. A schedule that is not yet made goes. So does one that leaves:
+    /// the others notice that its turn stands still. All others wait.
+    pub(super) fn refuse(&mut self, ctx: &mut Ctx, why: &Error) {
+        for (local, mut schedule) in std::mem::take(&mut self.schedules) {
+            if schedule.is_new() || schedule.may_leave(ctx.now) {
+                schedule.go(ctx, local, why);
+            } else {
+                schedule.refuse(ctx, why);
+                self.schedules.insert(local, schedule);
+            }
+        }
+    }
+
     /// The node or its pool has ended.
     pub(super) fn close(&mut self, ctx: &mut Ctx, why: &Error) {
         for (local, schedule) in std::mem::take(&mut self.schedules) {

@@ -125,6 +125,24 @@ impl Schedule {
         self.planning.drop_all(ctx, local);
     }
 
+    /// The pool refuses this node: its users are told. If a later step makes the schedule anew, that has their period.
+    pub(super) fn refuse(&mut self, ctx: &mut Ctx, why: &Error) {
+        if let Some((to, _)) = self.to_change.take() {
+            told(ctx, to, Err(why.clone()));
+        }
+        if self.to_end == ToEnd::ByUser {
+            self.to_end = ToEnd::No;
+        }
+        for to in self.enders.drain(..) {
+            told(ctx, to, Err(why.clone()));
+        }
+    }
+
+    /// Whether a caller waits for its creation.
+    pub(super) fn is_new(&self) -> bool {
+        self.adder.is_some()
+    }
+
     /// Another incarnation: the stored entry is unknown.
     pub(super) fn reset(&mut self, ctx: &mut Ctx, local: LocalSchedule) {
         self.lose_turn(ctx, local);
@@ -160,6 +178,11 @@ impl Schedule {
     /// It has no turn to leave.
     pub(super) fn has_left(&self) -> bool {
         self.leaving && self.held.is_none() && !self.unsure
+    }
+
+    /// It leaves, and its planner has ended or had its time to.
+    pub(super) fn may_leave(&self, now: Time) -> bool {
+        self.leaving && (!self.planning.is_stuck() || now >= self.leave_at)
     }
 
     /// When it leaves its turn, even if its planner has not ended.
@@ -239,7 +262,7 @@ impl Schedule {
     pub(super) fn term_item(&self, now: Time, ttl: Duration) -> Option<TermItem> {
         let entry = self.entry.as_ref()?;
         // No other node may plan beside a planner that has not ended.
-        if self.planning.is_stuck() && (!self.leaving || now < self.leave_at) {
+        if self.planning.is_stuck() && !self.may_leave(now) {
             return None;
         }
         Some(TermItem {
@@ -302,7 +325,9 @@ impl Schedule {
             }
             Err(StoreError::Refused(Refusal::ShuttingDown)) => Ok(Fate::Goes(Error::ShuttingDown)),
             Err(StoreError::Refused(Refusal::OutOfTokens)) => Ok(Fate::Goes(Error::OutOfTokens)),
-            Err(error @ StoreError::Refused(Refusal::Level(_))) => Ok(Fate::Goes(error.into())),
+            Err(error @ StoreError::Refused(Refusal::Level(_))) if self.adder.is_some() => {
+                Ok(Fate::Goes(error.into()))
+            }
             Err(error) => {
                 self.retry_at = ctx.now + RETRY;
                 Err(error)

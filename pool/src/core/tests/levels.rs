@@ -99,6 +99,21 @@ fn a_node_below_the_floor_can_be_closed() {
 }
 
 #[test]
+fn a_node_below_the_floor_can_be_closed_while_its_pool_is_lost() {
+    let mut bench = Bench::with_worker();
+    let answer = Err(StoreError::OtherServer { run_id: "b".into() });
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.survey_of(present(1, false, "a"), server("b"));
+    bench.done(Done::Recover { run_id: "b".into(), answer: Err(too_old()) });
+    bench.advance(millis(4_999));
+    assert!(!bench.is_calling("survey"), "only a newer node can help");
+    bench.close(secs(60));
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    bench.all();
+    assert!(bench.is_calling("forget-node"), "{:?}", bench.in_flight());
+}
+
+#[test]
 fn the_floor_that_was_seen_goes_into_the_next_life_of_the_data() {
     let mut bench = Bench::attached();
     for floor in [3, 2] {
@@ -115,7 +130,7 @@ fn the_floor_that_was_seen_goes_into_the_next_life_of_the_data() {
     bench.all();
     bench.done(Done::Recover { run_id: "b".into(), answer: Err(too_old()) });
     assert_eq!(bench.of(&["reply"]).len(), 1, "it will not be the one that opens the pool");
-    bench.advance(millis(100));
+    bench.advance(secs(5));
     bench.survey_of(present(2, false, "b"), server("b"));
     bench.maps(2);
     bench.submit("k", "n.2", true, secs(5));

@@ -8,6 +8,7 @@ use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
 use crate::core::call::{Call, Done, PlanCall, PlanStep};
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::model::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
+use crate::model::level::TooOld;
 use crate::model::record::{JobState, Record};
 use crate::store::{
     DispatchItem, DispatchReply, Holder, Lookup, PlannedPage, Refusal, ScheduleEntry, ScheduleKey,
@@ -580,6 +581,48 @@ fn another_incarnation_ends_turns_and_recreates_schedules() {
     assert!(bench.is_calling("sched"), "{:?}", bench.in_flight());
     let call = bench.call("sched");
     assert!(matches!(call, Call::Sched { .. }));
+}
+
+#[test]
+fn a_running_schedule_outlives_a_floor_that_is_set_back() {
+    let mut bench = planning(ScheduleKind::Plan);
+    bench.fail_with("sweep", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
+    bench.survey_of(present(2, false, "a"), server("a"));
+    bench.maps(2);
+    bench.all();
+    bench.fail_with("sched", StoreError::Refused(Refusal::Level(TooOld { floor: 2, level: 1 })));
+    assert_eq!(bench.of(&["ended"]), [""; 0]);
+    bench.command(|reply| Command::SetPeriod { reply, local: LOCAL, period: secs(20) });
+    bench.command(|reply| Command::EndSchedule { reply, local: LOCAL });
+    let replies = bench.of(&["reply"]);
+    assert!(replies.len() == 2 && replies.iter().all(|reply| reply.contains("TooOld")), "{replies:?}");
+    let answer = Ok(bench.renewal());
+    bench.step([Input::Renewed { incarnation: Incarnation(2), workers: vec![], answer }]);
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["sched"]), ["sched s:p create 20s first 0ms"], "it goes on");
+}
+
+#[test]
+fn a_new_schedule_below_the_floor_is_refused_at_once() {
+    let mut bench = Bench::attached();
+    add(&mut bench, ScheduleKind::Plan);
+    bench.all();
+    bench.fail_with("sched", StoreError::Refused(Refusal::Level(TooOld { floor: 2, level: 1 })));
+    let seen = bench.of(&["reply", "ended"]);
+    assert!(seen.len() == 2 && seen[0].contains("TooOld") && seen[1] == "ended 1", "{seen:?}");
+}
+
+#[test]
+fn a_schedule_below_the_floor_leaves_when_its_planner_has_ended() {
+    let mut bench = planning(ScheduleKind::Plan);
+    let answer = Err(StoreError::Refused(Refusal::Level(TooOld { floor: 2, level: 1 })));
+    bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
+    bench.all();
+    bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
+    assert_eq!(bench.of(&["ended"]), [""; 0], "its planner may still act");
+    bench.advance(secs(2));
+    let seen = bench.of(&["reply", "ended"]);
+    assert!(seen.len() == 2 && seen[0].ends_with("ok") && seen[1] == "ended 1", "{seen:?}");
 }
 
 #[test]

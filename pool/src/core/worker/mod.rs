@@ -53,8 +53,8 @@ pub(super) enum Gate {
     Recovering,
     /// No call may be sent.
     Unknown,
-    /// The pool's floor is above this node's level: it refuses every step.
-    TooOld(TooOld),
+    /// The pool's floor is above this node's level: it refuses every step. Streams are read if the pool is known.
+    TooOld { why: TooOld, reads: bool },
     /// The pool was shut down.
     Gone,
 }
@@ -67,7 +67,7 @@ impl Gate {
 
     /// Whether streams may be read: a node that never reads would not be renewed either.
     pub(super) fn may_read(self) -> bool {
-        self.is_known() || matches!(self, Self::TooOld(_))
+        self.is_known() || matches!(self, Self::TooOld { reads: true, .. })
     }
 }
 
@@ -312,7 +312,7 @@ impl Worker {
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
-        if let (Gate::TooOld(why), Stage::Out { busy: false, .. }) = (gate, &self.stage)
+        if let (Gate::TooOld { why, .. }, Stage::Out { busy: false, .. }) = (gate, &self.stage)
             && self.added.is_some()
         {
             self.refuse(ctx, Error::TooOld(why));
@@ -325,7 +325,7 @@ impl Worker {
         if let Stage::Leaving { busy, retry_at } = &mut self.stage {
             match gate {
                 // The others notice that it is silent.
-                Gate::Gone | Gate::TooOld(_) => self.left(ctx),
+                Gate::Gone | Gate::TooOld { .. } => self.left(ctx),
                 _ if gate.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
                     ctx.call(Call::Leave { worker: self.jobs.worker });
