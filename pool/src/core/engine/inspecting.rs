@@ -83,6 +83,12 @@ impl Engine {
         }
         let inspected = answer?;
         self.inspecting.cursor = inspected.next;
+        if inspected.next == 0 {
+            // A look may have put back what says that a worker has a job.
+            for worker in self.workers.values_mut() {
+                worker.jobs.audit_due = true;
+            }
+        }
         if inspected.strangers > 0 {
             self.liveness.look_at_all(&self.ctx);
         }

@@ -42,6 +42,16 @@ fn each_look_goes_on_where_the_one_before_has_ended() {
 }
 
 #[test]
+fn the_last_page_of_a_look_starts_an_audit() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    look(&mut bench, 7, 0, |_| HeldState::Kept);
+    assert!(!bench.is_calling("owned"));
+    look(&mut bench, 0, 0, |_| HeldState::Kept);
+    assert!(bench.is_calling("owned"));
+}
+
+#[test]
 fn a_run_that_its_record_outranks_is_ended() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k", "l"]);
