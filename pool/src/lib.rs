@@ -25,7 +25,8 @@ pub use api::builder::{Backend, NodeBuilder};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use api::node::{
-    CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait, WaitingNotification,
+    AddWorker, CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait,
+    WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};

@@ -150,7 +150,7 @@ impl FeedNode {
     /// Not safe: workers that were added continue.
     pub async fn work(&self) -> Result<(), Error> {
         // All at once: the ring then changes once, and no tenant moves twice.
-        let added = self.handlers.iter().map(|handler| self.node.add_worker(handler.clone()));
+        let added = self.handlers.iter().map(|handler| self.node.add_worker(handler.clone()).into_future());
         futures::future::try_join_all(added).await?;
         Ok(())
     }

@@ -79,7 +79,7 @@ pub struct WorkerInfo {
     pub state: MemberState,
     /// Its slot of the ring.
     pub slot: Option<u32>,
-    /// The text that its owner gave it ([`Node::add_worker_as`](crate::Node::add_worker_as)), or empty.
+    /// The text that its owner gave it ([`AddWorker::meta`](crate::AddWorker::meta)), or empty.
     pub meta: String,
     /// The level of its node ([`Node::level`](crate::Node::level)).
     pub level: u32,

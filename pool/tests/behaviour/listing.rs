@@ -20,7 +20,7 @@ on_both_stores!(
 
 async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
     let (a, client) = (world.node("a").await, world.node("client").await);
-    let worker = a.add_worker_as("zone-1", world.recorder.clone()).await.unwrap();
+    let worker = a.add_worker(world.recorder.clone()).meta("zone-1").await.unwrap();
     let other = a.add_worker(world.recorder.clone()).await.unwrap();
     tenure_testing::eventually(PATIENCE, "both to be up", async || {
         let listed = client.workers();
@@ -30,7 +30,7 @@ async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
     let listed = client.workers();
     let named: BTreeSet<_> = listed.iter().map(|w| (w.id, w.node.as_str(), w.meta.as_str())).collect();
     assert_eq!(named, [(worker.id().unwrap(), "a", "zone-1"), (other.id().unwrap(), "a", "")].into());
-    let refused = a.add_worker_as("no|pipes", world.recorder.clone()).await;
+    let refused = a.add_worker(world.recorder.clone()).meta("no|pipes").await;
     assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     assert_eq!(client.workers().len(), 2);
 }

@@ -17,7 +17,7 @@ on_both_stores!(
 
 async fn a_worker_has_a_place_in_every_shard(fleet: Fleet) {
     let node = fleet.node("a").await;
-    let worker = node.add_worker_as("blue", fleet.recorder.clone()).await.unwrap();
+    let worker = node.add_worker(fleet.recorder.clone()).meta("blue").await.unwrap();
     let keys = fleet.dispatch(&node, 40).await;
     let info = worker.infos();
     assert_eq!(info, node.workers());

@@ -1,5 +1,6 @@
 //! A node: one process's part in a pool.
 
+mod adding;
 mod batch;
 mod calls;
 mod dispatching;
@@ -20,6 +21,7 @@ pub(crate) mod shards;
 mod stopping;
 mod waiting;
 
+pub use adding::AddWorker;
 pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
@@ -31,18 +33,11 @@ pub use stopping::StopJob;
 pub use waiting::Wait;
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use futures::future::join_all;
 
 use crate::api::builder::{Backend, NodeBuilder};
-use crate::api::worker::{InShard, Worker};
+use crate::api::worker::Worker;
 use crate::error::Error;
-use crate::job::handler::{AnyHandler, JobHandler};
 use crate::model::id::{IdError, JobKey};
-
-/// How long a worker has to leave the other shards after one shard refused it.
-const TAKING_BACK: Duration = Duration::from_secs(30);
 
 /// One process's part in a pool. It dispatches jobs, routes them, watches workers, and runs workers of its own.
 ///
@@ -117,47 +112,6 @@ impl Node {
             ([_, _, ..], Some(key)) => &self.shards[shard_of::shard_of(key.as_bytes(), self.shards.len())],
             _ => &self.shards[0],
         }
-    }
-
-    /// Adds a worker that runs jobs with this handler. It joins every shard, and the call returns when it is a member
-    /// of the pool. It gets its share of the keys at once if it takes over the slot of a leaving worker, else after
-    /// `join_settle`.
-    ///
-    /// # Errors
-    /// - The pool runs with other settings, or is shutting down.
-    /// - The node is client-only or closing.
-    /// - The worker is not a member within 60 s, or twice the worker TTL and 10 s if that is longer. With one shard it
-    ///   then stays in place, as after a dropped call.
-    /// - One of several shards refuses it, or does not answer in that time. It is then drained in all of them, which
-    ///   takes up to 30 s more.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves the worker in place. The worker leaves with the node.
-    pub async fn add_worker(&self, handler: impl JobHandler) -> Result<Worker, Error> {
-        self.add_worker_as("", handler).await
-    }
-
-    /// Like [`add_worker`](Self::add_worker), with a text of `[A-Za-z0-9_:.-]{0,64}`. Listings on every node show it
-    /// with the worker.
-    ///
-    /// # Errors
-    /// As `add_worker`, or the text is not valid.
-    ///
-    /// # Cancel safety
-    /// As `add_worker`.
-    pub async fn add_worker_as(&self, meta: &str, handler: impl JobHandler) -> Result<Worker, Error> {
-        let handler: Arc<dyn AnyHandler> = Arc::new(handler);
-        let places: Vec<_> = self.shards.iter().map(|shard| (shard, shard.next_worker())).collect();
-        let adding = places.iter().map(|&(shard, local)| {
-            let added = shard.add_worker_at(local, meta, handler.clone());
-            async move { added.await.map(|id| InShard { local, id }) }
-        });
-        let added: Result<Vec<_>, _> = join_all(adding).await.into_iter().collect();
-        if added.is_err() && self.shards.len() > 1 {
-            // A shard of which it is not a member yet may still let it in.
-            join_all(places.iter().map(|(shard, local)| shard.drain(*local, TAKING_BACK))).await;
-        }
-        Ok(Worker::new(self.clone(), added?))
     }
 
     /// Removes a worker of this node, like [`Worker::drain`].
