@@ -56,7 +56,7 @@ deploy-drill:
 test:
 	@scripts/test
 
-# What `make test` builds has the features that the proofs need. The examples alone take the crates without them.
+# `make test` builds the crates with the features that the proofs need; the examples alone take them without.
 test-plain:
 	cargo clippy --locked -p tenure-pool -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-testing --lib -- -D warnings
 	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")

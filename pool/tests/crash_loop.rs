@@ -12,10 +12,11 @@ mod lab;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_pool::id::{JobKey, Token, WorkerId};
+use tenure_pool::id::{JobKey, WorkerId};
 use tenure_pool::mutation::Mutation;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
+use tenure_pool::store::Seen;
 
 use self::lab::{Kind, Lab, key, ms};
 
@@ -80,7 +81,7 @@ async fn run(what: Loop) -> Verdict {
                 *process = start(&lab).await;
             } else if now >= process.renewed + what.ttl / 5 {
                 process.renewed = now;
-                lab.store().renew(lab.inc, Token(0), None, &[process.worker]).await.unwrap();
+                lab.store().renew(lab.inc, Seen::default(), None, &[process.worker]).await.unwrap();
             }
         }
         for gone in lost.extract_if(.., |lost| now >= lost.since + what.ttl) {

@@ -73,7 +73,7 @@ impl Pool {
             settings: settings(),
         };
         let worker = store.join(made.incarnation, &request).await.unwrap().worker;
-        store.renew(made.incarnation, Token(0), Some(&node("n1")), &[worker]).await.unwrap();
+        store.renew(made.incarnation, Seen::default(), Some(&node("n1")), &[worker]).await.unwrap();
         let redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         Self { store, inc: made.incarnation, worker, redis, _server: server }
     }

@@ -102,7 +102,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     let client = client(&server);
     let (store, inc) = pool(&client, "p").await;
     let worker = join(&store, inc).await;
-    let renewal = store.renew(inc, Token(0), Some(&node("n1")), &[worker, WorkerId(1)]).await.unwrap();
+    let renewal = store.renew(inc, Seen::default(), Some(&node("n1")), &[worker, WorkerId(1)]).await.unwrap();
     assert_eq!(renewal.states.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
     let mut members = store.members();
     let seen = members.wait_for(|members| members.entries.contains_key(&worker)).await.unwrap().clone();
@@ -178,13 +178,13 @@ async fn a_renewal_notices_that_its_server_was_promoted_again() {
     let client = client(&server);
     let (store, inc) = pool(&client, "p").await;
     let lease = store.apart();
-    let first = lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id;
+    let first = lease.renew(inc, Seen::default(), None, &[]).await.unwrap().run_id;
     for replica_of in [["127.0.0.1", "1"], ["NO", "ONE"]] {
         client.commands().command(redis::cmd("REPLICAOF").arg(&replica_of)).await.unwrap();
     }
     // The connections live, and the process is the same.
     store.server_time().await.unwrap();
-    let second = match lease.renew(inc, Token(0), None, &[]).await {
+    let second = match lease.renew(inc, Seen::default(), None, &[]).await {
         Err(StoreError::OtherServer { run_id }) => run_id,
         other => panic!("{other:?}"),
     };
@@ -193,7 +193,7 @@ async fn a_renewal_notices_that_its_server_was_promoted_again() {
 
     let inc = store.recover(inc, Seen::default(), &second, "").await.unwrap();
     store.bless(&second);
-    assert_eq!(lease.renew(inc, Token(0), None, &[]).await.unwrap().run_id, second);
+    assert_eq!(lease.renew(inc, Seen::default(), None, &[]).await.unwrap().run_id, second);
     store.server_time().await.unwrap();
     let state = store.pool_state().await.unwrap();
     assert!(matches!(&state, PoolState::Present { run_id, .. } if *run_id == second), "{state:?}");
@@ -208,7 +208,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     assert!(matches!(refused, Err(StoreError::OtherServer { .. })), "nobody is blessed: {refused:?}");
     let inc = open_pool(&store).await;
     let lease = store.apart();
-    lease.renew(inc, Token(0), None, &[]).await.unwrap();
+    lease.renew(inc, Seen::default(), None, &[]).await.unwrap();
 
     server.restart(Data::Keep).unwrap();
     let other = eventually(SOON, "the restart to be noticed", async || match store.heartbeats(None).await {
@@ -217,7 +217,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     })
     .await;
     eventually(SOON, "the lease to notice it as well", async || {
-        let renewed = lease.renew(inc, Token(0), None, &[]).await;
+        let renewed = lease.renew(inc, Seen::default(), None, &[]).await;
         matches!(renewed, Err(StoreError::OtherServer { .. })).then_some(())
     })
     .await;
@@ -228,7 +228,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
 
     let inc = store.recover(inc, Seen { token: Token(7), ..Seen::default() }, &other, "").await.unwrap();
     store.bless(&other);
-    assert!(lease.renew(inc, Token(0), None, &[]).await.unwrap().recovering);
+    assert!(lease.renew(inc, Seen::default(), None, &[]).await.unwrap().recovering);
     store.members().wait_for(|members| members.incarnation == Some(inc)).await.unwrap();
 }
 
@@ -276,7 +276,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
     let server = RedisServer::start().unwrap();
     let client = client(&server);
     let (store, inc) = pool(&client, "p").await;
-    store.renew(inc, Token(0), Some(&node("n1")), &[]).await.unwrap();
+    store.renew(inc, Seen::default(), Some(&node("n1")), &[]).await.unwrap();
     let mut cursors = Cursors::default();
     let opened = store.node_events(&node("n1"), &cursors, 8, LONG).await.unwrap();
     cursors.node = opened.outcomes[0].0;
@@ -304,7 +304,7 @@ async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
     let (store, inc) = pool(&client, "p").await;
     let (worker, damaged) = (join(&store, inc).await, join_as(&store, inc, "another").await);
     dispatch(&store, inc, "a").await;
-    let ring = store.renew(inc, Token(0), None, &[]).await.unwrap().members;
+    let ring = store.renew(inc, Seen::default(), None, &[]).await.unwrap().members;
     store.route(inc, ring, &[], &[(key("a"), Some(worker))]).await.unwrap();
     let token = store.lookup(&[(key("a"), None)]).await.unwrap().remove(0).record.unwrap().token;
     let stream = format!("tenure:{{p}}:worker:{}", damaged.0);
@@ -327,7 +327,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
     let mut starts = Vec::new();
     for (worker, (name, dispatcher)) in workers.into_iter().zip([("a", "damaged"), ("b", "n1")]) {
         dispatch(&store, inc, name).await;
-        let ring = store.renew(inc, Token(0), None, &[]).await.unwrap().members;
+        let ring = store.renew(inc, Seen::default(), None, &[]).await.unwrap().members;
         store.route(inc, ring, &[], &[(key(name), Some(worker))]).await.unwrap();
         let token = store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().token;
         store.begin(inc, worker, &[], &[(key(name), token)]).await.unwrap();
@@ -383,7 +383,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     };
     let full = store.dispatch(inc, Revision(0), &[item]).await;
     assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
-    store.renew(inc, Token(0), None, &[worker]).await.unwrap();
+    store.renew(inc, Seen::default(), None, &[worker]).await.unwrap();
     let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
     assert_eq!(store.stop(inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
     // Plans go on, so that they stop surplus jobs, and schedules end.
@@ -418,7 +418,7 @@ async fn nothing_is_left_of_a_store() {
         members.wait_for(|members| members.incarnation == Some(inc)).await.unwrap();
         store.pool_events(&node("n1"), 1, Duration::from_millis(1)).await.unwrap();
         let lease: Arc<dyn Store> = store.apart();
-        lease.renew(inc, Token(0), None, &[]).await.unwrap();
+        lease.renew(inc, Seen::default(), None, &[]).await.unwrap();
         assert!(clients(&watcher).await.lines().count() > 4);
         if close {
             store.close().await;

@@ -162,6 +162,33 @@ fn a_public_type_may_grow_or_is_listed() {
     assert!(found.is_empty(), "make these non_exhaustive, or list them:\n{}", found.join("\n"));
 }
 
+/// Steps without an incarnation: they make the pool, or only read.
+const UNGUARDED: [&str; 5] = ["bootstrap", "lookup", "notifications", "parked", "pauses"];
+
+#[test]
+fn a_step_asks_for_the_incarnation_and_the_floor() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/lua");
+    let (mut steps, mut unguarded) = (0, Vec::new());
+    for entry in fs::read_dir(scripts).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|kind| kind != "lua") {
+            continue;
+        }
+        steps += 1;
+        if !fs::read_to_string(&file)
+            .unwrap()
+            .lines()
+            .any(|line| line.starts_with("local head, refusal = guard("))
+        {
+            let name = file.file_stem().unwrap().to_string_lossy();
+            unguarded.push(name.split_once('-').unwrap().0.to_owned());
+        }
+    }
+    unguarded.sort();
+    assert!(steps > 30, "{steps} scripts were seen");
+    assert_eq!(unguarded, UNGUARDED);
+}
+
 #[test]
 fn no_file_is_long() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -124,7 +124,7 @@ impl Lab {
             workers.push(store.settle(incarnation, worker).await?.worker);
         }
         // Creates the stream that carries outcomes.
-        store.renew(incarnation, Token(0), Some(&node), &workers).await?;
+        store.renew(incarnation, Seen::default(), Some(&node), &workers).await?;
         let cursors = Cursors {
             workers: workers.iter().map(|&worker| (worker, EntryId::default())).collect(),
             node: EntryId::default(),

@@ -265,7 +265,7 @@ impl Driver {
 
     fn step(&mut self, batch: &mut Vec<Input>) {
         let now = clock::now();
-        self.leases.progress(now, self.engine.read_at().unwrap_or(now), self.engine.high_water());
+        self.leases.progress(now, self.engine.read_at().unwrap_or(now), self.engine.seen());
         for input in batch.iter() {
             if let Input::Renewed { answer, .. } = input {
                 let ends_in = self.leases.soft_deadlines().values().min().map(|end| end.since(now));

@@ -45,12 +45,13 @@ pub trait Membership: Send + Sync + 'static {
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat>;
     /// A standby takes a new slot.
     async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat>;
-    /// The heartbeat of all workers of a node. Keeps the node's stream if `node` is given. In phase N, if a key was
-    /// lost alone, the answer is [`Refusal::Lost`](super::Refusal::Lost).
+    /// The heartbeat of all workers of a node. Raises the counter of tokens and the floor to what was seen. Keeps the
+    /// node's stream if `node` is given. In phase N, if a key was lost alone, the answer is
+    /// [`Refusal::Lost`](super::Refusal::Lost).
     async fn renew(
         &self,
         inc: Incarnation,
-        high_water: Token,
+        seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
     ) -> Result<Renewal>;

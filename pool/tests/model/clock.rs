@@ -3,8 +3,7 @@
 //! the lease thread does. The second worker's lease never runs out.
 
 use futures::FutureExt;
-use tenure_pool::id::Token;
-use tenure_pool::store::Store;
+use tenure_pool::store::{Seen, Store};
 
 use super::act::Act;
 use super::scope::Lapse;
@@ -107,7 +106,7 @@ impl Pool {
                 clock.flight = Some(Flight { age: 0, done: None });
             }
             Time::RenewalExecuted => {
-                let renewal = on!(world.store, renew(world.inc, Token(0), None, &[id])).ok()?;
+                let renewal = on!(world.store, renew(world.inc, Seen::default(), None, &[id])).ok()?;
                 clock.flight.as_mut()?.done = Some(renewal.states[0].is_some());
             }
             Time::RenewalAnswered => {

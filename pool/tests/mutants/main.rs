@@ -129,7 +129,9 @@ fn likely(script: &str) -> &'static [&'static str] {
         "begin" | "started" => &["ownership", "attempts"],
         "bootstrap" | "recover" => &["recovery"],
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
-        "expire" | "join" | "settle" | "drain" | "renew" | "reap" => &["membership", "attempts", "stopping"],
+        "expire" | "join" | "settle" | "drain" | "renew" | "reap" => {
+            &["membership", "attempts", "stopping", "levels"]
+        }
         "drop_notifications" | "notifications" | "notify" | "take" => &["notifications"],
         "release" => &["release", "attempts", "stopping"],
         "route" => &["routing"],

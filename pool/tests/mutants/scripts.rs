@@ -304,6 +304,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "a_recovery_keeps_the_higher_floor";
     "a recovery lowers the floor": "recover", "if floor > level_of(head[6]) then"
         => "if true then", by "a_recovery_keeps_the_higher_floor";
+    "a renewal forgets the floor": "renew", "if seen > floor and seen <= LEVEL then"
+        => "if false then", by "a_renewal_brings_back_the_floor_that_was_seen";
+    "a renewal lowers the floor": "renew", "if seen > floor and seen <= LEVEL then"
+        => "if seen ~= floor and seen <= LEVEL then", by "a_renewal_brings_back_the_floor_that_was_seen";
+    "a renewal raises the floor above its script": "renew", "if seen > floor and seen <= LEVEL then"
+        => "if seen > floor then", by "a_renewal_brings_back_the_floor_that_was_seen";
     "a new pool forgets the floor": "bootstrap", "'floor', argv[5])"
         => "'floor', 1)", by "a_new_pool_begins_at_the_floor_that_was_seen";
     "any address is published": "join", "if #address > 128 or find(address, '[^!-{}~]') then return { 'BADARG' } end"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::id::{Incarnation, Token, WorkerId};
+use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::settings::{Settings, ShutdownFlag};
 use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply};
 use tenure_testing::eventually;
@@ -59,7 +59,7 @@ async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
     assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, closing, "a job waits");
     assert_eq!(lab.backend.dump().await, before);
     lab.run_again("k", worker).await;
-    let flag = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().flag;
+    let flag = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().flag;
     assert_eq!(flag, closing);
     let advanced = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Advance).await.unwrap();
     let stopping = Some(stopping_after(deadline_ms));
@@ -194,7 +194,7 @@ async fn cleanup_waits_for_the_last_member(kind: Kind) {
 async fn closed(kind: Kind, tombstone: Duration) -> Lab {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
     lab.run("running", "node1.!own", worker).await;
     lab.notify("running", Some(worker), "body").await;
     lab.dispatch("queued", "node1.q").await;
@@ -288,10 +288,10 @@ async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
     shutdown(&lab, ShutdownMode::DropQueued).await;
     for ended in [false, true] {
         let known = Incarnation(lab.inc.0 - u64::from(!ended));
-        let before = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
+        let before = lab.store().renew(lab.inc, Seen::default(), None, &[]).await.unwrap();
         let seen = Seen { closed: known, ..Seen::default() };
         lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
-        let renewal = lab.store().renew(lab.inc, Token(0), None, &[]).await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[]).await.unwrap();
         assert_eq!(renewal.flag, (!ended).then(stopping));
         assert_eq!(renewal.settings > before.settings, ended);
     }

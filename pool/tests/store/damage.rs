@@ -6,7 +6,7 @@ use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply,
-    RouteReply, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
+    RouteReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
@@ -426,7 +426,7 @@ async fn a_damaged_counter_of_a_worker_beats_on(kind: Kind) {
         lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), count]).await;
         let mut seen = Vec::new();
         for _ in 0..3 {
-            lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+            lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
             seen.push(lab.store().heartbeats(None).await.unwrap()[&worker]);
             lab.backend.advance(1).await;
         }

@@ -12,7 +12,7 @@ use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem, PoolEvent, PoolState,
-    ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, SettingChange,
+    ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange,
     ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
 };
 
@@ -374,10 +374,10 @@ impl<'a> Driver<'a> {
                 Step::Expire(of.iter().map(end).collect())
             }
             Op::Reap { worker, limit } => Step::Reap(self.worker(*worker), *limit),
-            Op::Renew { workers, node: name, ahead } => {
-                let high_water = self.workers.last()?.0 + ahead;
+            Op::Renew { workers, node: name, ahead, floor } => {
+                let token = Token(self.workers.last()?.0 + ahead);
                 let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
-                Step::Renew(Token(high_water), name.map(node), workers)
+                Step::Renew(Seen { token, floor: *floor, ..Seen::default() }, name.map(node), workers)
             }
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();

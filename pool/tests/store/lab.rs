@@ -274,6 +274,11 @@ pub(crate) fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }
 
+/// A caller that has seen this token.
+pub(crate) fn seen(token: Token) -> Seen {
+    Seen { token, ..Seen::default() }
+}
+
 pub(crate) fn id(text: &str) -> DispatchId {
     text.parse().unwrap()
 }

@@ -23,6 +23,7 @@ scenarios! {
     a_level_that_the_script_does_not_know_is_refused,
     a_recovering_pool_keeps_its_floor,
     a_recovery_keeps_the_higher_floor,
+    a_renewal_brings_back_the_floor_that_was_seen,
     a_new_pool_begins_at_the_floor_that_was_seen,
 }
 
@@ -40,7 +41,7 @@ async fn join_at(lab: &Lab, store: &dyn Store) -> (WorkerId, Member) {
 }
 
 async fn floor(lab: &Lab, store: &dyn Store) -> u32 {
-    store.renew(lab.inc, Token(0), None, &[]).await.unwrap().floor
+    store.renew(lab.inc, Seen::default(), None, &[]).await.unwrap().floor
 }
 
 /// Whether the floor is the reason: it is 2, and the caller's level is 1.
@@ -84,12 +85,15 @@ async fn a_floor_refuses_older_scripts(kind: Kind) {
     let before = lab.backend.dump().await;
     let (store, inc) = (lab.store(), lab.inc);
     assert!(is_too_old(&lab.refused(store.join(inc, &lab.request())).await));
-    assert!(is_too_old(&lab.refused(store.renew(inc, Token(0), None, &[worker])).await));
+    assert!(is_too_old(&lab.refused(store.renew(inc, Seen::default(), None, &[worker])).await));
     assert!(is_too_old(&lab.refused(store.sweep(inc, 10, false)).await));
     assert!(is_too_old(&lab.refused(store.recover(inc, Seen::default(), "other", "")).await));
     assert!(is_too_old(&lab.refused(store.raise_level(inc, 1)).await));
     let other = Incarnation(lab.inc.0 + 1);
-    assert_eq!(lab.refused(store.renew(other, Token(0), None, &[])).await, Refusal::StaleIncarnation(inc));
+    assert_eq!(
+        lab.refused(store.renew(other, Seen::default(), None, &[])).await,
+        Refusal::StaleIncarnation(inc)
+    );
     assert_eq!(lab.backend.dump().await, before, "nothing was changed");
     assert_eq!(store.lookup(&[]).await.unwrap().len(), 0, "reads do not ask");
 }
@@ -129,7 +133,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
         join(&request),
         raise_level(1),
         settle(worker),
-        renew(token, Some(&at), &[worker]),
+        renew(Seen::default(), Some(&at), &[worker]),
         drain(worker),
         expire_all(&[(worker, None)]),
         reap(worker, 1),
@@ -220,12 +224,29 @@ async fn a_recovery_keeps_the_higher_floor(kind: Kind) {
     }
 }
 
+async fn a_renewal_brings_back_the_floor_that_was_seen(kind: Kind) {
+    for recovering in [true, false] {
+        let (mut lab, newer) = with_a_newer_client(kind).await;
+        let (worker, _) = join_at(&lab, lab.store()).await;
+        if recovering {
+            lab.recover().await;
+        }
+        for (seen, kept) in [(0, 1), (3, 1), (2, 2), (1, 2)] {
+            let seen = Seen { floor: seen, ..Seen::default() };
+            assert_eq!(newer.renew(lab.inc, seen, None, &[]).await.unwrap().floor, kept, "{seen:?}");
+            assert_eq!(floor(&lab, &*newer).await, kept, "it is stored");
+        }
+        let older = lab.refused(lab.store().renew(lab.inc, Seen::default(), None, &[worker])).await;
+        assert!(is_too_old(&older));
+    }
+}
+
 async fn a_new_pool_begins_at_the_floor_that_was_seen(kind: Kind) {
     let (lab, newer) = with_a_newer_client(kind).await;
     lab.backend.wipe().await;
     let seen = Seen { floor: 2, incarnation: lab.inc, ..Seen::default() };
     let made = newer.bootstrap(seen, "process", &lab.settings).await.unwrap();
-    let renewed = newer.renew(made.incarnation, Token(0), None, &[]).await.unwrap();
+    let renewed = newer.renew(made.incarnation, Seen::default(), None, &[]).await.unwrap();
     assert_eq!((made.created, renewed.floor), (true, 2));
-    assert!(is_too_old(&lab.refused(lab.store().renew(made.incarnation, Token(0), None, &[])).await));
+    assert!(is_too_old(&lab.refused(lab.store().renew(made.incarnation, Seen::default(), None, &[])).await));
 }

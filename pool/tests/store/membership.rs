@@ -3,9 +3,9 @@
 use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::member::MemberState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{Expired, JoinRequest, Refusal, ShutdownMode};
+use tenure_pool::store::{Expired, JoinRequest, Refusal, Seen, ShutdownMode};
 
-use super::lab::{Kind, Lab, key, ms, node};
+use super::lab::{Kind, Lab, key, ms, node, seen};
 
 scenarios! {
     the_first_worker_gets_slot_zero,
@@ -232,7 +232,7 @@ async fn the_silent_are_not_up(kind: Kind) {
     let quiet = lab.join().await;
     assert!(!quiet.first, "they have only just come");
     let renewed = [silent, gone, quiet.worker];
-    lab.store().renew(lab.inc, Token(0), None, &renewed).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), None, &renewed).await.unwrap();
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
     let (first, second) = (lab.join().await, lab.join().await);
     assert!(first.first && second.first);
@@ -249,7 +249,7 @@ async fn the_silent_are_not_up(kind: Kind) {
 async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (dying, silent) = (lab.worker_with_a_job().await, lab.worker().await);
-    lab.store().renew(lab.inc, Token(0), None, &[silent]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), None, &[silent]).await.unwrap();
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
     let (first, second) = (lab.join().await.worker, lab.join().await.worker);
     let before = lab.revision().await;
@@ -331,7 +331,7 @@ async fn a_heartbeat_counts_members_only(kind: Kind) {
     let draining = lab.worker().await;
     lab.store().drain(lab.inc, draining).await.unwrap();
     let asked = [up, WorkerId(5), draining];
-    let renewal = lab.store().renew(lab.inc, Token(0), None, &asked).await.unwrap();
+    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &asked).await.unwrap();
     assert_eq!(renewal.states, [Some(MemberState::Up), None, Some(MemberState::Draining)]);
     assert_eq!(renewal.members, lab.revision().await);
     assert_eq!((renewal.settings.0, renewal.flag, renewal.recovering), (1, None, false));
@@ -348,7 +348,7 @@ async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(kind: Kind) {
     let mut seen = Vec::new();
     for now in [start, start, start + 500, start - 10_000, start + 501] {
         lab.backend.set_clock(now).await;
-        lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
         seen.push(lab.store().heartbeats(None).await.unwrap()[&worker] - start);
     }
     assert_eq!(seen, [0, 1, 500, 501, 502]);
@@ -358,8 +358,8 @@ async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let high_water = Token(worker.0 + 1_000_000);
-    lab.store().renew(lab.inc, high_water, None, &[worker]).await.unwrap();
-    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, seen(high_water), None, &[worker]).await.unwrap();
+    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
     assert_eq!(renewal.token, high_water, "the others hear of it");
     assert_eq!(lab.join().await.worker, WorkerId(high_water.0 + 1));
 }
@@ -369,21 +369,24 @@ async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
     let worker = lab.worker().await;
     assert!(lab.backend.dump().await.get("node:node1").is_none());
     for opened in [true, false] {
-        let renewal = lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+        let renewal =
+            lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
         assert_eq!((renewal.opened, renewal.states.len()), (opened, 1));
     }
     let dump = lab.backend.dump().await;
     assert_eq!(dump.lines().iter().filter(|line| line.starts_with("node:node1[")).count(), 1);
     lab.store().forget_node(&node("node1")).await.unwrap();
     assert!(lab.backend.dump().await.get("node:node1").is_none());
-    assert!(!lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().opened);
-    assert!(lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap().opened);
+    assert!(!lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().opened);
+    assert!(
+        lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap().opened
+    );
 }
 
 async fn an_outdated_counter_expires_nobody(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
     let before = lab.backend.dump().await;
     assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.backend.dump().await, before);
@@ -398,7 +401,7 @@ async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
     let before = lab.backend.dump().await;
     assert_eq!(lab.store().expire(lab.inc, worker, Some(9)).await.unwrap(), Expired::Done);
     assert_eq!(lab.backend.dump().await, before);
-    assert_eq!(lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap().states, [None]);
+    assert_eq!(lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().states, [None]);
     assert_eq!(lab.refused(lab.store().settle(lab.inc, worker)).await, Refusal::Fenced);
     assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
     assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [worker]);

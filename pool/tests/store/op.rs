@@ -47,6 +47,7 @@ pub(crate) enum Op {
         workers: Vec<usize>,
         node: Option<usize>,
         ahead: u64,
+        floor: u32,
     },
     /// `placed`: with a worker for each job, picked from the present ring or an earlier one.
     Dispatch {
@@ -396,6 +397,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (schedule(), prop::option::of(key()), 1_usize..4)
             .prop_map(|(schedule, after, limit)| Op::Planned { schedule, after, limit }),
     ];
+    let floor = prop_oneof![12 => 0_u32..2, 1 => 2_u32..4];
     let members = prop_oneof![
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
@@ -406,8 +408,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => worker().prop_map(|worker| Op::Drain { worker }),
         3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
         5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
-        3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3)
-            .prop_map(|(workers, node, ahead)| Op::Renew { workers, node, ahead }),
+        3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3, floor)
+            .prop_map(|(workers, node, ahead, floor)| Op::Renew { workers, node, ahead, floor }),
     ];
     let reads = prop_oneof![
         2 => (worker(), prop::option::of(key()), 1_usize..4)

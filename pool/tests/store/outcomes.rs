@@ -1,9 +1,8 @@
 //! Dispatches under a caller's own id, and the outcomes that nodes receive.
 
-use tenure_pool::id::Token;
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, StartedItem, StopItem,
-    StopReply,
+    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, Seen, StartedItem,
+    StopItem, StopReply,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, release, stop};
@@ -174,7 +173,7 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     for name in ["node1", "node2"] {
-        lab.store().renew(lab.inc, Token(0), Some(&node(name)), &[worker]).await.unwrap();
+        lab.store().renew(lab.inc, Seen::default(), Some(&node(name)), &[worker]).await.unwrap();
     }
     let token = lab.run("k", "node1.g", worker).await;
     let item = StartedItem { key: key("k"), token, tell: Some(node("node1")) };

@@ -7,7 +7,7 @@ use tenure_pool::store::{
     ShutdownMode, StartedItem, StopReply, StoreError, TakeItem,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, refusal, release, stop};
+use super::lab::{Kind, Lab, key, ms, node, refusal, release, seen as with_token, stop};
 
 scenarios! {
     a_pool_is_created_once,
@@ -97,7 +97,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         refusal(store.open_normal(inc).await),
         refusal(store.join(inc, &lab.request()).await),
         refusal(store.settle(inc, worker).await),
-        refusal(store.renew(inc, Token(0), None, &[worker]).await),
+        refusal(store.renew(inc, Seen::default(), None, &[worker]).await),
         refusal(store.drain(inc, worker).await),
         refusal(store.expire(inc, worker, None).await),
         refusal(store.reap(inc, worker, 10).await),
@@ -206,7 +206,7 @@ async fn phase_r_lets_work_end(kind: Kind) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.run("b", "node1.b", worker).await;
     lab.recover().await;
-    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
     assert!(renewal.recovering);
     assert!(lab.started("a", worker).await);
     assert_eq!(lab.release("a", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
@@ -289,11 +289,11 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
     let client = lab.backend.client();
     let lease = client.apart();
     assert!(matches!(
-        lease.renew(lab.inc, Token(0), None, &[worker]).await,
+        lease.renew(lab.inc, Seen::default(), None, &[worker]).await,
         Err(StoreError::OtherServer { .. })
     ));
     lab.backend.bless(&*client).await;
-    lease.renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    lease.renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
     assert_eq!(lease.expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     lease.close().await;
     client.close().await;
@@ -304,14 +304,15 @@ async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
         let mut lab = Lab::new(kind).await;
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;
-        lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
         lab.backend.lose(lost).await;
         let before = lab.backend.dump().await;
-        let renewal = lab.store().renew(lab.inc, Token(u64::from(u32::MAX)), None, &[worker]).await;
+        let renewal =
+            lab.store().renew(lab.inc, with_token(Token(u64::from(u32::MAX))), None, &[worker]).await;
         assert_eq!(refusal(renewal), Refusal::Lost(sign.into()), "{lost}");
         assert_eq!(lab.backend.dump().await, before, "nothing is renewed");
         lab.recover().await;
-        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
         assert!(renewal.recovering, "in phase R it is being repaired");
     }
 }
@@ -325,7 +326,7 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     for name in ["x", "y"] {
         lab.backend.write_index(WorkerId(5), &key(name)).await;
     }
-    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
+    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[stray]).await;
     assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()));
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "r").await.unwrap();
@@ -338,7 +339,7 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
     let stray = lab.worker().await;
     lab.backend.lose("owners").await;
-    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[stray]).await;
+    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[stray]).await;
     assert_eq!(renew(&lab).await.unwrap().damage, "r", "while a job waits, sizes may fit by chance");
     lab.stop("a", "node1.a", None).await;
     assert_eq!(renew(&lab).await.unwrap().damage, "", "both are gone");
@@ -359,7 +360,7 @@ async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
     }
     lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
     assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
     assert_eq!(renewal.damage, "p", "the members are there, the payloads are lost");
 }
 
@@ -376,7 +377,7 @@ async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
             "a record" => lab.backend.write_record(&key("a"), b"garbage").await,
             _ => lab.backend.write_index(WorkerId(5), &key("a")).await,
         }
-        let renew = async |lab: &Lab| lab.store().renew(lab.inc, Token(0), None, &[worker]).await;
+        let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await;
         let Refusal::Lost(signs) = refusal(renew(&lab).await) else { panic!("{damage}: not noticed") };
         let run_id = lab.store().server_identity().await.unwrap().run_id;
         lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
@@ -399,7 +400,7 @@ async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
 async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
     let lab = Lab::new(kind).await;
     let renews = async |worker: WorkerId| {
-        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
         assert_eq!((renewal.damage.as_str(), renewal.evicts), ("", None));
     };
     renews(WorkerId(5)).await;
@@ -432,7 +433,7 @@ async fn a_lost_counter_counts_as_0(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (silent, living) = (lab.worker().await, lab.worker().await);
     lab.backend.lose("heartbeats").await;
-    lab.store().renew(lab.inc, Token(0), None, &[living]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), None, &[living]).await.unwrap();
     assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
@@ -519,7 +520,7 @@ async fn a_revision_that_no_map_has_begins_anew(kind: Kind) {
         let state = lab.store().pool_state().await.unwrap();
         let PoolState::Present { members, settings, .. } = state else { panic!("{state:?}") };
         assert!(members > Revision::LAST && settings > Revision::LAST, "{damage:?}");
-        let renewal = lab.store().renew(inc, Token(0), None, &[]).await.unwrap();
+        let renewal = lab.store().renew(inc, Seen::default(), None, &[]).await.unwrap();
         assert_eq!((renewal.members, renewal.settings), (members, settings), "{damage:?}");
         inc = lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
         for field in ["workers_revision", "settings_revision"] {

@@ -6,7 +6,7 @@ use tenure_pool::id::Token;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode, StopReply,
+    Cursors, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply,
 };
 
 use super::lab::{Kind, Lab, key, ms, node, release};
@@ -140,7 +140,7 @@ async fn a_long_run_counts_as_healthy(kind: Kind) {
 async fn too_many_failures_park_a_job(kind: Kind) {
     let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
     let token = lab.run_again("k", worker).await;

@@ -31,7 +31,7 @@ pub(crate) enum Step {
     Drain(WorkerId),
     Expire(Vec<(WorkerId, Option<u64>)>),
     Reap(WorkerId, usize),
-    Renew(Token, Option<NodeName>, Vec<WorkerId>),
+    Renew(Seen, Option<NodeName>, Vec<WorkerId>),
     Dispatch(Revision, Vec<DispatchItem>),
     Route(Revision, Vec<EntryPair>, Vec<(JobKey, Option<WorkerId>)>),
     Begin(Vec<Begins>),
@@ -106,8 +106,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Drain(worker) => text(&store.drain(inc, worker).await),
         Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),
         Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
-        Step::Renew(high_water, node, workers) => {
-            let mut renewal = store.renew(inc, high_water, node.as_ref(), &workers).await;
+        Step::Renew(seen, node, workers) => {
+            let mut renewal = store.renew(inc, seen, node.as_ref(), &workers).await;
             if let Ok(renewal) = &mut renewal {
                 renewal.run_id.clear();
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::id::{Token, WorkerId};
-use tenure_pool::store::{Cursors, DispatchReply, RouteReply, WorkerEvent};
+use tenure_pool::id::WorkerId;
+use tenure_pool::store::{Cursors, DispatchReply, RouteReply, Seen, WorkerEvent};
 use tenure_streaming::EntryId;
 
 use super::lab::{Kind, Lab, id, key, ms, node};
@@ -137,7 +137,7 @@ async fn a_nodes_events_come_in_order_from_its_cursors(kind: Kind) {
 async fn a_read_waits_for_a_nodes_events(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
     let opened =
         lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap().outcomes;
     let last = opened.last().map_or(Cursors::default().node, |(entry, _)| *entry);

@@ -1,8 +1,9 @@
 //! The jobs of a lost worker that are blamed for the loss, and the length of their pauses.
 
-use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
+use tenure_pool::store::Seen;
 
 use super::lab::{Kind, Lab, key, ms};
 
@@ -28,7 +29,7 @@ async fn lose(lab: &Lab, worker: WorkerId) {
 }
 
 async fn heard(lab: &Lab, worker: WorkerId) {
-    lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
 }
 
 /// Begins the job and loses its worker after this long, ms; returns its attempts and its pause, if it has one.

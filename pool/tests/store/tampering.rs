@@ -1,6 +1,6 @@
 //! Strange writes into the pool's keys on Redis. Every step still works, whatever is beside its own values.
 
-use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
     Cursors, DispatchReply, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply, Seen, StopReply,
@@ -51,7 +51,7 @@ async fn write(lab: &Lab, worker: WorkerId, (command, name, args): Write) {
 
 /// Damage that looks like a loss leads to one recovery, as a node makes it.
 async fn recovered(lab: &mut Lab, worker: WorkerId) {
-    let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await;
+    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await;
     let Err(StoreError::Refused(Refusal::Lost(signs))) = renewal else { return };
     let run_id = lab.store().server_identity().await.unwrap().run_id;
     lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
@@ -81,7 +81,7 @@ async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
     let token = lab.token(&ends).await;
     let taken = lab.take(&ends, worker, token, 0).await.unwrap();
     assert_eq!(taken.bodies, ["body"]);
-    let renewal = store.renew(lab.inc, Token(0), Some(&node("node1")), &[worker]).await.unwrap();
+    let renewal = store.renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
     assert!(renewal.states[0].is_some());
     assert!(store.heartbeats(None).await.unwrap().contains_key(&worker));
     assert_eq!(lab.stop(&stops, &format!("node1.!{stops}"), Some(worker)).await, StopReply::Stopping);
@@ -131,7 +131,7 @@ async fn one_strange_member_or_flag_costs_no_other_its_lease() {
     for entry in ["Z|x", "", "\u{e9}"] {
         lab.backend.write("HSET", "workers", &[&other.to_string(), entry]).await;
         lab.backend.write("HSET", "settings", &["shutdown", "\u{e9}"]).await;
-        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker, other]).await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker, other]).await.unwrap();
         assert_eq!(
             renewal.states.iter().map(Option::is_some).collect::<Vec<_>>(),
             [true, false],
@@ -178,7 +178,7 @@ async fn a_key_of_another_type_costs_no_lease() {
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;
         lab.backend.write("SET", name, &["x"]).await;
-        let renewal = lab.store().renew(lab.inc, Token(0), None, &[worker]).await.unwrap();
+        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
         assert!(renewal.states[0].is_some() && renewal.damage.is_empty(), "{name}");
     }
 }

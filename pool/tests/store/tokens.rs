@@ -11,7 +11,7 @@ use tenure_pool::store::{
 };
 
 use super::attesting::member;
-use super::lab::{Kind, Lab, id, key, ms, node};
+use super::lab::{Kind, Lab, id, key, ms, node, seen};
 
 /// Half of all numbers that Redis' scripts count exactly.
 const HALF: u64 = 1 << 52;
@@ -89,15 +89,15 @@ async fn a_wrong_clock_leaves_half_of_the_tokens(kind: Kind) {
 }
 
 async fn what_no_pool_mints_is_not_believed(kind: Kind) {
-    for seen in [Token::LAST.0 + 1, 1 << 53, (1 << 53) + 1, u64::MAX] {
+    for number in [Token::LAST.0 + 1, 1 << 53, (1 << 53) + 1, u64::MAX] {
         let mut lab = Lab::blank(kind).await;
-        bootstrap(&mut lab, seen).await;
+        bootstrap(&mut lab, number).await;
         let begins = counter(&lab).await;
         assert!(begins < HALF, "{begins}");
-        recover(&mut lab, seen).await;
+        recover(&mut lab, number).await;
         let worker = WorkerId(7);
-        assert_eq!(lab.attest(worker, runs(Token(seen))).await, AttestReply::Unreadable);
-        lab.store().renew(lab.inc, Token(seen), None, &[worker]).await.unwrap();
+        assert_eq!(lab.attest(worker, runs(Token(number))).await, AttestReply::Unreadable);
+        lab.store().renew(lab.inc, seen(Token(number)), None, &[worker]).await.unwrap();
         assert_eq!(counter(&lab).await, begins);
     }
 }
@@ -110,7 +110,7 @@ async fn the_last_token_that_was_seen_is_believed(kind: Kind) {
     assert_eq!(counter(&lab).await, Token::LAST.0 - 2);
     assert_eq!(lab.attest(WorkerId(7), runs(Token(Token::LAST.0 - 1))).await, AttestReply::Kept);
     assert_eq!(counter(&lab).await, Token::LAST.0 - 1);
-    lab.store().renew(lab.inc, Token::LAST, None, &[]).await.unwrap();
+    lab.store().renew(lab.inc, seen(Token::LAST), None, &[]).await.unwrap();
     assert_eq!(counter(&lab).await, Token::LAST.0);
 }
 
@@ -203,7 +203,7 @@ async fn without_tokens_what_runs_goes_on_and_ends(kind: Kind) {
     lab.backend.set_token(Token::LAST.0).await;
     lab.run_assigned("c", worker).await;
     assert!(lab.started("a", worker).await);
-    lab.store().renew(lab.inc, Token(1), None, &[worker]).await.unwrap();
+    lab.store().renew(lab.inc, seen(Token(1)), None, &[worker]).await.unwrap();
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.stop("b", "node1.b", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
@@ -221,7 +221,7 @@ async fn a_counter_beyond_its_end_stays_there(kind: Kind) {
     let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
     assert_eq!(join, Refusal::OutOfTokens);
     lab.recover().await;
-    assert_eq!(lab.store().renew(lab.inc, Token(5), None, &[]).await.unwrap().token, Token(0));
+    assert_eq!(lab.store().renew(lab.inc, seen(Token(5)), None, &[]).await.unwrap().token, Token(0));
     assert_eq!(counter(&lab).await, beyond, "what may have been given out is not given out again");
     lab.store().open_normal(lab.inc).await.unwrap();
     lab.backend.set_token(HALF).await;
@@ -243,7 +243,7 @@ async fn a_damaged_counter_mints_nothing(kind: Kind) {
         let (ring, jobs) = (lab.revision().await, [(key("k"), Some(worker))]);
         let route = lab.refused(lab.store().route(lab.inc, ring, &[], &jobs)).await;
         assert_eq!(route, Refusal::OutOfTokens, "{damage:?}");
-        lab.store().renew(lab.inc, Token(worker.0), None, &[]).await.unwrap();
+        lab.store().renew(lab.inc, seen(Token(worker.0)), None, &[]).await.unwrap();
         assert_eq!(lab.field("pool", "token").await.as_deref(), damage, "another node may have seen more");
         if damage.is_none() {
             lab.recover().await;

@@ -31,12 +31,12 @@ use crate::core::time::{Jitter, Time, earliest};
 use crate::core::worker::Worker;
 use crate::core::worker::shared_calls::SharedCalls;
 use crate::error::{DispatchError, Error};
-use crate::model::id::{DispatchId, Incarnation, Token, WorkerId};
+use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::{Settings, StoredSettings};
 use crate::mutation::Mutation;
-use crate::store::{Outcome, Refusal, Renewal, Result, StoreError};
+use crate::store::{Outcome, Refusal, Renewal, Result, Seen, StoreError};
 use inspecting::Inspecting;
 use namesake::Namesake;
 
@@ -370,9 +370,9 @@ impl Engine {
         self.ctx.incarnation
     }
 
-    /// The highest token that this node has seen.
-    pub(crate) fn high_water(&self) -> Token {
-        self.pool.seen.token
+    /// The highest numbers that this node has seen.
+    pub(crate) fn seen(&self) -> Seen {
+        self.pool.seen
     }
 
     /// The soft deadlines of the leases, as the lease thread knows them.

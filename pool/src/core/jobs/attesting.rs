@@ -49,7 +49,7 @@ impl Statement {
         match what {
             Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
             Attest::Ended { outcome } => Self::Past(Past { key, token, id, left: Left::Ended(outcome) }),
-            Attest::HandedOff(on) => Self::Past(Past { key, token, id, left: Left::handed_off(now, on) }),
+            Attest::HandedOff(job) => Self::Past(Past { key, token, id, left: Left::handed_off(now, job) }),
         }
     }
 }

@@ -58,8 +58,8 @@ impl Past {
 }
 
 impl Left {
-    pub(super) fn handed_off(now: Time, on: HandedOff) -> Self {
-        let HandedOff { begun, mode, attempts, delay, error } = on;
+    pub(super) fn handed_off(now: Time, job: HandedOff) -> Self {
+        let HandedOff { begun, mode, attempts, delay, error } = job;
         Self::HandedOff { begun, mode, attempts, due: now + delay, error }
     }
 }

@@ -190,7 +190,7 @@ fn the_highest_token_begun_is_remembered() {
     bench.running(7, &["k"]);
     bench.assign(1, 9, 9, &["j"]);
     bench.begin_answered(&[BeginReply::Refused]);
-    assert_eq!(bench.engine.high_water(), Token(7));
+    assert_eq!(bench.engine.seen().token, Token(7));
 }
 
 #[test]

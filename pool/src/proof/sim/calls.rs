@@ -12,9 +12,9 @@ use crate::core::call::{Call, Done, PlanCall, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
 use crate::core::input::Input;
 use crate::core::time::Time;
-use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::model::id::{Incarnation, WorkerId};
 use crate::runtime::perform::perform;
-use crate::store::{Events, Membership, MemoryStore, Renewal, Result, StoreError};
+use crate::store::{Events, Membership, MemoryStore, Renewal, Result, Seen, StoreError};
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub(super) enum Role {
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Call(Incarnation, Box<Call>),
-    Renew { incarnation: Incarnation, high_water: Token, workers: Vec<WorkerId>, sent: Time },
+    Renew { incarnation: Incarnation, seen: Seen, workers: Vec<WorkerId>, sent: Time },
 }
 
 #[derive(Debug)]
@@ -214,9 +214,9 @@ impl World {
         let is_renewal = matches!(request, Request::Renew { .. });
         let mut step = if is_renewal { "renew" } else { "read" };
         let reply = match request.clone() {
-            Request::Renew { incarnation, high_water, workers, .. } => {
+            Request::Renew { incarnation, seen, workers, .. } => {
                 let node = config.node.clone();
-                let renewal = now(client.renew(incarnation, high_water, Some(&node), &workers));
+                let renewal = now(client.renew(incarnation, seen, Some(&node), &workers));
                 renewal.map(Reply::Renewed)
             }
             Request::Call(incarnation, call) => match *call {

@@ -325,8 +325,8 @@ impl World {
             if let Some((incarnation, workers)) = node.leases.to_renew().filter(|_| !stalled) {
                 node.renewing = true;
                 node.next_renewal = now + node.config.timing.renew_every;
-                let high_water = node.engine.high_water();
-                self.send(at, Role::Renewal, Request::Renew { incarnation, high_water, workers, sent: now });
+                let seen = node.engine.seen();
+                self.send(at, Role::Renewal, Request::Renew { incarnation, seen, workers, sent: now });
             }
         }
         let Some(node) = self.nodes.get_mut(at) else { return };

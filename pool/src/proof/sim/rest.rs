@@ -45,6 +45,10 @@ impl World {
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             unrest
                 .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));
+            let (seen, floor) = (node.engine.seen().floor, self.store.facts().floor);
+            if seen > floor {
+                unrest.push(format!("n{at} has seen the floor {seen}, and it is {floor}"));
+            }
         }
         for (worker, member) in &members.entries {
             let there = self.nodes.iter().any(|node| {

@@ -3,24 +3,20 @@
 //! It is an OS thread with a runtime and a connection of its own. So a big batch of the engine does not delay a
 //! renewal, and a stalled engine does not stop the watchdog.
 
+mod thread;
+
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::{Gauge, Histogram};
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id};
 
-use super::actor::panicked;
 use super::int_map::IntMap;
 use super::log;
-use super::pace::{patience, pause, tick, watch_by};
 use super::polls;
 use super::polls::BlockedJob;
 use crate::clock;
-use crate::core::input::Input;
 use crate::core::lease::Timing;
 use crate::core::lease::longest_read;
 use crate::core::lease::table::{Expiry, LeaseTable};
@@ -30,7 +26,8 @@ use crate::job::guard::LeaseGuard;
 use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::model::policy::FencePolicy;
 use crate::mutation::{Mutation, Mutations};
-use crate::store::{Renewal, Store, StoreError};
+use crate::store::{Renewal, Seen};
+pub(crate) use thread::LeaseThread;
 
 /// The tasks under one worker's lease.
 #[derive(Debug)]
@@ -53,7 +50,9 @@ pub(crate) struct Leases {
     progress: AtomicU64,
     /// When the streams of the node's workers were last read.
     read: AtomicU64,
-    high_water: AtomicU64,
+    /// The highest token and the highest floor that the driver has seen.
+    token: AtomicU64,
+    floor: AtomicU32,
     wake: tokio::sync::Notify,
     rested: tokio::sync::Notify,
 }
@@ -84,7 +83,7 @@ pub(crate) struct LeaseStanding {
 impl Leases {
     pub(crate) fn new(node: NodeName, timing: Timing, broken: Mutations) -> Self {
         let now = clock::now().0;
-        let (progress, read, high_water) = (AtomicU64::new(now), AtomicU64::new(now), AtomicU64::new(0));
+        let (progress, read) = (AtomicU64::new(now), AtomicU64::new(now));
         let state = State {
             table: LeaseTable::new(timing, broken.clone()),
             tasks: BTreeMap::new(),
@@ -99,7 +98,8 @@ impl Leases {
             state: Mutex::new(state),
             progress,
             read,
-            high_water,
+            token: AtomicU64::new(0),
+            floor: AtomicU32::new(0),
             wake: tokio::sync::Notify::new(),
             rested: tokio::sync::Notify::new(),
         }
@@ -189,11 +189,20 @@ impl Leases {
         self.state().table.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
     }
 
-    /// The driver is alive. It last read its workers' events at `read`, and has seen tokens up to `high_water`.
-    pub(crate) fn progress(&self, now: Time, read: Time, high_water: Token) {
+    /// The driver is alive. It last read its workers' events at `read`.
+    pub(crate) fn progress(&self, now: Time, read: Time, seen: Seen) {
         self.progress.store(now.0, Ordering::Release);
         self.read.store(read.0, Ordering::Release);
-        self.high_water.fetch_max(high_water.0, Ordering::AcqRel);
+        self.token.fetch_max(seen.token.0, Ordering::AcqRel);
+        self.floor.fetch_max(seen.floor, Ordering::AcqRel);
+    }
+
+    fn seen(&self) -> Seen {
+        Seen {
+            token: Token(self.token.load(Ordering::Acquire)),
+            floor: self.floor.load(Ordering::Acquire),
+            ..Seen::default()
+        }
     }
 
     /// Renews no more, and waits for the end of the renewal under way. After that, keys that renewals keep alive can
@@ -373,122 +382,6 @@ impl Tasks {
         for (task, _) in self.handles.values() {
             task.abort();
         }
-    }
-}
-
-/// The parts of the lease thread.
-pub(crate) struct LeaseThread {
-    pub(crate) leases: Arc<Leases>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) node: NodeName,
-    pub(crate) policy: FencePolicy,
-    pub(crate) inputs: mpsc::UnboundedSender<Input>,
-    /// The duration of renewals.
-    pub(crate) renewals: Histogram,
-    /// The age of the oldest lease in s. The thread sets it, so that it grows even if the driver stalls.
-    pub(crate) age: Gauge,
-}
-
-impl LeaseThread {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system gives no thread or no event queue.
-    pub(crate) fn spawn(self) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name(format!("lease {}", self.node)).spawn(move || {
-            self.watched(|| runtime.block_on(self.run()));
-        })?;
-        Ok(())
-    }
-
-    /// Runs `run` until it returns. After a panic, gives up all leases and runs it again: the workers join anew, and
-    /// their leases must be watched.
-    fn watched(&self, run: impl Fn()) {
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(&run)) {
-            for worker in self.leases.give_up_all() {
-                let _ = self.inputs.send(Input::LeaseLost(worker));
-            }
-            let error = panicked(&*panic);
-            tracing::error!(node = %self.node, error, "the lease thread failed: all workers give up their jobs");
-            std::thread::sleep(tick(self.leases.timing()));
-        }
-    }
-
-    async fn run(&self) {
-        let mut timing = self.leases.timing();
-        let mut next_renewal = clock::now();
-        let mut renewals = std::pin::pin!(futures::future::OptionFuture::from(None));
-        let mut renewing = false;
-        let mut store = None;
-        let mut watch = watch_by(timing);
-        while !self.leases.may_end() {
-            let now = clock::now();
-            if timing != self.leases.timing() {
-                timing = self.leases.timing();
-                watch = watch_by(timing);
-            }
-            self.age.set(self.leases.oldest(now).as_secs_f64());
-            self.leases.look_at_polls(now);
-            for worker in self.leases.watch(now, self.policy) {
-                let _ = self.inputs.send(Input::LeaseLost(worker));
-            }
-            if !renewing
-                && now >= next_renewal
-                && let Some((incarnation, workers)) = self.leases.due(now)
-            {
-                renewing = true;
-                next_renewal = now + timing.renew_every;
-                renewals.set(Some(self.renew_once(store.take(), incarnation, workers)).into());
-            }
-            tokio::select! {
-                _ = watch.tick() => {}
-                () = self.leases.wake.notified() => next_renewal = clock::now(),
-                Some((kept, failed)) = &mut renewals, if renewing => {
-                    renewing = false;
-                    self.leases.renewal_over();
-                    store = kept;
-                    renewals.set(None.into());
-                    if failed {
-                        next_renewal = clock::now() + pause(timing);
-                    }
-                }
-            }
-        }
-        self.age.set(0.0);
-    }
-
-    /// One renewal over the lease's own connection, which is kept unless it failed.
-    async fn renew_once(
-        &self,
-        store: Option<Arc<dyn Store>>,
-        incarnation: Incarnation,
-        workers: Vec<WorkerId>,
-    ) -> (Option<Arc<dyn Store>>, bool) {
-        let sent = clock::now();
-        let high_water = Token(self.leases.high_water.load(Ordering::Acquire));
-        let patience = patience(self.leases.timing());
-        let attempt = async {
-            let store = match store {
-                Some(store) => store,
-                None => self.store.apart(),
-            };
-            let begun = std::time::Instant::now();
-            let renewal = store.renew(incarnation, high_water, Some(&self.node), &workers).await;
-            self.renewals.record(begun.elapsed());
-            renewal.map(|renewal| (store, renewal))
-        };
-        let (kept, answer) = match tokio::time::timeout(patience, attempt).await {
-            Ok(Ok((store, renewal))) => {
-                self.leases.renewed(sent, clock::now(), &workers, &renewal);
-                (Some(store), Ok(renewal))
-            }
-            Ok(Err(error)) => (None, Err(error)),
-            Err(elapsed) => (None, Err(StoreError::Unanswered(Arc::new(elapsed)))),
-        };
-        let failed = answer.is_err();
-        let _ = self.inputs.send(Input::Renewed { incarnation, workers, answer });
-        (kept, failed)
     }
 }
 

@@ -2,14 +2,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use futures::FutureExt;
+use metrics::{Gauge, Histogram};
+use tokio::sync::mpsc;
 
 use super::*;
+use crate::core::input::Input;
 use crate::job::Parts;
 use crate::model::id::{JobKey, Revision, Token};
 use crate::model::member::MemberState;
 use crate::model::wire::{self, Envelope};
+use crate::runtime::pace::{patience, pause, tick};
 use crate::store::MemoryStore;
 
 /// A job of this worker.
@@ -141,7 +146,7 @@ async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
 /// workers `deaf` before that.
 fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool {
     let now = clock::now() + later;
-    leases.progress(now - idle, now - deaf, Token(0));
+    leases.progress(now - idle, now - deaf, Seen::default());
     let due = leases.due(now).is_some();
     leases.renewal_over();
     due

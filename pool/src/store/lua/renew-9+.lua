@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
--- raised last. Raises the token counter to what the caller has seen; keeps the node's stream.
+-- raised last. Raises the token counter and the floor to what the caller has seen; keeps the node's stream.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
 -- KEYS: pool workers heartbeats settings jobs payloads owners queue parked, then the node's stream if it waits for
 --       outcomes
--- ARGV: inc, highest token seen by the caller, wid*
+-- ARGV: inc, highest token and highest floor seen by the caller, wid*
 -- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
 --          policy (of eviction) token floor, then per worker U | P | G | F (no member). Or LOST signs.
 --          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
@@ -52,6 +52,11 @@ if head[2] ~= 'R' then
   known = found
 end
 local highest = raise(head[7], seen_token(argv[2]))
+local floor, seen = level_of(head[6]), level_of(argv[3])
+if seen > floor and seen <= LEVEL then
+  floor = seen
+  call('HSET', POOL, 'floor', num(floor))
+end
 -- The server that answers, and, if it was promoted, since when.
 local facts = call('INFO', 'server') .. call('INFO', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
@@ -61,14 +66,14 @@ end
 local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local queued = num(math.max(tonumber(head[5]) or 0, 0))
 local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest),
-  num(level_of(head[6])) }
+  num(floor) }
 -- A counter that is no number, or beyond those that are counted exactly, goes on from the clock.
 local function beat(wid)
   local text = call('HGET', HEARTBEATS, wid) or ''
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
-for i = 3, #argv do
+for i = 4, #argv do
   local entry = call('HGET', WORKERS, argv[i])
   if entry then beat(argv[i]) end
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'

@@ -347,7 +347,7 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
-        high_water: Token,
+        seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
         server: &str,
@@ -360,7 +360,10 @@ impl State {
             }
             self.meta.lost = found;
         }
-        self.raise_tokens(high_water);
+        self.raise_tokens(seen.token);
+        if seen.floor <= self.level {
+            self.meta.floor = self.meta.floor.max(seen.floor);
+        }
         let mut states = Vec::with_capacity(workers.len());
         for worker in workers {
             let state = self.members.get(worker).map(|member| member.state);

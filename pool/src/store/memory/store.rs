@@ -60,13 +60,13 @@ impl Membership for MemoryStore {
     async fn renew(
         &self,
         inc: Incarnation,
-        high_water: Token,
+        seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
     ) -> Result<Renewal> {
         let mut server = self.admitted()?;
         let run_id = server.run_id();
-        self.execute(&mut server, |state, now| state.renew(now, inc, high_water, node, workers, &run_id))
+        self.execute(&mut server, |state, now| state.renew(now, inc, seen, node, workers, &run_id))
     }
 
     async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {

@@ -100,12 +100,12 @@ impl Membership for RedisStore {
     async fn renew(
         &self,
         inc: Incarnation,
-        high_water: Token,
+        seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
     ) -> Result<Renewal> {
         let blessed = self.blessed.borrow().clone();
-        let renewal = renew(&self.steps, inc, high_water, node, workers).await?;
+        let renewal = renew(&self.steps, inc, seen, node, workers).await?;
         // A server that is demoted and promoted again closes no connection.
         if blessed.as_deref() != Some(&*renewal.run_id) {
             return Err(StoreError::OtherServer { run_id: renewal.run_id });
@@ -168,13 +168,13 @@ fn seat(worker: WorkerId, values: &mut Values) -> Result<Seat> {
 async fn renew(
     steps: &Steps,
     inc: Incarnation,
-    high_water: Token,
+    seen: Seen,
     node: Option<&NodeName>,
     workers: &[WorkerId],
 ) -> Result<Renewal> {
     let stream = node.map(|node| steps.keys.node_of(node));
     let mut call = steps.scripts.renew.call(stream.as_slice());
-    call.arg(inc.0).arg(high_water.0);
+    call.arg(inc.0).arg(seen.token.0).arg(seen.floor);
     for worker in workers {
         call.arg(worker.0);
     }
