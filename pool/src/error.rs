@@ -223,6 +223,9 @@ pub enum DispatchError {
         /// The limit, in bytes.
         max: usize,
     },
+    /// An option of the job has an invalid value. Nothing was written.
+    #[error("{0}; nothing was written")]
+    Option(InvalidSetting),
     /// The payload cannot be encoded. Nothing was written.
     #[error("the payload of type {kind:?} cannot be encoded, nothing was written: {error}")]
     Encode {

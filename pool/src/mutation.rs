@@ -43,6 +43,8 @@ pub enum Mutation {
     SuspectsTogether,
     /// Start handlers run one after the other, however long one takes.
     StartsInTurn,
+    /// Nobody looks whether a job makes progress.
+    StalledStays,
     /// Callers that have gone get their answers all the same, and such an answer ends the node.
     GoneCallersEndNode,
     /// An outcome counts only if it comes after the answer to the sending, and nobody asks for it.

@@ -238,6 +238,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     a.submit(("ends-badly", "")).await.unwrap();
     a.submit(("refuses", "")).await.unwrap();
     a.submit(("hangs", "")).await.unwrap();
+    a.submit(("stalls", "")).progress_timeout(Duration::from_secs(1)).await.unwrap();
     a.stop_job("stops-badly").await.unwrap();
     let plan = |_: Tick| async { Ok::<_, BoxError>(Plan::new()) };
     a.schedule("plan", plan, SHORT).await.unwrap();
@@ -251,11 +252,13 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         "tenure_pool_starts_total",
         "tenure_pool_failures_total/start",
         "tenure_pool_failures_total/run",
+        "tenure_pool_failures_total/stalled",
         "tenure_pool_failures_total/stop",
         "tenure_pool_releases_total/ended",
         "tenure_pool_releases_total/refused",
         "tenure_pool_routed_total/routed",
         "tenure_pool_stops_total/stopped",
+        "tenure_pool_stops_total/stalled",
         "tenure_pool_store_call_seconds/renew",
         "tenure_pool_store_call_seconds/begin",
         "tenure_pool_swept_total",

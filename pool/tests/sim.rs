@@ -115,6 +115,11 @@ fn records_at_which_nobody_looks_are_caught() {
 }
 
 #[test]
+fn a_handler_that_hangs_for_ever_is_caught() {
+    assert!(caught(Mutation::StalledStays, 1, &["L11"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

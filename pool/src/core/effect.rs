@@ -47,6 +47,8 @@ pub(crate) enum Effect {
     Cancel { worker: WorkerId, key: JobKey, token: Token },
     /// Hand notifications to the handler, in order.
     Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
+    /// Report when the job last made progress.
+    Look { worker: WorkerId, key: JobKey, token: Token },
     /// Abort the job's running handler; an input reports its end.
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
@@ -109,6 +111,17 @@ pub(crate) struct Attested {
     pub(crate) gone: usize,
 }
 
+/// The failed part of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Its start failed, or took too long.
+    Start,
+    /// It failed after a successful start.
+    Run,
+    /// It made no progress for too long.
+    Stalled,
+}
+
 /// The news for an operator.
 #[derive(Debug)]
 pub(crate) enum Notice {
@@ -153,9 +166,16 @@ pub(crate) enum Notice {
     PlanFailed { plan: ScheduleName, error: String },
     /// The entry of a schedule does not parse.
     BadSchedule { schedule: ScheduleKey },
-    /// A job's handler failed, or its start took too long, and no order to end the job had come. `again_in`: the
-    /// pause before the next attempt; `None`: the job is gone. `ran`: it failed after a successful start.
-    Failed { key: JobKey, token: Token, attempts: u32, ran: bool, error: String, again_in: Option<Duration> },
+    /// A job's handler failed, or took too long, and no order to end the job had come. `again_in`: the pause before the
+    /// next attempt; `None`: the job is gone.
+    Failed {
+        key: JobKey,
+        token: Token,
+        attempts: u32,
+        what: Failure,
+        error: String,
+        again_in: Option<Duration>,
+    },
     /// A job was parked.
     Parked { key: JobKey, error: String },
     /// A job was parked because its last worker was lost, or did not begin it. Only its dispatch is known.

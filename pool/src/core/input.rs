@@ -95,6 +95,8 @@ pub(crate) enum HandlerEvent {
     Stopped(Result<(), String>),
     /// It was aborted and has ended.
     Aborted,
+    /// It last made progress at this time.
+    Progressed(Time),
 }
 
 impl HandlerEvent {

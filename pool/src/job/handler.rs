@@ -50,7 +50,8 @@ impl fmt::Debug for Start {
 /// `tokio::task::spawn_blocking`.
 ///
 /// While all threads of the runtime are blocked, no handler is told anything. Their jobs keep their leases and are
-/// neither aborted nor moved; they go on when a thread is free again. If a lease is lost meanwhile, the pool cannot
+/// neither aborted nor moved, unless they have a [progress timeout](crate::JobSpec::progress_timeout); they go on when
+/// a thread is free again. If a lease is lost meanwhile, the pool cannot
 /// end them: [`FencePolicy`](crate::FencePolicy) says what happens then.
 ///
 /// Nothing of a job may run any more after `stop` has returned, or after a start that did not succeed: another worker

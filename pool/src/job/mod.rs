@@ -9,6 +9,7 @@ pub(crate) mod spec;
 pub(crate) mod typed;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -18,10 +19,12 @@ use tokio_util::sync::CancellationToken;
 use self::guard::LeaseGuard;
 use self::handover::Handover;
 use self::typed::{DecodeError, Payload};
+use crate::clock;
+use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::trace::TraceContext;
-use crate::model::wire::Opened;
+use crate::model::wire::{Opened, ProgressTimeout};
 
 /// A job that a worker runs. Cheap to clone.
 #[derive(Clone)]
@@ -43,6 +46,8 @@ struct Shared {
     /// are idle.
     cancel: OnceLock<CancellationToken>,
     hearing: OnceLock<Box<Hearing>>,
+    /// When it last made progress, for a job with a progress timeout.
+    progressed_at: Option<Box<AtomicU64>>,
 }
 
 /// The means by which a handler learns of events, created on first use.
@@ -68,6 +73,7 @@ impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease } = parts;
         let (cancel, hearing) = (OnceLock::new(), OnceLock::new());
+        let progressed_at = payload.progress.map(|_| Box::new(AtomicU64::new(clock::now().0)));
         let shared = Shared {
             key,
             payload,
@@ -80,6 +86,7 @@ impl Job {
             lease,
             cancel,
             hearing,
+            progressed_at,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -110,6 +117,19 @@ impl Job {
     /// Whether the job is restarted when its handler ends or fails.
     pub fn restart_policy(&self) -> RestartPolicy {
         self.shared.payload.policy
+    }
+
+    /// How long it may make no [progress](Self::progress); `None`: for ever.
+    pub fn progress_timeout(&self) -> Option<Duration> {
+        self.shared.payload.progress.map(ProgressTimeout::get)
+    }
+
+    /// The job makes progress. A job with a [`progress_timeout`](crate::JobSpec::progress_timeout) must call this more
+    /// often than that, from anywhere. For other jobs it has no effect. It costs some nanoseconds.
+    pub fn progress(&self) {
+        if let Some(at) = &self.shared.progressed_at {
+            at.store(clock::now().0, Ordering::Relaxed);
+        }
     }
 
     /// The trace of its dispatch, if it has one.
@@ -181,6 +201,11 @@ impl Job {
     /// Distinguishes this job from all others, while it is held.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
+    }
+
+    /// When it last made progress, if it has a progress timeout.
+    pub(crate) fn progressed_at(&self) -> Option<Time> {
+        self.shared.progressed_at.as_ref().map(|at| Time(at.load(Ordering::Relaxed)))
     }
 
     fn hearing(&self) -> &Hearing {
@@ -262,6 +287,6 @@ mod tests {
     /// A node has one of these for each job that it holds.
     #[test]
     fn a_job_is_small() {
-        assert!(size_of::<Shared>() <= 192, "{}", size_of::<Shared>());
+        assert!(size_of::<Shared>() <= 200, "{}", size_of::<Shared>());
     }
 }

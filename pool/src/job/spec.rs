@@ -1,6 +1,7 @@
 //! The description of a job that will be dispatched.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -8,9 +9,10 @@ use crate::error::DispatchError;
 use crate::job::typed::{self, Payload};
 use crate::model::id::{DispatchId, IdError, JobKey, NodeName};
 use crate::model::policy::RestartPolicy;
+use crate::model::settings::bounds;
 use crate::model::ticket::Ticket;
 use crate::model::trace::TraceContext;
-use crate::model::wire::Envelope;
+use crate::model::wire::{Envelope, ProgressTimeout};
 use crate::store::DispatchItem;
 
 /// A job to dispatch: its key, its payload and its options. An invalid part is reported by the dispatch, before
@@ -32,6 +34,7 @@ pub struct JobSpec {
     kind: Option<&'static str>,
     id: Option<String>,
     restart: RestartPolicy,
+    progress: Option<Duration>,
     trace: Option<TraceContext>,
 }
 
@@ -60,6 +63,7 @@ impl JobSpec {
             kind: None,
             id: None,
             restart: RestartPolicy::Never,
+            progress: None,
             trace: None,
         }
     }
@@ -84,7 +88,7 @@ impl JobSpec {
     /// Gives the dispatch the caller's own id, `[A-Za-z0-9_:.-]{1,64}`. A dispatch with the same id, from any node,
     /// is a retry and gets the first one's outcome. That holds until
     /// [`outcome_retention`](crate::Settings::outcome_retention) after the outcome. The same id with another key,
-    /// payload, type or policy is a [`Conflict`](DispatchError::Conflict).
+    /// payload, type, policy or progress timeout is a [`Conflict`](DispatchError::Conflict).
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
@@ -94,6 +98,18 @@ impl JobSpec {
     #[must_use]
     pub fn restart(self, policy: RestartPolicy) -> Self {
         Self { restart: policy, ..self }
+    }
+
+    /// Takes the job for hung when it neither ends nor says [`Job::progress`](crate::Job::progress) for this long (1 s to
+    /// 1 day), counted from the end of its start. Its cancellation then fires, with
+    /// [`StopReason::Stalled`](crate::StopReason::Stalled) for its stop handler. A handler that does not end within
+    /// [`stop_timeout`](crate::NodeBuilder::stop_timeout) is aborted. Then the job runs again after a pause, whatever
+    /// its policy. The attempt counts, so the pool parks a job that hangs too often.
+    ///
+    /// By default a job may be silent for ever, because most jobs rightly wait for events.
+    #[must_use]
+    pub fn progress_timeout(self, timeout: Duration) -> Self {
+        Self { progress: Some(timeout), ..self }
     }
 
     /// Sets the trace that the job belongs to.
@@ -119,13 +135,17 @@ impl JobSpec {
 
     /// Makes the item that goes to the store, for a dispatch by this node.
     pub(crate) fn seal(self, node: &NodeName, max: usize) -> Result<(Ticket, DispatchItem), DispatchError> {
-        let Self { key, payload, kind, id, restart: policy, trace } = self;
+        let Self { key, payload, kind, id, restart: policy, progress, trace } = self;
         let key = key?;
+        if let Some(timeout) = progress {
+            bounds::check_time("progress_timeout", timeout).map_err(DispatchError::Option)?;
+        }
+        let progress = progress.and_then(ProgressTimeout::new);
         let too_long = |len| DispatchError::PayloadTooLong { len, max };
         if payload.len() > max {
             return Err(too_long(payload.len()));
         }
-        let envelope = Envelope { trace, policy, kind, ..Envelope::new(&payload) };
+        let envelope = Envelope { trace, policy, progress, kind, ..Envelope::new(&payload) };
         let sealed = envelope.seal().map_err(|_| too_long(payload.len()))?;
         if sealed.len() > max {
             return Err(too_long(sealed.len()));

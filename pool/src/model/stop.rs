@@ -16,4 +16,7 @@ pub enum StopReason {
     LeaseLost,
     /// The start took too long.
     StartTimeout,
+    /// The job made no progress for its [`progress_timeout`](crate::JobSpec::progress_timeout). It runs again, after a
+    /// pause.
+    Stalled,
 }

@@ -1,5 +1,8 @@
-//! The envelope of a payload: a `MessagePack` map `{v, trace, policy, type, body}`, version first, body last. Fields
-//! with default values are left out. A reader skips the fields of later versions, and the store keeps them.
+//! The envelope of a payload: a `MessagePack` map `{v, trace, policy, progress, type, body}`, version first, body last.
+//! Fields with default values are left out. A reader skips the fields of later versions, and the store keeps them.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -27,6 +30,9 @@ pub(crate) struct Envelope<'a> {
     /// does not know the policy must refuse the job.
     #[serde(skip_serializing_if = "RestartPolicy::is_never")]
     pub(crate) policy: RestartPolicy,
+    /// How long the job may make no progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) progress: Option<ProgressTimeout>,
     /// The name of a typed payload's type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<&'a str>,
@@ -42,10 +48,28 @@ struct Read<'a> {
     trace: Value<TraceContext>,
     #[serde(default)]
     policy: Value<RestartPolicy>,
+    #[serde(default)]
+    progress: Value<ProgressTimeout>,
     #[serde(default, rename = "type", borrow)]
     kind: Option<&'a str>,
     #[serde(with = "serde_bytes", borrow)]
     body: &'a [u8],
+}
+
+/// How long a job may make no progress, in ms. It is small, because a node has one for each job that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ProgressTimeout(NonZeroU32);
+
+impl ProgressTimeout {
+    /// `None` for less than a millisecond, and for more than 49 days.
+    pub(crate) fn new(timeout: Duration) -> Option<Self> {
+        u32::try_from(timeout.as_millis()).ok().and_then(NonZeroU32::new).map(Self)
+    }
+
+    pub(crate) fn get(self) -> Duration {
+        Duration::from_millis(self.0.get().into())
+    }
 }
 
 /// The value of a field.
@@ -70,6 +94,7 @@ struct Version {
 pub(crate) struct Opened {
     pub(crate) body: Bytes,
     pub(crate) policy: RestartPolicy,
+    pub(crate) progress: Option<ProgressTimeout>,
     pub(crate) trace: Option<Box<TraceContext>>,
     pub(crate) kind: Option<Box<str>>,
 }
@@ -97,7 +122,7 @@ impl<T> Value<T> {
 
 impl<'a> Envelope<'a> {
     pub(crate) fn new(body: &'a [u8]) -> Self {
-        Self { v: VERSION, trace: None, policy: RestartPolicy::Never, kind: None, body }
+        Self { v: VERSION, trace: None, policy: RestartPolicy::Never, progress: None, kind: None, body }
     }
 
     /// The envelope's bytes.
@@ -108,7 +133,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// A digest of the caller's request, the same in every version of this crate. It is XXH3 (128 bits) of the key,
-    /// then the type, the policy and the body, each with its length. Default values are left out. The trace is not
+    /// then the type, the policy, the progress timeout and the body, each with its length. Default values are left out. The trace is not
     /// included, because a retry has another one.
     pub(crate) fn digest(&self, key: &JobKey) -> String {
         let mut hasher = Xxh3::new();
@@ -126,6 +151,9 @@ impl<'a> Envelope<'a> {
             RestartPolicy::OnFailure => part(b'p', b"on_failure"),
             RestartPolicy::Always => part(b'p', b"always"),
         }
+        if let Some(ProgressTimeout(ms)) = self.progress {
+            part(b'w', ms.to_string().as_bytes());
+        }
         part(b'b', self.body);
         format!("{:032x}", hasher.digest128())
     }
@@ -136,10 +164,11 @@ pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
     match read::<Read<'_>>(envelope) {
         Ok(Read { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),
         Ok(Read { policy: Value::Unknown(_), .. }) => Err(EnvelopeError::UnknownPolicy),
-        Ok(Read { trace, policy, kind, body, .. }) => Ok(Opened {
+        Ok(Read { trace, policy, progress, kind, body, .. }) => Ok(Opened {
             body: envelope.slice_ref(body),
             policy: policy.known().unwrap_or_default(),
-            // A job can run without a trace.
+            // A job can run without either.
+            progress: progress.known(),
             trace: trace.known().map(Box::new),
             kind: kind.map(Into::into),
         }),
@@ -190,7 +219,8 @@ mod tests {
     }
 
     fn plain(body: &'static [u8]) -> Opened {
-        Opened { body: Bytes::from_static(body), policy: RestartPolicy::Never, trace: None, kind: None }
+        let (policy, progress) = (RestartPolicy::Never, None);
+        Opened { body: Bytes::from_static(body), policy, progress, trace: None, kind: None }
     }
 
     #[test]
@@ -204,15 +234,17 @@ mod tests {
     fn golden_bytes_of_a_full_one() {
         let trace = TraceContext::new("00-a-b-01", "v=1").ok();
         let policy = RestartPolicy::OnFailure;
-        let envelope = Envelope { trace: trace.clone(), policy, kind: Some("feed"), ..Envelope::new(b"hi") };
+        let progress = ProgressTimeout::new(Duration::from_secs(30));
+        let envelope =
+            Envelope { trace: trace.clone(), policy, progress, kind: Some("feed"), ..Envelope::new(b"hi") };
         let sealed = envelope.seal().unwrap_or_default();
-        let golden = b"\x85\xa1v\x01\xa5trace\x82\xabtraceparent\xa900-a-b-01\xaatracestate\xa3v=1\
-            \xa6policy\xaaon_failure\xa4type\xa4feed\xa4body\xc4\x02hi";
+        let golden = b"\x86\xa1v\x01\xa5trace\x82\xabtraceparent\xa900-a-b-01\xaatracestate\xa3v=1\
+            \xa6policy\xaaon_failure\xa8progress\xcdu0\xa4type\xa4feed\xa4body\xc4\x02hi";
         assert_eq!(sealed.escape_ascii().to_string(), golden.escape_ascii().to_string());
         let kind = Some("feed".into());
         assert_eq!(
             open(&sealed).ok(),
-            Some(Opened { policy, trace: trace.map(Box::new), kind, ..plain(b"hi") })
+            Some(Opened { policy, progress, trace: trace.map(Box::new), kind, ..plain(b"hi") })
         );
     }
 
@@ -225,6 +257,14 @@ mod tests {
         }
         for damaged in [&b"x"[..], b"", b"\x81\xa1v\x01"] {
             assert!(matches!(open(&Bytes::from_static(damaged)), Err(EnvelopeError::Damaged(_))));
+        }
+    }
+
+    #[test]
+    fn a_later_progress_timeout_is_passed_over() {
+        for later in [&b"\xa5never"[..], b"\x00", b"\xcb\x40\x00\x00\x00\x00\x00\x00\x00", b"\xc0"] {
+            let envelope = [b"\x83\xa1v\x01\xa8progress", later, b"\xa4body\xc4\x02hi"].concat();
+            assert_eq!(open(&Bytes::from(envelope)).ok(), Some(plain(b"hi")));
         }
     }
 
@@ -254,16 +294,22 @@ mod tests {
         let traced = Envelope { trace: TraceContext::new("00-a-b-01", "").ok(), ..Envelope::new(b"hi") };
         assert_eq!(hi.digest(&key("k")), GOLDEN_DIGEST);
         assert_eq!(traced.digest(&key("k")), GOLDEN_DIGEST);
+        let timed = |seconds| {
+            let progress = ProgressTimeout::new(Duration::from_secs(seconds));
+            Envelope { progress, ..Envelope::new(b"hi") }
+        };
         let others = [
             hi.digest(&key("j")),
             Envelope::new(b"ho").digest(&key("k")),
             Envelope { kind: Some("t"), ..Envelope::new(b"hi") }.digest(&key("k")),
             Envelope { policy: RestartPolicy::Always, ..Envelope::new(b"hi") }.digest(&key("k")),
             Envelope { policy: RestartPolicy::OnFailure, ..Envelope::new(b"hi") }.digest(&key("k")),
+            timed(30).digest(&key("k")),
+            timed(31).digest(&key("k")),
         ];
         let all: std::collections::BTreeSet<_> =
             others.iter().map(String::as_str).chain([GOLDEN_DIGEST]).collect();
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 8);
     }
 
     const GOLDEN_DIGEST: &str = "5d2bedeacae47fa31ac384761f71c9c3";

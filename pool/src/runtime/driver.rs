@@ -317,6 +317,7 @@ impl Driver {
             Effect::Deliver { worker, key, token, bodies } => {
                 self.actors.deliver(&(worker, key), token, bodies);
             }
+            Effect::Look { worker, key, token } => self.actors.look(&(worker, key), token),
             Effect::Abort { worker, key, token } => self.actors.abort(&(worker, key), token),
             Effect::Seated { local, worker } => {
                 if let Some(Local { id, .. }) = self.handlers.get(&local) {

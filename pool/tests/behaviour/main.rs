@@ -45,6 +45,7 @@ mod schedule;
 mod server_loss;
 mod settings;
 mod shutdown;
+mod stalling;
 mod stop;
 mod ticker;
 mod typed;

@@ -82,6 +82,7 @@ async fn the_same_id_with_another_key_or_other_bytes_is_a_conflict(world: World)
         JobSpec::new("key", "other payload").id("order-17"),
         JobSpec::new("other key", "payload").id("order-17"),
         job().restart(RestartPolicy::Always),
+        job().progress_timeout(Duration::from_secs(30)),
     ];
     for node in [&a, &b] {
         for other in others.clone() {

@@ -1,4 +1,4 @@
-//! One handler or caller must not affect the others: a23 to a25, a50 and a52.
+//! One handler or caller must not affect the others: a23 to a25, a50, a52 and b07.
 
 use tenure_pool::mutation::{Mutation, ScriptPatch};
 
@@ -17,6 +17,7 @@ cases! {
         lines(&[Mutation::EngineAtHome]), "the lease went on";
     a52_a_job_that_kills_its_process_is_parked_alone:
         scripts(&[SUSPECTS_TOGETHER]), "who is parked beside the culprit";
+    b07_a_handler_that_hangs_gives_its_key_back: lines(&[Mutation::StalledStays]), "the next run of the job";
 }
 
 mod cases {
@@ -222,6 +223,24 @@ mod cases {
         assert_eq!(beside, [""; 0], "who is parked beside the culprit, after {crashes} crashes");
         assert_eq!(crashes, 8);
         ground.each_runs_once(&neighbours).await;
+        ground.assert_clean();
+    }
+
+    /// It does not even hear that it must end. Its worker goes on, with its other jobs.
+    pub(super) async fn b07_a_handler_that_hangs_gives_its_key_back(ground: Ground) {
+        let node = ground.builder("a").stop_timeout(Duration::from_millis(200)).join().await.unwrap();
+        let handler = ground.recorder.acting(|job| match job.key().as_bytes() {
+            b"hangs" if job.attempts() == 1 => Act::HangStop,
+            _ => Act::Hold,
+        });
+        ground.add_worker_with(&node, handler).await;
+        ground.dispatch_one(&node, "beside").await;
+        node.dispatch(("hangs", "")).progress_timeout(Duration::from_secs(1)).await.unwrap();
+        eventually(ground.patience, "the next run of the job", async || {
+            ground.recorder.starts_of("hangs") > 1
+        })
+        .await;
+        assert_eq!(ground.recorder.starts_of("beside"), 1);
         ground.assert_clean();
     }
 }

@@ -1,4 +1,4 @@
-//! Fifty-two ways in which pools of dedicated workers go wrong: one test for each, and one that shows it can fail.
+//! The ways in which pools of dedicated workers go wrong: one test for each, and one that shows it can fail.
 //!
 //! `docs/failures.md` has the table. Every case sets up the interleaving in which a job is lost, doubled, hung or
 //! leaked elsewhere, on a Redis of its own, with real nodes. It is registered once ([`ground::cases`]) and makes two

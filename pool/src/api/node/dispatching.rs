@@ -166,6 +166,11 @@ impl<T> Dispatch<T> {
         Self { job: self.job.restart(policy), ..self }
     }
 
+    /// See [`JobSpec::progress_timeout`].
+    pub fn progress_timeout(self, timeout: Duration) -> Self {
+        Self { job: self.job.progress_timeout(timeout), ..self }
+    }
+
     /// See [`JobSpec::trace`].
     pub fn trace(self, trace: TraceContext) -> Self {
         Self { job: self.job.trace(trace), ..self }

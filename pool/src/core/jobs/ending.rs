@@ -1,17 +1,17 @@
 //! How jobs start, are asked to end, and leave a worker's hands (a part of [`Jobs`]).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, release_of};
+use super::timing::{set_timer, slow_start};
 use super::{Jobs, ToBegin};
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
-use crate::core::effect::{Effect, Notice};
+use crate::core::effect::{Effect, Failure};
 use crate::core::time::{Time, earliest};
 use crate::core::worker::shared_calls::InFlight;
 use crate::model::id::{JobKey, NodeName, Token};
@@ -21,9 +21,6 @@ use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
 };
-
-/// A longer start counts as slow, even within its own time limit.
-const SLOW_START: Duration = Duration::from_secs(5);
 
 impl Jobs {
     /// Starts waiting jobs, up to the permits. A slow start gives its permit back, so it delays others for a bounded
@@ -52,7 +49,7 @@ impl Jobs {
     }
 
     /// The start of this job gives its permit back.
-    fn permit_back(&mut self, key: &JobKey) {
+    pub(super) fn permit_back(&mut self, key: &JobKey) {
         if let Some(held) = self.held.get_mut(key)
             && std::mem::take(&mut held.has_permit)
         {
@@ -64,7 +61,7 @@ impl Jobs {
         let Some(held) = self.held.get_mut(key) else { return };
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         held.phase = JobPhase::Running;
-        set_timer(&mut self.timers, held, key, None);
+        set_timer(&mut self.timers, held, key, held.progress.map(|timeout| ctx.now + timeout.get()));
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
@@ -122,48 +119,6 @@ impl Jobs {
         ctx.out.push(Effect::Stop { worker, key: key.clone(), token, why });
     }
 
-    /// Sets the deadline of the job's handler, in place of the former one.
-    pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
-        if let Some(held) = self.held.get_mut(key) {
-            set_timer(&mut self.timers, held, key, at);
-        }
-    }
-
-    /// Cancels, then aborts, start and stop handlers that take too long. A handler that does not end even then keeps
-    /// its job, and is reported.
-    pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
-        while let Some((at, key)) = self.timers.first().cloned() {
-            if at > ctx.now {
-                return;
-            }
-            self.arm(&key, None);
-            let Some(held) = self.held.get_mut(&key) else { continue };
-            let (worker, token) = (self.worker, held.token);
-            match held.phase {
-                JobPhase::Starting if held.has_permit => {
-                    self.permit_back(&key);
-                    self.arm(&key, Some(at + ctx.config.start_timeout.saturating_sub(slow_start(ctx))));
-                }
-                JobPhase::Starting => {
-                    held.add_order(StopOrder::own(StopReason::StartTimeout));
-                    held.phase = JobPhase::Stopping;
-                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
-                    ctx.out.push(Effect::Cancel { worker, key, token });
-                }
-                JobPhase::Stopping => {
-                    held.phase = JobPhase::Aborting;
-                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
-                    ctx.out.push(Effect::Abort { worker, key, token });
-                }
-                JobPhase::Aborting => {
-                    self.stuck = true;
-                    ctx.report(Notice::Stuck { key, token });
-                }
-                JobPhase::Waiting(_) | JobPhase::Running => {}
-            }
-        }
-    }
-
     /// The next deadline of a handler. While the worker may send, also the time at which a call is repeated. `open`:
     /// the pool is in phase N.
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
@@ -193,10 +148,14 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
         let (mode, result) = release_of(why);
-        if mode == ReleaseMode::Fail {
-            return self.after_failure(ctx, key, false, true, result);
+        match (why, held.progress) {
+            (StopReason::Stalled, Some(timeout)) => {
+                let error = format!("{result} for {} s", timeout.get().as_secs_f64());
+                self.after_failure(ctx, key, Failure::Stalled, true, &error);
+            }
+            _ if mode == ReleaseMode::Fail => self.after_failure(ctx, key, Failure::Start, true, result),
+            _ => self.give_up(key, mode, Duration::ZERO, result.into()),
         }
-        self.give_up(key, mode, Duration::ZERO, result.into());
     }
 
     /// The job was begun here, but no handler of it was called. Without an order to end, it goes on elsewhere
@@ -469,16 +428,6 @@ fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
     }
 }
 
-/// Sets the deadline of the job's handler, in place of the former one.
-fn set_timer(timers: &mut BTreeSet<(Time, JobKey)>, held: &mut HeldJob, key: &JobKey, at: Option<Time>) {
-    if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
-        timers.remove(&(before, key.clone()));
-    }
-    if let Some(at) = at {
-        timers.insert((at, key.clone()));
-    }
-}
-
 /// The job ends here for good, and the release tells the node that waits for its stop.
 fn end_for_good(item: &mut ReleaseItem, out: &LeavingJob) {
     if out.stopper.is_some() {
@@ -488,9 +437,4 @@ fn end_for_good(item: &mut ReleaseItem, out: &LeavingJob) {
         let (mode, result) = release_of(StopReason::Stopped);
         (item.mode, item.delay, item.result) = (mode, Duration::ZERO, result.into());
     }
-}
-
-/// The time after which a start counts as slow.
-fn slow_start(ctx: &Ctx) -> Duration {
-    SLOW_START.min(ctx.config.start_timeout / 6)
 }

@@ -11,6 +11,7 @@ use crate::model::id::{DispatchId, JobKey, NodeName, Token};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
+use crate::model::wire::ProgressTimeout;
 use crate::store::{Attest, AttestItem, ReleaseMode};
 
 /// Where a held job is.
@@ -89,6 +90,8 @@ pub(in crate::core) struct HeldJob {
     pub(super) begun_at: Time,
     pub(super) started_before: bool,
     pub(super) policy: RestartPolicy,
+    /// How long it may make no progress.
+    pub(super) progress: Option<ProgressTimeout>,
     /// Its start holds one of the permits.
     pub(super) has_permit: bool,
     pub(in crate::core) phase: JobPhase,
@@ -102,6 +105,7 @@ impl HeldJob {
     pub(super) fn new(record: &Record, job: NewJob, envelope: Bytes, waiting: bool, now: Time) -> Self {
         Self {
             policy: job.payload.policy,
+            progress: job.payload.progress,
             phase: JobPhase::Waiting(Box::new(job)),
             notes: Notes { wanted: waiting, ..Notes::default() },
             ..Self::in_passing(record, envelope, now)
@@ -121,6 +125,7 @@ impl HeldJob {
             begun_at: now,
             started_before: record.begun == Begun::Started,
             policy: RestartPolicy::default(),
+            progress: None,
             has_permit: false,
             phase: JobPhase::Stopping,
             overdue_at: None,
@@ -218,7 +223,7 @@ fn urgency(why: StopReason) -> u8 {
     match why {
         StopReason::Moved => 0,
         StopReason::Draining => 1,
-        StopReason::StartTimeout => 2,
+        StopReason::StartTimeout | StopReason::Stalled => 2,
         StopReason::Stopped => 3,
         StopReason::Shutdown => 4,
         StopReason::LeaseLost => 5,
@@ -230,6 +235,7 @@ pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
     match why {
         StopReason::Moved | StopReason::Draining | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
         StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
+        StopReason::Stalled => (ReleaseMode::Fail, "no progress"),
         StopReason::Stopped => (ReleaseMode::Delete, ""),
         StopReason::Shutdown => (ReleaseMode::Delete, "shutdown"),
     }

@@ -14,6 +14,7 @@ mod inbox;
 mod journal;
 pub(super) mod restarting;
 mod taking_up;
+mod timing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -287,6 +288,7 @@ impl Jobs {
                 self.end_as_ordered(ctx, key);
             }
             HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
+            HandlerEvent::Progressed(at) => self.progressed(ctx, key, at),
         }
     }
 }

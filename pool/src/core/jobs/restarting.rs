@@ -6,6 +6,7 @@
 //! | fails to start | `Never`: gone, the dispatcher learns why; else again | again | – |
 //! | fails | – | – | `Never`: gone; else again |
 //! | ends | – | – | `Always`: again, with attempts at 0; else gone |
+//! | makes no progress | – | – | again |
 //!
 //! "Again" comes after a pause. Each failure counts as an attempt, and the store parks a job with too many.
 
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use super::Jobs;
 use super::held::{JobPhase, LeavingJob};
 use crate::core::ctx::Ctx;
-use crate::core::effect::Notice;
+use crate::core::effect::{Failure, Notice};
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
@@ -52,9 +53,11 @@ impl Jobs {
             JobPhase::Aborting => return self.end_as_ordered(ctx, key),
             JobPhase::Waiting(_) | JobPhase::Starting | JobPhase::Stopping => {}
         }
-        let too_late = held.order.as_ref().is_some_and(|o| o.why == StopReason::StartTimeout);
+        let why = held.order.as_ref().map(|order| order.why);
+        let too_late = matches!(why, Some(StopReason::StartTimeout | StopReason::Stalled));
         let again = held.started_before || too_late || held.policy != RestartPolicy::Never;
-        self.after_failure(ctx, key, false, again, error);
+        let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
+        self.after_failure(ctx, key, what, again, error);
     }
 
     /// A job that ran has ended by itself.
@@ -62,7 +65,7 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         match (held.policy, result) {
             (policy, Err(error)) => {
-                self.after_failure(ctx, key, true, policy != RestartPolicy::Never, &error);
+                self.after_failure(ctx, key, Failure::Run, policy != RestartPolicy::Never, &error);
             }
             (RestartPolicy::Never | RestartPolicy::OnFailure, Ok(())) => {
                 self.give_up(key, ReleaseMode::Delete, Duration::ZERO, String::new());
@@ -75,14 +78,21 @@ impl Jobs {
     }
 
     /// Tries the job again or drops it. Reports the failure, unless the job had to end for good anyway.
-    pub(super) fn after_failure(&mut self, ctx: &mut Ctx, key: &JobKey, ran: bool, again: bool, error: &str) {
+    pub(super) fn after_failure(
+        &mut self,
+        ctx: &mut Ctx,
+        key: &JobKey,
+        what: Failure,
+        again: bool,
+        error: &str,
+    ) {
         let Some(held) = self.held.get(key) else { return };
         let token = held.token;
         let attempts = held.attempts_at(ctx.now, ctx.config.settings.stable_run);
         let again_in = again.then(|| ctx.jitter.stretch(back_off(attempts)));
         if !held.ends_for_good() {
             let (key, error) = (key.clone(), error.to_owned());
-            ctx.report(Notice::Failed { key, token, attempts, ran, error, again_in });
+            ctx.report(Notice::Failed { key, token, attempts, what, error, again_in });
         }
         match again_in {
             Some(delay) => self.give_up(key, ReleaseMode::Fail, delay, error.to_owned()),

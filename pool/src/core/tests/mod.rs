@@ -28,6 +28,7 @@ mod scheduling;
 mod setting_aside;
 mod shared_calls;
 mod shutting_down;
+mod stalling;
 mod stopping;
 mod sweeping;
 mod taking_up;

@@ -263,9 +263,9 @@ fn notice(notice: &Notice) -> String {
         Notice::ParkedUnowned { id } => format!("parked {id}"),
         Notice::PlanFailed { plan, error } => format!("plan-failed {plan} '{error}'"),
         Notice::BadSchedule { schedule } => format!("bad-schedule {schedule}"),
-        Notice::Failed { key, token, attempts, ran, error, again_in } => {
+        Notice::Failed { key, token, attempts, what, error, again_in } => {
             let again = again_in.map_or("gone".into(), |delay| format!("again in {}", pause(delay)));
-            let what = if *ran { "run" } else { "start" };
+            let what = format!("{what:?}").to_lowercase();
             format!("failed {key}@{token} {what} {attempts} '{error}' {again}")
         }
         Notice::Parked { key, error } => format!("parked {key} '{error}'"),
@@ -288,6 +288,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Start { job, .. } => format!("RUN {}@{}", job.key, job.token),
         Effect::Stop { key, token, why, .. } => format!("STOP {key}@{token} {why:?}"),
         Effect::Cancel { key, token, .. } => format!("CANCEL {key}@{token}"),
+        Effect::Look { key, token, .. } => format!("LOOK {key}@{token}"),
         Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
         Effect::Deliver { key, token, bodies, .. } => {
             format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))

@@ -1,4 +1,4 @@
-//! The bounds of every setting of a pool and every option of a node. One table serves the checks, the document that
+//! The bounds of every setting of a pool, every option of a node, and the times of jobs and schedules. One table serves the checks, the document that
 //! lists the bounds, and the test of all of them.
 
 use std::fmt;
@@ -40,8 +40,8 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
     Bound { name, least, most, unit }
 }
 
-/// All bounds: first the settings that a pool shares, then the options of a node.
-pub(crate) const BOUNDS: [Bound; 23] = [
+/// All bounds: first the settings that a pool shares, then the options of a node, a schedule and a job.
+pub(crate) const BOUNDS: [Bound; 24] = [
     bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
     bound("route_timeout", 1, 240_000, Unit::Ms),
@@ -65,6 +65,7 @@ pub(crate) const BOUNDS: [Bound; 23] = [
     bound("plan_timeout", 1, DAY, Unit::Ms),
     bound("join_timeout", 1, DAY, Unit::Ms),
     bound("period", 1, 365 * DAY, Unit::Ms),
+    bound("progress_timeout", 1_000, DAY, Unit::Ms),
 ];
 
 /// The unit of the setting or option of that name.

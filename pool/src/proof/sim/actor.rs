@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::node::nanos;
+use super::stalls::Progress;
 use super::world::{Event, MS, World};
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
@@ -65,6 +66,8 @@ pub(super) struct Actor {
     cancelled: bool,
     orders: VecDeque<Order>,
     ends_at: Option<u64>,
+    /// For a job with a progress timeout.
+    pub(super) progress: Option<Progress>,
     /// Events of an earlier generation are void.
     generation: u64,
 }
@@ -116,7 +119,8 @@ impl World {
 
     pub(super) fn start(&mut self, at: usize, worker: WorkerId, job: NewJob) {
         let (id, script) = (self.id(), self.script());
-        let NewJob { key, token, id: dispatch, .. } = job;
+        let NewJob { key, token, id: dispatch, payload, .. } = job;
+        let progress = self.draw_progress(payload.progress, at);
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.running.insert((worker, key.clone()), id);
         let actor = Actor {
@@ -131,6 +135,7 @@ impl World {
             cancelled: false,
             orders: VecDeque::new(),
             ends_at: None,
+            progress,
             generation: 0,
         };
         // A worker's fence does not reach a job that is admitted later, so the job hears of it here.
@@ -182,6 +187,7 @@ impl World {
                         actor.state = State::Running;
                         actor.ends_at = actor.script.ends.as_ref().map(|(after, _)| now + after);
                         self.started(id);
+                        self.begins_to_run(id);
                         self.tell(id, HandlerEvent::Started);
                         self.go_on(id);
                     }
@@ -334,7 +340,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, id: u64, event: HandlerEvent) {
+    pub(super) fn tell(&mut self, id: u64, event: HandlerEvent) {
         let Some(actor) = self.actors.get(&id) else { return };
         let (at, worker, key, token) = (actor.node, actor.worker, actor.key.clone(), actor.token);
         self.say(at, Input::Handler { worker, key, token, event });

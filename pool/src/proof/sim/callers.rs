@@ -39,12 +39,12 @@ impl World {
         let own = if self.rng.chance(3_333) { self.own() } else { None };
         let item = if let Some(Own { name, key, body, policy, .. }) = own {
             let Ok(id) = DispatchId::of_caller(&node, &name) else { return };
-            job(key, id, body, policy)
+            self.job(key, id, body, policy)
         } else {
             let Some(Own { key, body, policy, .. }) = self.some_job() else { return };
             let Ok(id) = DispatchId::of_node(&node, &format!("d{body}")) else { return };
             self.judge.submitted(&key, &id, policy);
-            job(key, id, body, policy)
+            self.job(key, id, body, policy)
         };
         let Some(item) = item else { return };
         let ensures = self.rng.chance(1_500);
@@ -118,6 +118,13 @@ impl World {
             Some(_) => {}
             None => self.hand_in(at, item, true, true, by),
         }
+    }
+
+    fn job(&self, key: JobKey, id: DispatchId, body: u64, policy: RestartPolicy) -> Option<DispatchItem> {
+        let (bytes, progress) = (body.to_be_bytes(), self.stalls.timeout(body));
+        let payload = (Envelope { policy, progress, ..Envelope::new(&bytes) }).seal().ok()?;
+        let hash = if id.caller_id().is_some() { hash(body) } else { String::new() };
+        Some(DispatchItem { key, id, not_after: 0, hash, payload, worker: None })
     }
 
     /// A user cancels a dispatch, often one that is on its way.
@@ -223,13 +230,6 @@ impl World {
             self.judge.violations.push(format!("L8: n{at} says of {id} of {key} {answer:?}, and {wrong}"));
         }
     }
-}
-
-fn job(key: JobKey, id: DispatchId, body: u64, policy: RestartPolicy) -> Option<DispatchItem> {
-    let bytes = body.to_be_bytes();
-    let payload = (Envelope { policy, ..Envelope::new(&bytes) }).seal().ok()?;
-    let hash = if id.caller_id().is_some() { hash(body) } else { String::new() };
-    Some(DispatchItem { key, id, not_after: 0, hash, payload, worker: None })
 }
 
 /// A stand-in for the job's digest.

@@ -51,13 +51,18 @@ impl World {
     }
 
     /// A handler is told to end. That is for good only after a request, even if the store has lost data since. It is
-    /// because of the lease only when the lease is over.
+    /// because of the lease only when the lease is over, and because of a stall only when there is one.
     pub(super) fn told_to_end(&mut self, id: u64, why: StopReason) {
         let Some(actor) = self.actors.get(&id) else { return };
         let wanted = || self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
         let wrong = match why {
             StopReason::Stopped if !wanted() => "nobody asked for that",
             StopReason::LeaseLost if self.holds(id) => "its lease holds",
+            StopReason::Stalled if !self.has_stalled(id) => {
+                let what =
+                    format!("L11: {} of {} makes progress, and is told to end", actor.dispatch, actor.key);
+                return self.judge.violations.push(what);
+            }
             _ => return,
         };
         let what = format!("S4: {} of {} is told to end, and {wrong}", actor.dispatch, actor.key);

@@ -270,6 +270,7 @@ impl World {
         if !std::mem::take(&mut node.paused) {
             return;
         }
+        node.resumed_at = self.now;
         let deferred = std::mem::take(&mut node.deferred);
         self.note(|| format!("n{at} goes on"));
         if !self.nodes[at].alive {

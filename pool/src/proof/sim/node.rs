@@ -41,6 +41,8 @@ pub(super) struct SimNode {
     pub(super) leases: LeaseTable,
     pub(super) alive: bool,
     pub(super) paused: bool,
+    /// When it last went on after a pause.
+    pub(super) resumed_at: u64,
     pub(super) deferred: Vec<Event>,
     pub(super) cut: Cut,
     pub(super) turns: u32,
@@ -129,6 +131,7 @@ impl World {
             clock,
             alive: true,
             paused: false,
+            resumed_at: 0,
             deferred: Vec::new(),
             cut: Cut::default(),
             turns: 0,
@@ -262,6 +265,11 @@ impl World {
             Effect::Deliver { worker, key, token, bodies } => {
                 if let Some(actor) = self.running(at, worker, key, token) {
                     self.deliver(actor, bodies);
+                }
+            }
+            Effect::Look { worker, key, token } => {
+                if let Some(actor) = self.running(at, worker, key, token) {
+                    self.look(actor);
                 }
             }
             Effect::Abort { worker, key, token } => {

@@ -13,6 +13,7 @@ use super::levels::Levels;
 use super::nemesis::Rates;
 use super::node::{SimNode, nanos};
 use super::rng::Rng;
+use super::stalls::Stalls;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, LocalSchedule, ReplyTo};
 use crate::model::id::NodeName;
@@ -78,6 +79,7 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) rates: Rates,
     pub(super) levels: Levels,
+    pub(super) stalls: Stalls,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -153,6 +155,7 @@ impl World {
             rng,
             rates,
             levels: Levels::of(seed),
+            stalls: Stalls::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -238,6 +241,7 @@ impl World {
             self.report.events += 1;
             self.happen(event);
             self.judge_all();
+            self.judge_stalls();
             if !self.judge.violations.is_empty() {
                 break;
             }

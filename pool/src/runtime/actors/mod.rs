@@ -121,10 +121,15 @@ impl Actors {
 
     /// Fires the job's cancellation.
     pub(super) fn cancel(&self, place: &Place, token: Token) {
-        let idle = || self.idle.get(&place.0)?.jobs.get(&place.1).map(|idle| &idle.job);
-        let busy = self.busy(place, token).map(|busy| &busy.job);
-        if let Some(job) = busy.or_else(|| idle().filter(|job| job.token() == token)) {
+        if let Some(job) = self.job(place, token) {
             job.cancel();
+        }
+    }
+
+    /// Reports when the job last made progress. A job that is not here has ended, and its end is on its way.
+    pub(super) fn look(&self, place: &Place, token: Token) {
+        if let Some((job, at)) = self.job(place, token).and_then(|job| Some((job, job.progressed_at()?))) {
+            self.say(job, HandlerEvent::Progressed(at));
         }
     }
 
@@ -261,6 +266,13 @@ impl Actors {
     /// The number of jobs with a task.
     pub(super) fn tasks(&self) -> usize {
         self.busy.len()
+    }
+
+    /// A job that is here, with or without a task.
+    fn job(&self, place: &Place, token: Token) -> Option<&Job> {
+        let idle = || self.idle.get(&place.0)?.jobs.get(&place.1).map(|idle| &idle.job);
+        let busy = self.busy(place, token).map(|busy| &busy.job);
+        busy.or_else(|| idle().filter(|job| job.token() == token))
     }
 
     fn busy(&self, place: &Place, token: Token) -> Option<&Busy> {

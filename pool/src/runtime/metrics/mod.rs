@@ -5,7 +5,7 @@
 use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
-use crate::core::effect::{Attested, Effect, Notice};
+use crate::core::effect::{Attested, Effect, Failure, Notice};
 use crate::core::engine::status::Status;
 use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::error::DispatchError;
@@ -164,9 +164,7 @@ impl Metrics {
             }
             // Its worker is lost: the node that frees the jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
-            Effect::Report(Notice::Failed { ran, .. }) => {
-                self.failures.of(if *ran { "run" } else { "start" }).increment(1);
-            }
+            Effect::Report(Notice::Failed { what, .. }) => self.failures.of(failure(*what)).increment(1),
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Attested { count, .. }) => {
                 let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
@@ -252,6 +250,15 @@ fn reason(why: StopReason) -> &'static str {
         StopReason::Shutdown => "shutdown",
         StopReason::LeaseLost => "lease_lost",
         StopReason::StartTimeout => "start_timeout",
+        StopReason::Stalled => "stalled",
+    }
+}
+
+fn failure(what: Failure) -> &'static str {
+    match what {
+        Failure::Start => "start",
+        Failure::Run => "run",
+        Failure::Stalled => "stalled",
     }
 }
 

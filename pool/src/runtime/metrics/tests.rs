@@ -111,6 +111,7 @@ fn each_label_value_means_what_is_documented() {
             (reason(StopReason::Shutdown), "shutdown"),
             (reason(StopReason::LeaseLost), "lease_lost"),
             (reason(StopReason::StartTimeout), "start_timeout"),
+            (reason(StopReason::Stalled), "stalled"),
         ],
     );
     let release = |reply, mode| {

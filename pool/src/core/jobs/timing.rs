@@ -1,0 +1,95 @@
+//! The times of handlers: a start, a stop or a silence that takes too long (a part of [`Jobs`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Jobs;
+use super::held::{HeldJob, JobPhase, StopOrder};
+use crate::core::ctx::Ctx;
+use crate::core::effect::{Effect, Notice};
+use crate::core::time::Time;
+use crate::model::id::JobKey;
+use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
+
+/// A longer start counts as slow, even within its own time limit.
+const SLOW_START: Duration = Duration::from_secs(5);
+
+impl Jobs {
+    /// Sets the deadline of the job's handler, in place of the former one.
+    pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
+        if let Some(held) = self.held.get_mut(key) {
+            set_timer(&mut self.timers, held, key, at);
+        }
+    }
+
+    /// Cancels, then aborts, start and stop handlers that take too long. A handler that does not end even then keeps
+    /// its job, and is reported. Looks at jobs that may make no progress.
+    pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > ctx.now {
+                return;
+            }
+            self.arm(&key, None);
+            let Some(held) = self.held.get_mut(&key) else { continue };
+            let (worker, token) = (self.worker, held.token);
+            match held.phase {
+                JobPhase::Starting if held.has_permit => {
+                    self.permit_back(&key);
+                    self.arm(&key, Some(at + ctx.config.start_timeout.saturating_sub(slow_start(ctx))));
+                }
+                JobPhase::Starting => {
+                    held.add_order(StopOrder::own(StopReason::StartTimeout));
+                    held.phase = JobPhase::Stopping;
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
+                    ctx.out.push(Effect::Cancel { worker, key, token });
+                }
+                JobPhase::Stopping => {
+                    held.phase = JobPhase::Aborting;
+                    self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
+                    ctx.out.push(Effect::Abort { worker, key, token });
+                }
+                JobPhase::Aborting => {
+                    self.stuck = true;
+                    ctx.report(Notice::Stuck { key, token });
+                }
+                JobPhase::Running if ctx.config.broken.has(Mutation::StalledStays) => {}
+                JobPhase::Running => ctx.out.push(Effect::Look { worker, key, token }),
+                JobPhase::Waiting(_) => {}
+            }
+        }
+    }
+
+    /// A job that runs last made progress at this time. One that has made none for too long must end.
+    pub(super) fn progressed(&mut self, ctx: &mut Ctx, key: &JobKey, at: Time) {
+        let Some(held) = self.held.get_mut(key).filter(|held| matches!(held.phase, JobPhase::Running)) else {
+            return;
+        };
+        let Some(due) = held.progress.map(|timeout| at + timeout.get()) else { return };
+        if due > ctx.now {
+            set_timer(&mut self.timers, held, key, Some(due));
+        } else {
+            self.order(ctx, key, StopOrder::own(StopReason::Stalled));
+        }
+    }
+}
+
+/// Sets the deadline of the job's handler, in place of the former one.
+pub(super) fn set_timer(
+    timers: &mut BTreeSet<(Time, JobKey)>,
+    held: &mut HeldJob,
+    key: &JobKey,
+    at: Option<Time>,
+) {
+    if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
+        timers.remove(&(before, key.clone()));
+    }
+    if let Some(at) = at {
+        timers.insert((at, key.clone()));
+    }
+}
+
+/// The time after which a start counts as slow.
+pub(super) fn slow_start(ctx: &Ctx) -> Duration {
+    SLOW_START.min(ctx.config.start_timeout / 6)
+}
