@@ -16,6 +16,10 @@ pub enum Mutation {
     NoSelfFence,
     /// `begin` takes jobs of any owner, under any token.
     BeginUnchecked,
+    /// `save` writes a copy that comes late over a newer checkpoint.
+    LateSaveWins,
+    /// A job that is deleted leaves its checkpoint behind.
+    StatesStay,
     /// `release` gives the job that it queues a new token.
     ReleaseMints,
     /// A dispatch names no worker, so a router places each of its jobs. That is allowed, and proofs about routers

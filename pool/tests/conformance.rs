@@ -24,6 +24,8 @@ mod attesting;
 mod backend;
 #[path = "store/bounds.rs"]
 mod bounds;
+#[path = "store/checkpoints.rs"]
+mod checkpoints;
 #[path = "store/closing.rs"]
 mod closing;
 #[path = "store/damage.rs"]

@@ -14,10 +14,10 @@ use tenure_pool::id::{
 };
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, DispatchItem, DispatchReply, Events, Jobs, JoinRequest, Membership, Messages, NotifyItem,
-    NotifyReply, Ownership, RedisStore, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, StopItem, StopReply, Store,
-    TermItem, TermReply, Turn,
+    BeginReply, Checkpoints, DispatchItem, DispatchReply, Events, Jobs, JoinRequest, Membership, Messages,
+    NotifyItem, NotifyReply, Ownership, RedisStore, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply,
+    SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen,
+    StartedItem, StopItem, StopReply, Store, TermItem, TermReply, Turn,
 };
 use tenure_testing::RedisServer;
 
@@ -187,6 +187,7 @@ async fn members_and_settings() {
     let settings: BTreeMap<String, String> = pool.ask("HGETALL", "settings", &[]);
     let expected = [
         ("assign_timeout", "5000"),
+        ("checkpoint_max", "65536"),
         ("hash_keys", "8387231331756867585/7671157869767060994"),
         ("join_settle", "5000"),
         ("max_attempts", "20"),
@@ -239,6 +240,13 @@ async fn the_life_of_a_job() {
     let notes: BTreeMap<String, String> = pool.ask("HGETALL", "notifications", &[]);
     assert_eq!(notes, [("0:k".into(), "hello".into()), ("h:k".into(), "0|1|5".into())].into());
     assert_eq!(pool.stream(&streams)[1], ["n", "k", "t", &token.to_string()]);
+
+    let state = Bytes::from_static(b"state");
+    let save = SaveItem { key: key("k"), token, given: token, number: 3, bytes: state };
+    assert_eq!(pool.store.save(pool.inc, pool.worker, &[save]).await.unwrap(), [SaveReply::Kept]);
+    let kept: BTreeMap<String, String> = pool.ask("HGETALL", "checkpoints", &[]);
+    let at = pool.store.checkpoint(&key("k")).await.unwrap().unwrap().at;
+    assert_eq!(kept, [("b:k".into(), "state".into()), ("h:k".into(), format!("1|{token}|3|{at}"))].into());
 
     pool.started("k", token).await;
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0|"));

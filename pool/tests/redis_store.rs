@@ -124,7 +124,9 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     let WorkerEvent::Start { token, keys: assigned } = event else { panic!("{event:?}") };
     assert_eq!(assigned, std::slice::from_ref(&job));
     let begun = store.begin(inc, worker, &[entry], &[(job.clone(), token)]).await.unwrap();
-    let BeginReply::Begun { record, waiting: false, payload } = &begun[0] else { panic!("{begun:?}") };
+    let BeginReply::Begun { record, waiting: false, payload, checkpoint: None } = &begun[0] else {
+        panic!("{begun:?}")
+    };
     assert_eq!((&record.id, &**payload), (&id, &b"\x00payload"[..]));
     assert_eq!(store.oldest_worker_event(worker).await.unwrap(), None);
     let item = StartedItem { key: job.clone(), token, tell: Some(node("n1")) };

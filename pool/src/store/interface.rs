@@ -9,12 +9,13 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
-    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, EntryId, Expired, Inspected,
-    JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage,
-    Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
-    RouteReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange,
-    ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    AttestItem, AttestReply, Bootstrapped, Checkpoint, Cursors, DispatchItem, DispatchReply, EntryId,
+    Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome,
+    OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem,
+    ReleaseReply, Renewal, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey,
+    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError,
+    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -212,6 +213,15 @@ pub trait Messages: Send + Sync + 'static {
     async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>>;
 }
 
+/// The states that owners leave with their jobs.
+#[async_trait]
+pub trait Checkpoints: Send + Sync + 'static {
+    /// Keeps checkpoints of a worker's jobs, each in place of the one before.
+    async fn save(&self, inc: Incarnation, worker: WorkerId, items: &[SaveItem]) -> Result<Vec<SaveReply>>;
+    /// A job's checkpoint.
+    async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>>;
+}
+
 /// The jobs that wait for a retry.
 #[async_trait]
 pub trait Parking: Send + Sync + 'static {
@@ -334,7 +344,7 @@ pub trait Upkeep: Send + Sync + 'static {
 /// consumer until they are claimed.
 #[async_trait]
 pub trait Store:
-    Membership + Attestation + Jobs + Ownership + Messages + Parking + Schedules + Events + Upkeep
+    Membership + Attestation + Jobs + Ownership + Checkpoints + Messages + Parking + Schedules + Events + Upkeep
 {
     /// The level of the protocol that its steps have.
     fn level(&self) -> u32 {

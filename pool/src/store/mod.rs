@@ -8,6 +8,7 @@
 //! [`notify`](Messages::notify) that is sent again may keep its notification twice.
 
 mod attesting;
+mod checkpoints;
 #[cfg(feature = "sim")]
 mod dump;
 mod error;
@@ -23,6 +24,7 @@ mod schedules;
 
 pub use crate::model::settings::SettingChange;
 pub use attesting::*;
+pub use checkpoints::*;
 #[cfg(feature = "sim")]
 pub use dump::{Content, Dump, Text};
 pub use error::*;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{EntryId, Outcome, Refusal};
+use super::{Checkpoint, EntryId, Outcome, Refusal};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::Record;
 
@@ -105,6 +105,8 @@ pub enum BeginReply {
         waiting: bool,
         /// The payload's envelope.
         payload: Bytes,
+        /// The state that a former owner has left.
+        checkpoint: Option<Box<Checkpoint>>,
     },
     /// `L`: the answer is full. The job is unchanged: ask again.
     Full,

@@ -37,6 +37,8 @@ impl By {
 pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (NoSelfFence, Simulator("S1")),
     (BeginUnchecked, Simulator("S2")),
+    (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
+    (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
     // Together with `UnownedOutranks`: either alone costs no runner its job.
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),

@@ -29,6 +29,8 @@ mod attesting;
 mod backend;
 #[path = "../store/bounds.rs"]
 mod bounds;
+#[path = "../store/checkpoints.rs"]
+mod checkpoints;
 #[path = "../store/closing.rs"]
 mod closing;
 mod core;
@@ -98,6 +100,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("attesting", attesting::ALL),
     ("attending", attending::ALL),
     ("bounds", bounds::ALL),
+    ("checkpoints", checkpoints::ALL),
     ("closing", closing::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
@@ -126,13 +129,14 @@ fn likely(script: &str) -> &'static [&'static str] {
     match script {
         "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
         "raise_level" => &["levels"],
-        "begin" | "started" => &["ownership", "attempts"],
+        "begin" | "started" => &["ownership", "attempts", "checkpoints"],
         "bootstrap" | "recover" => &["recovery"],
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
         "expire" | "join" | "settle" | "drain" | "renew" | "reap" => {
             &["membership", "attempts", "stopping", "levels"]
         }
         "drop_notifications" | "notifications" | "notify" | "take" => &["notifications"],
+        "save" => &["checkpoints"],
         "release" => &["release", "attempts", "stopping"],
         "route" => &["routing"],
         "sched" | "term" | "tick" => &["planning"],

@@ -22,6 +22,34 @@ macro_rules! mutants {
 /// The name of each mutant, its script (empty: every script that shares the part), the text, its replacement, and the
 /// scenario that notices it.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
+    "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"
+        => "find", by "a_checkpoint_is_the_owners_to_write";
+    "a checkpoint is kept under any token": "save", "'1|R|' .. wid .. '|' .. token, '1|S|'"
+        => "'1|R|' .. wid .. '|', '1|S|'", by "a_new_owner_begins_to_count_again";
+    "a stopping job keeps no checkpoint": "save", "start == running or start == stopping"
+        => "start == running", by "a_stopping_job_may_still_save";
+    "a late copy of a save wins": "save", "return tonumber(count) >= tonumber(number)"
+        => "return false", by "a_late_copy_of_a_save_undoes_nothing";
+    "an owner's first checkpoint counts as late": "save", "if theirs == of then return"
+        => "do return", by "a_new_owner_begins_to_count_again";
+    "what was inherited wins": "save", "return of ~= token and tonumber(theirs) > tonumber(of)"
+        => "return false", by "one_that_was_inherited_gives_way_to_a_newer_one";
+    "saves of a call do not see each other": "save", "written[key] or known[i]"
+        => "known[i]", by "saves_of_one_call_see_each_other";
+    "a checkpoint is of any length": "save", "if #state > most then"
+        => "if false then", by "a_checkpoint_that_is_too_long_is_refused";
+    "a save that comes before its record is not made again": "save", "letter = head[2] == 'R' and 'R' or 'S'"
+        => "letter = 'S'", by "a_save_that_comes_before_the_record_is_made_again";
+    "begin leaves a checkpoint behind": "begin", "header and state and given(header)"
+        => "false", by "begin_brings_the_checkpoint";
+    "a checkpoint hides that notifications wait": "begin", "letter = letter == 'N' and 'D' or 'C'"
+        => "letter = 'C'", by "begin_brings_the_checkpoint";
+    "checkpoints make an answer of any size": "begin", "bytes = bytes + #state"
+        => "", by "checkpoints_count_for_the_size_of_an_answer";
+    "a job is given another one's checkpoint": "begin", "kept[2 * (i - page) + 1], kept[2 * (i - page) + 2]"
+        => "kept[1], kept[2]", by "begin_brings_the_checkpoint";
+    "checkpoints stay when their jobs go": "", "  delete_checkpoints()\n"
+        => "", by "what_deletes_a_job_deletes_its_checkpoint";
     "a loss of the members is not noticed": "renew", "sign('m', not sized, sized)"
         => "", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
     "a loss of records is not noticed": "renew", "sign('r', jobs and owned and owned > jobs,"

@@ -98,6 +98,11 @@ fn all_of_it(begun: Begun, attempts: u32, plan: &str) -> Attest {
     Attest::Runs { begun, attempts, created: START - 5, plan: plan.to_owned(), payload }
 }
 
+/// A job of another dispatch runs; with its payload.
+pub(super) fn with_payload() -> Attest {
+    all_of_it(Begun::Begun, 1, "")
+}
+
 impl Lab {
     pub(super) async fn attest(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
         self.store().attest(self.inc, worker, &member(MEMBER), &[item]).await.unwrap()[0]

@@ -4,7 +4,7 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, AttestReply, BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
-    ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
+    SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
 };
 
 use super::attesting::{MEMBER, member};
@@ -42,6 +42,8 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let items = vec![lab.item("k", "node1.g"); MANY];
     let stops = vec![stop("k", "node1.g", Some(worker)); MANY];
     let notes = vec![NotifyItem { key: key("k"), guess: Some(worker), body: "x".into() }; MANY];
+    let save = SaveItem { key: key("k"), token, given: token, number: 1, bytes: "x".into() };
+    let saves = vec![save; MANY];
     let takes = vec![TakeItem { key: key("k"), token, ack: 0 }; MANY];
     let releases = vec![release("k", token, ReleaseMode::Delete); MANY];
     // Workers that have no more than a batch each.
@@ -64,6 +66,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         refusal(store.stop_planned(inc, &turn, &stops).await),
         refusal(store.notify(inc, &notes).await),
         refusal(store.take(inc, worker, &[], &takes).await),
+        refusal(store.save(inc, worker, &saves).await),
         refusal(store.unpark(inc, &vec![(key("k"), id("node1.g")); MANY]).await),
     ];
     assert!(refusals.iter().all(|refusal| *refusal == Refusal::BadArgument), "{refusals:?}");

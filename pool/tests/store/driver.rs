@@ -12,8 +12,8 @@ use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem, PoolEvent, PoolState,
-    ReleaseItem, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange,
-    ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
+    ReleaseItem, ReleaseMode, SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen,
+    SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -44,6 +44,7 @@ fn settings(max_attempts: u32) -> Settings {
         notify_cap: 3,
         notify_bytes: 60,
         payload_max: 32,
+        checkpoint_max: 12,
         ..Settings::default()
     }
 }
@@ -151,6 +152,7 @@ impl<'a> Driver<'a> {
                 self.call(Step::Payload(job(0))).await?;
                 for n in 0..KEYS.len() {
                     self.call(Step::Notifications(job(n), 0)).await?;
+                    self.call(Step::Checkpoint(job(n))).await?;
                 }
             }
             Op::Reopen if self.is_recovering().await => {
@@ -528,6 +530,16 @@ impl<'a> Driver<'a> {
                     items.push(TakeItem { key: job(key), token: self.token(key, *aim).await, ack });
                 }
                 Step::Take(worker, self.oldest(worker, *finish).await, items)
+            }
+            Op::SaveStates { jobs } => {
+                let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
+                let mut items = Vec::new();
+                for (key, &(_, aim, own, number, len)) in keys.into_iter().zip(jobs) {
+                    let token = self.token(key, aim).await;
+                    let given = if own { token } else { Token(token.0.saturating_sub(1)) };
+                    items.push(SaveItem { key: job(key), token, given, number, bytes: body(len) });
+                }
+                Step::SaveState(worker, items)
             }
             Op::Sweep { limit, kick } => Step::Sweep(*limit, *kick),
             Op::Inspect { worker, keys } => {

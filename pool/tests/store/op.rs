@@ -125,6 +125,10 @@ pub(crate) enum Op {
         jobs: Vec<(usize, Aim, u64)>,
         finish: bool,
     },
+    /// Checkpoints, each under the record's token or given under an earlier one.
+    SaveStates {
+        jobs: Vec<(usize, Aim, Aim, u64, usize)>,
+    },
     Sweep {
         limit: usize,
         kick: bool,
@@ -379,6 +383,7 @@ fn op() -> impl Strategy<Value = Op> {
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
+        8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
         8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
         8 => clock().prop_map(|step| Op::Clock { step }),
         5 => (0_usize..20).prop_map(|back| Op::Resend { back }),

@@ -35,7 +35,7 @@ async fn a_begun_job_is_the_workers(kind: Kind) {
     lab.dispatch("k", "node1.g").await;
     lab.route("k", worker).await;
     lab.backend.advance(10).await;
-    let BeginReply::Begun { record, waiting, payload } = lab.begin("k", worker).await else {
+    let BeginReply::Begun { record, waiting, payload, .. } = lab.begin("k", worker).await else {
         panic!("refused")
     };
     assert_eq!((record.state, record.owner, record.attempts), (JobState::Running, Some(worker), 1));

@@ -11,8 +11,8 @@ use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem,
-    Result, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StopItem, Store, StoreError,
-    TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
+    Result, SaveItem, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StopItem, Store,
+    StoreError, TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
@@ -42,6 +42,8 @@ pub(crate) enum Step {
     Notifications(JobKey, u64),
     DropNotifications(JobKey, u64),
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
+    SaveState(WorkerId, Vec<SaveItem>),
+    Checkpoint(JobKey),
     Sweep(usize, bool),
     Inspect(Vec<(WorkerId, JobKey, Token)>),
     Owned(WorkerId, Option<JobKey>, usize),
@@ -129,6 +131,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         }
         Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
         Step::Notify(items) => text(&store.notify(inc, &items).await),
+        Step::SaveState(worker, items) => text(&store.save(inc, worker, &items).await),
+        Step::Checkpoint(key) => text(&store.checkpoint(&key).await),
         Step::Take(worker, pairs, items) => text(&store.take(inc, worker, &entries(&pairs), &items).await),
         Step::Sweep(limit, kick) => text(&store.sweep(inc, limit, kick).await),
         Step::Inspect(held) => text(&store.inspect(inc, 0, 512, &held).await),

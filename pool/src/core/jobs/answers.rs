@@ -32,7 +32,7 @@ impl Jobs {
             let Some(early) = self.beginning.remove(&id) else { continue };
             let (key, token) = id;
             match reply {
-                BeginReply::Begun { record, waiting, payload } => {
+                BeginReply::Begun { record, waiting, payload, .. } => {
                     if let Some((tell, entries)) = early.stop {
                         let out = LeavingJob::begun_to_stop(&record);
                         self.release_for_stopper(key, token, out, tell, entries);

@@ -420,7 +420,7 @@ impl Bench {
             let reply = |(key, token): &(JobKey, Token)| {
                 let mut record = record(&key.to_string(), token.0, of.worker);
                 change(&mut record);
-                BeginReply::Begun { record, waiting, payload: envelope.clone() }
+                BeginReply::Begun { record, waiting, payload: envelope.clone(), checkpoint: None }
             };
             Ok(of.jobs.iter().map(reply).collect())
         });

@@ -60,6 +60,8 @@ pub struct Settings {
     pub join_settle: Duration,
     /// The longest payload, with its envelope, in bytes. 512 KiB.
     pub payload_max: u64,
+    /// The longest checkpoint of a job, in bytes. 64 KiB.
+    pub checkpoint_max: u64,
     /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
     /// pool is created, so that nobody can choose job keys that all belong to one worker.
     pub hash_keys: Option<(u64, u64)>,
@@ -114,6 +116,7 @@ impl Default for Settings {
             notify_bytes: 1 << 20,
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
+            checkpoint_max: 64 << 10,
             hash_keys: None,
             shard: None,
         }
@@ -242,7 +245,7 @@ impl Settings {
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 14] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 15] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -258,6 +261,7 @@ impl Settings {
             ("notify_bytes", Value::Number(&mut self.notify_bytes)),
             ("join_settle", Value::Time(&mut self.join_settle)),
             ("payload_max", Value::Number(&mut self.payload_max)),
+            ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
         ]
     }
 

@@ -173,6 +173,7 @@ impl Round {
             record: record_of(&job.id, job.token),
             waiting: false,
             payload: self.payload.clone(),
+            checkpoint: None,
         };
         let answer = Ok(vec![Ok(jobs.iter().map(begun).collect())]);
         self.done(meter, Stage::Begun, Done::Begin { begins, answer });

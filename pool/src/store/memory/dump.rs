@@ -81,6 +81,11 @@ impl State {
             }));
         }
         dump.hash("notifications", waiting);
+        let checkpoints = self.checkpoints.iter().flat_map(|(key, kept)| {
+            let field = |kind: &[u8]| [kind, key.as_bytes()].concat();
+            [(field(b"h:"), Text::from(kept.header())), (field(b"b:"), Text::from(&kept.bytes))]
+        });
+        dump.hash("checkpoints", checkpoints);
         let ended = self.ended.iter().map(|(until, ended)| match ended {
             Ended::Dispatch(id) => (id.to_string(), until),
             Ended::Caller(id) => (format!("!{id}"), until),

@@ -197,6 +197,9 @@ impl State {
             for key in self.mailboxes.keys() {
                 must(self.jobs.contains_key(key), key, "has notifications and no record");
             }
+            for key in self.checkpoints.keys() {
+                must(self.jobs.contains_key(key), key, "has a checkpoint and no record");
+            }
             for key in self.planned.values().flatten() {
                 must(self.jobs.contains_key(key), key, "in a plan's index without a record");
             }

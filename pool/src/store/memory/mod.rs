@@ -5,6 +5,7 @@
 //! pools within one process.
 
 mod attesting;
+mod checkpoints;
 mod closing;
 mod dispatching;
 #[cfg(feature = "sim")]

@@ -89,8 +89,9 @@ impl State {
             self.write(key, record.clone());
         }
         let payload = self.payload(key).unwrap_or_default();
-        *bytes += payload.len();
-        BeginReply::Begun { record, waiting: self.mailboxes.contains_key(key), payload }
+        let checkpoint = self.checkpoint(key).map(Box::new);
+        *bytes += payload.len() + checkpoint.as_ref().map_or(0, |kept| kept.bytes.len());
+        BeginReply::Begun { record, waiting: self.mailboxes.contains_key(key), payload, checkpoint }
     }
 
     /// Records that start handlers have succeeded.

@@ -248,6 +248,7 @@ impl Snapshot {
             ("parked", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
             ("errors", state.errors.keys().any(|key| !state.may_have_error(key))),
             ("notifications", state.mailboxes.keys().any(|key| state.record(key).is_none())),
+            ("checkpoints", state.checkpoints.keys().any(|key| state.record(key).is_none())),
             ("queued", state.meta.queued != never_begun),
         ];
         strays.iter().find(|(_, wrong)| *wrong).map(|(name, _)| format!("{name} contradicts the records"))
@@ -287,6 +288,9 @@ impl Hash for Snapshot {
         }
         for (key, mailbox) in &state.mailboxes {
             (key, mailbox.head, &mailbox.bodies).hash(hasher);
+        }
+        for (key, kept) in &state.checkpoints {
+            (key, kept.token, kept.number, &kept.bytes).hash(hasher);
         }
         let outcomes: BTreeMap<_, _> =
             state.remembered.iter().map(|(id, r)| (id, (&r.id, &r.outcome))).collect();

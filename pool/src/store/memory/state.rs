@@ -14,7 +14,7 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Toke
 use crate::model::member::Member;
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::{Mutation, Mutations};
-use crate::store::{BATCH_MAX, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
+use crate::store::{BATCH_MAX, Checkpoint, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
 /// The longest error that is kept for a parked job, bytes.
 const ERROR_MAX: usize = 1_024;
@@ -165,6 +165,8 @@ pub(super) struct State {
     pub(super) errors: BTreeMap<JobKey, Bytes>,
     /// `notifications`
     pub(super) mailboxes: BTreeMap<JobKey, Mailbox>,
+    /// `checkpoints`
+    pub(super) checkpoints: BTreeMap<JobKey, Checkpoint>,
     /// `ended`
     pub(super) ended: Scored<Ended>,
     /// `outcomes`
@@ -306,6 +308,9 @@ impl State {
             self.meta.queued -= 1;
         }
         self.mailboxes.remove(key);
+        if !self.broken.has(Mutation::StatesStay) {
+            self.checkpoints.remove(key);
+        }
         self.settle_outcome(&record.id, outcome, now);
         // Its worker may not have heard that it gave the job up, and may report the job after a loss of data. An
         // outcome does not say that the run has ended.

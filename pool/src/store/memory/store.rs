@@ -18,13 +18,14 @@ use crate::model::id::{
 use crate::model::member::{Member, Members};
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, Attestation, Bootstrapped, Cursors, DispatchItem, DispatchReply, Events,
-    Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup, Membership, Messages, NodeEvents, NotifyItem,
-    NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage, PoolEvent,
-    PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, ScheduleChange,
-    ScheduleKey, ScheduleState, Schedules, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem,
-    StopReply, Store, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting,
-    WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Cursors, DispatchItem,
+    DispatchReply, Events, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup, Membership, Messages,
+    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause,
+    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
+    RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat, Seen,
+    ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, Store, Swept, TakeItem, Taken,
+    TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    check_batch,
 };
 
 #[async_trait]
@@ -187,6 +188,18 @@ impl Ownership for MemoryStore {
         limit: usize,
     ) -> Result<OwnedPage> {
         self.step(|state, _| state.owned(inc, worker, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl Checkpoints for MemoryStore {
+    async fn save(&self, inc: Incarnation, worker: WorkerId, items: &[SaveItem]) -> Result<Vec<SaveReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.save(now, inc, worker, items)).await
+    }
+
+    async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>> {
+        self.step(|state, _| Ok(state.checkpoint(key))).await
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::model::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
-pub(super) const NAMES: [&str; 18] = [
+pub(super) const NAMES: [&str; 19] = [
     "pool",
     "workers",
     "expired",
@@ -16,6 +16,7 @@ pub(super) const NAMES: [&str; 18] = [
     "parked",
     "errors",
     "notifications",
+    "checkpoints",
     "starts",
     "ended",
     "outcomes",

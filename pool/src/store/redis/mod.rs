@@ -5,6 +5,7 @@
 //! for `pool_state`, `server_identity`, `server_checks`, `bootstrap` and `recover`.
 
 mod attesting;
+mod checkpoints;
 #[cfg(feature = "sim")]
 mod dump;
 mod events;

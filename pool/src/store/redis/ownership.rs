@@ -13,8 +13,8 @@ use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::Record;
 use crate::store::{
-    BeginReply, OwnedPage, Ownership, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, WorkerBegins,
-    WorkerBegun, WorkerStarts,
+    BeginReply, Checkpoint, OwnedPage, Ownership, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
+    WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 #[async_trait]
@@ -158,14 +158,18 @@ pub(super) fn begun_all(reply: Reply, begins: &[WorkerBegins]) -> Result<Vec<Wor
 
 /// `asked`: the worker and the token of the job.
 fn begun(letter: u8, asked: Option<(WorkerId, Token)>, values: &mut Values) -> Result<Option<BeginReply>> {
-    let waiting = match letter {
-        b'B' => false,
-        b'N' => true,
+    let (waiting, has_checkpoint) = match letter {
+        b'B' => (false, false),
+        b'N' => (true, false),
+        b'C' => (false, true),
+        b'D' => (true, true),
         b'L' => return Ok(Some(BeginReply::Full)),
         b'S' => return Ok(Some(BeginReply::Refused)),
         _ => return Ok(None),
     };
     let (stored, payload) = (values.bytes()?, values.bytes()?);
+    let checkpoint = if has_checkpoint { Checkpoint::parse(&values.bytes()?, values.bytes()?) } else { None };
+    let checkpoint = checkpoint.map(Box::new);
     let Some(record) = Record::parse(&stored) else { return Ok(Some(BeginReply::Refused)) };
     if record.owner.map(|owner| (owner, record.token)) != asked {
         return Err(unexpected(
@@ -174,7 +178,7 @@ fn begun(letter: u8, asked: Option<(WorkerId, Token)>, values: &mut Values) -> R
             &Value::BulkString(stored.to_vec()),
         ));
     }
-    Ok(Some(BeginReply::Begun { record, waiting, payload }))
+    Ok(Some(BeginReply::Begun { record, waiting, payload, checkpoint }))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

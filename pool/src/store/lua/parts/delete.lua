@@ -1,6 +1,6 @@
 -- Deletes jobs with everything that belongs to them: delete() and collect() gather it, write_deletions() writes.
 local gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0
-local any_notes, notes, lasting = nil, {}, {}
+local any_notes, notes, lasting, any_checkpoints = nil, {}, {}, nil
 -- After this many fields of notifications, a call deletes no other job: its caller goes on with the rest.
 local NOTES_PAGE, collected = 4096, 0
 
@@ -60,6 +60,15 @@ local function delete(key, p, t, outcome, late_ms, retention_ms)
   collect(key, p.owner, p.state ~= 'R' and p.state ~= 'P', p.id, since, t, late_ms)
 end
 
+-- A damaged key keeps no job.
+local function delete_checkpoints()
+  if any_checkpoints == nil then any_checkpoints = call('EXISTS', CHECKPOINTS) == 1 end
+  if not any_checkpoints then return end
+  local fields = {}
+  for i, key in ipairs(gone) do fields[2 * i - 1], fields[2 * i] = 'h:' .. key, 'b:' .. key end
+  redis.pcall('HDEL', CHECKPOINTS, unpack(fields))
+end
+
 -- The records go last: with a key of another type above, they are there when the call is made again.
 local function write_deletions()
   if #gone == 0 then return end
@@ -73,6 +82,7 @@ local function write_deletions()
   if #unplanned > 0 then call('ZREM', PLANNED, unpack(unplanned)) end
   if #remembered > 0 then call('ZADD', ENDED, unpack(remembered)) end
   for i = 1, #notes, 4000 do call('HDEL', NOTIFICATIONS, unpack(notes, i, math.min(i + 3999, #notes))) end
+  delete_checkpoints()
   call('HDEL', JOBS, unpack(gone))
   if never_begun > 0 then count('queued', -never_begun) end
   gone, unqueued, unowned, unparked, unplanned, remembered, never_begun = {}, {}, {}, {}, {}, {}, 0

@@ -80,12 +80,12 @@ macro_rules! scripts {
 }
 
 scripts! {
-    attend = "attend-14",
-    attest = "attest-17",
-    begin = "begin-8+",
+    attend = "attend-15",
+    attest = "attest-18",
+    begin = "begin-9+",
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
-    cleanup = "cleanup-18",
+    cleanup = "cleanup-19",
     dispatch = "dispatch-11+",
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",
@@ -101,19 +101,20 @@ scripts! {
     pauses = "pauses-2",
     planned = "planned-3",
     prune_consumers = "prune_consumers-2",
-    purge = "purge-12",
+    purge = "purge-13",
     raise_level = "raise_level-3",
-    reap = "reap-15",
+    reap = "reap-16",
     recover = "recover-3",
-    release = "release-14+",
+    release = "release-15+",
     renew = "renew-9+",
     restore_group = "restore_group-2",
     route = "route-6+",
+    save = "save-4",
     sched = "sched-3",
     settle = "settle-4",
     shutdown = "shutdown-3",
     started = "started-5+",
-    stop = "stop-14+",
+    stop = "stop-15+",
     sweep = "sweep-11",
     take = "take-4",
     unpark = "unpark-8",
@@ -122,9 +123,10 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 18] = [
+const PARTS: [(&str, &str); 19] = [
     ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
+    ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
     ("clock", include_str!("../../lua/parts/clock.lua")),
     ("delete", include_str!("../../lua/parts/delete.lua")),
     ("guard", include_str!("../../lua/parts/guard.lua")),

@@ -133,5 +133,5 @@ fn the_clock_can_be_a_key() {
 fn calls_carry_the_shared_keys_first() {
     let scripts = Scripts::new(&keys(), Clock::Server, &[]);
     assert_eq!(scripts.owned.keys, ["tenure:{p}:pool", "tenure:{p}:owners", "tenure:{p}:jobs"]);
-    assert_eq!(scripts.begin.keys.len(), 8, "the worker's stream comes with the call");
+    assert_eq!(scripts.begin.keys.len(), 9, "the worker's stream comes with the call");
 }

@@ -1,17 +1,19 @@
 #!lua
 -- Owners, all of one node, take assigned jobs into their hands: no handler starts before. Begun before with the same
 -- token: the same answer. Entries of their streams that are finished are deleted.
--- KEYS: pool workers settings jobs payloads queue notifications errors, then the stream of each worker named
+-- KEYS: pool workers settings jobs payloads queue notifications checkpoints errors, then the stream of each worker named
 -- ARGV: inc, count of workers, wid*, count of its finished entries*, count of its jobs*, count of tokens, token*, a
 --       byte per job: which token it has; then entry*, key*
 -- Returns: OK, a letter per worker, O heard | F fenced | Z shutting down; a letter per job of those that are heard,
---          B begun | N begun, and notifications wait | L the answer is full; untouched | S refused;
---          then for each that is begun its record and its payload
+--          B begun | N begun, and notifications wait | C, D the same with a checkpoint | L the answer is full;
+--          untouched | S refused; then for each that is begun its record and its payload, and for C and D the header and
+--          the bytes of its checkpoint
 --@base
 --@guard
 --@clock
 --@settings
 --@records
+--@checkpoints
 local head, refusal = guard()
 if not head then return refusal end
 local workers = tonumber(argv[2])
@@ -25,8 +27,9 @@ local n = #argv - base
 local stored = n > 0 and call('HMGET', JOBS, unpack(argv, base + 1, base + n))
 local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
 local any_notes, ts = n > 0 and call('EXISTS', NOTIFICATIONS) == 1, num(now())
+local any_checkpoints = n > 0 and call('EXISTS', CHECKPOINTS) == 1
 local records, unqueued, explained, seen, k, never_begun, bytes = {}, {}, {}, {}, 0, 0, 0
-local page, payloads = nil, nil -- payloads are read 16 at a time, and only as far as the answer may go
+local page, payloads, kept = nil, nil, {} -- payloads and checkpoints are read 16 at a time, and only as far as the answer may go
 local last = 0 -- the last job of the workers before
 for w = 1, workers do
   local wid, jobs = argv[2 + w], tonumber(argv[of_jobs + w])
@@ -65,12 +68,20 @@ for w = 1, workers do
         if not page or i >= page + 16 then
           page = i
           payloads = call('HMGET', PAYLOADS, unpack(argv, base + i, base + math.min(i + 15, n)))
+          if any_checkpoints then kept = checkpoints_of(unpack(argv, base + i, base + math.min(i + 15, n))) end
         end
         local payload = payloads[i - page + 1] or ''
         bytes = bytes + #payload
         out[at + 1], out[at + 2] = begun, payload
         at = at + 2
         letter = any_notes and redis.pcall('HEXISTS', NOTIFICATIONS, 'h:' .. key) == 1 and 'N' or 'B'
+        local header, state = kept[2 * (i - page) + 1], kept[2 * (i - page) + 2]
+        if header and state and given(header) then
+          letter = letter == 'N' and 'D' or 'C'
+          bytes = bytes + #state
+          out[at + 1], out[at + 2] = header, state
+          at = at + 2
+        end
       end
     end
     letters[#letters + 1] = letter
@@ -89,7 +100,7 @@ for w = 1, workers do
   local entries = tonumber(argv[of_entries + w])
   -- A stream that is damaged fails no other worker's jobs.
   if entries > 0 and heard[w] == 'O' then
-    redis.pcall('XDEL', KEYS[8 + w], unpack(argv, entry + 1, entry + entries))
+    redis.pcall('XDEL', KEYS[9 + w], unpack(argv, entry + 1, entry + entries))
   end
   entry = entry + entries
 end

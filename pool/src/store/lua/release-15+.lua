@@ -2,8 +2,8 @@
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are
 -- finished are deleted.
--- KEYS: pool settings jobs payloads owners queue parked errors notifications starts ended outcomes planned worker, then
---       the stream of each node named
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
+--       planned worker, then the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
 --       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per
 --       job: which token it has; a byte per job: its way; then key*
@@ -114,7 +114,7 @@ if n > 0 then
   end
   write_deletions()
   write_requeues()
-  tell_nodes(14, events)
+  tell_nodes(15, events)
 end
 -- A stream that is damaged fails no job.
 if entries > 0 then redis.pcall('XDEL', WORKER, unpack(argv, 4, 3 + entries)) end

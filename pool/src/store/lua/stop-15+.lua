@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Requests the end of jobs, each named with its dispatch. A job that nobody runs is deleted; an owner learns of the
 -- stop from its stream.
--- KEYS: pool settings jobs payloads owners queue parked errors notifications ended outcomes schedules planned workers,
---       then the stream of each worker named
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints ended outcomes schedules
+--       planned workers, then the stream of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
@@ -122,7 +122,7 @@ write_deletions()
 if #records > 0 then call('HSET', JOBS, unpack(records)) end
 if #scores > 0 then call('ZADD', QUEUE, unpack(scores)) end
 for x, event in pairs(events) do
-  if event.n > 2 then send(KEYS[14 + x], event) end
+  if event.n > 2 then send(KEYS[15 + x], event) end
 end
 out[2] = table.concat(letters)
 return out

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- A worker's last word in phase R, after its attestations: what it owns and has not attested in this incarnation is not
 -- in its hands. That is queued again or parked, and gone if it was to end. The last call says that the worker is done.
--- KEYS: pool workers settings jobs payloads owners queue parked errors notifications starts ended outcomes planned
+-- KEYS: pool workers settings jobs payloads owners queue parked errors notifications checkpoints starts
+--       ended outcomes planned
 -- ARGV: inc, wid, last key of the page before or '', limit
 -- Returns: MORE last key | DONE | NORMAL | FENCED
 --@base

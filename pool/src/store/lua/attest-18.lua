@@ -2,8 +2,8 @@
 -- In phase R, a living worker says what it runs, what has ended in its hands and what it has handed off. A runner always
 -- gets a record that names it, unless another worker owns the key under a higher token. A worker that the data do not
 -- know is a member again, under its old id, in its old slot when that is free.
--- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications starts ended
---       outcomes planned changes
+-- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications checkpoints
+--       starts ended outcomes planned changes
 -- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
 --       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q), 1 if the
 --       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*

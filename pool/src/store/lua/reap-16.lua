@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Frees jobs of an expired worker: stopping ones end, others are queued again, some after a pause, or parked. The last
 -- call deletes the worker's stream.
--- KEYS: pool settings jobs payloads owners queue parked errors notifications starts ended outcomes planned expired
---       worker
+-- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
+--       planned expired worker
 -- ARGV: inc, wid, limit
 -- Returns: MORE count {id, outcome, ..} | DONE count {id, outcome, ..} | GONE
 --@base

@@ -1,0 +1,79 @@
+//! The arguments and answers of the steps that concern checkpoints.
+
+use bytes::Bytes;
+
+use crate::model::id::{JobKey, Token};
+
+/// The state that a job's owner has left with its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The token under which it was given.
+    pub token: Token,
+    /// Its number among those that were given under this token, from 1.
+    pub number: u64,
+    /// The server's clock when the pool kept it, ms.
+    pub at: u64,
+    /// The bytes as they were given.
+    pub bytes: Bytes,
+}
+
+impl Checkpoint {
+    /// Its header in the store.
+    #[cfg(feature = "sim")]
+    pub(crate) fn header(&self) -> String {
+        format!("1|{}|{}|{}", self.token, self.number, self.at)
+    }
+
+    /// Reads a checkpoint as stored. `None` for a damaged header, or one of a newer version.
+    pub(crate) fn parse(header: &[u8], bytes: Bytes) -> Option<Self> {
+        let mut fields = std::str::from_utf8(header).ok()?.split('|');
+        let mut next = || fields.next();
+        let ("1", token, number, at) = (next()?, next()?, next()?, next()?) else { return None };
+        let rest = next();
+        let (token, number, at) = (token.parse().ok()?, number.parse().ok()?, at.parse().ok()?);
+        rest.is_none().then_some(Self { token: Token(token), number, at, bytes })
+    }
+}
+
+/// A checkpoint to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// The worker's token.
+    pub token: Token,
+    /// The token under which the checkpoint was given: the worker's own, or that of a former owner.
+    pub given: Token,
+    /// Its number among those that were given under that token.
+    pub number: u64,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// save's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SaveReply {
+    /// `K`: it is kept, or a newer one is.
+    Kept,
+    /// `S`: the worker does not own the job under this token.
+    Stale,
+    /// `R`: the pool is recovering, and there is no record yet. Ask again.
+    Recovering,
+    /// `L`: it is longer than `checkpoint_max`.
+    TooLong,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written() {
+        let kept = Checkpoint { token: Token(7), number: 3, at: 12, bytes: "state".into() };
+        assert_eq!(Checkpoint::parse(b"1|7|3|12", "state".into()), Some(kept));
+        for header in ["", "1|7|3", "2|7|3|12", "1|7|3|12|", "1|x|3|12", "1|7|3|12|9"] {
+            assert_eq!(Checkpoint::parse(header.as_bytes(), Bytes::new()), None, "{header}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The states that owners leave with their jobs.
+
+use super::state::State;
+use crate::model::id::{Incarnation, JobKey, WorkerId};
+use crate::model::record::JobState;
+use crate::mutation::Mutation;
+use crate::store::{Checkpoint, Refusal, SaveItem, SaveReply};
+
+impl State {
+    /// Keeps checkpoints, each in place of the one before.
+    pub(super) fn save(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        items: &[SaveItem],
+    ) -> Result<Vec<SaveReply>, Refusal> {
+        let recovering = self.guard(inc)?;
+        Ok(items.iter().map(|item| self.save_one(now, worker, item, recovering)).collect())
+    }
+
+    fn save_one(&mut self, now: u64, worker: WorkerId, item: &SaveItem, recovering: bool) -> SaveReply {
+        let SaveItem { key, token, given, number, bytes } = item;
+        let record = self.record_of(key, worker, *token);
+        if !record.is_some_and(|r| matches!(r.state, JobState::Running | JobState::Stopping)) {
+            let absent = !self.jobs.contains_key(key);
+            return if absent && recovering { SaveReply::Recovering } else { SaveReply::Stale };
+        }
+        if bytes.len() as u64 > self.limit("checkpoint_max") {
+            return SaveReply::TooLong;
+        }
+        let is_late = self.checkpoints.get(key).is_some_and(|kept| {
+            kept.token == *given && kept.number >= *number || given != token && kept.token > *given
+        });
+        if !is_late || self.broken.has(Mutation::LateSaveWins) {
+            let kept = Checkpoint { token: *given, number: *number, at: now, bytes: bytes.clone() };
+            self.checkpoints.insert(key.clone(), kept);
+        }
+        SaveReply::Kept
+    }
+
+    /// A job's checkpoint.
+    pub(super) fn checkpoint(&self, key: &JobKey) -> Option<Checkpoint> {
+        self.checkpoints.get(key).cloned()
+    }
+}

@@ -1,0 +1,48 @@
+//! Checkpoints.
+
+use async_trait::async_trait;
+
+use super::RedisStore;
+use super::reply::Values;
+use super::steps::{Targets, column};
+use crate::model::id::{Incarnation, JobKey, WorkerId};
+use crate::store::{Checkpoint, Checkpoints, Result, SaveItem, SaveReply};
+
+#[async_trait]
+impl Checkpoints for RedisStore {
+    async fn save(&self, inc: Incarnation, worker: WorkerId, items: &[SaveItem]) -> Result<Vec<SaveReply>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut of = Targets::new();
+        let token_of: Vec<_> = items.iter().map(|item| of.number(Some(item.token))).collect();
+        let given_of: Vec<_> = items.iter().map(|item| of.number(Some(item.given))).collect();
+        let mut call = self.steps.scripts.save.call(&[]);
+        call.arg(inc.0).arg(worker.0);
+        call.arg(of.iter().len()).args(of.iter().map(|token| token.0));
+        call.arg(column(token_of)?).arg(column(given_of)?);
+        call.args(items.iter().map(|item| item.key.as_bytes()));
+        call.args(items.iter().map(|item| item.number)).args(items.iter().map(|item| &*item.bytes));
+        let mut values = self.steps.run("save", call).await?.ok()?;
+        values.letters(items.len(), "saves' answers", |letter, _| {
+            Ok(Some(match letter {
+                b'K' => SaveReply::Kept,
+                b'S' => SaveReply::Stale,
+                b'R' => SaveReply::Recovering,
+                b'L' => SaveReply::TooLong,
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>> {
+        let field = |kind: &[u8]| [kind, key.as_bytes()].concat();
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.steps.keys.named("checkpoints")).arg(field(b"h:")).arg(field(b"b:"));
+        let mut values = Values::of("HMGET", self.steps.command(&command).await?)?;
+        let (Some(header), Some(bytes)) = (values.bytes_or_nil()?, values.bytes_or_nil()?) else {
+            return Ok(None);
+        };
+        Ok(Checkpoint::parse(&header, bytes))
+    }
+}
