@@ -3,6 +3,7 @@
 use tenure_streaming::EntryId;
 
 use super::held::{JobPhase, LeavingJob};
+use super::unsaid::Word;
 use super::{Jobs, PendingBegin};
 use crate::core::batcher::is_of_an_item;
 use crate::core::call::ToRelease;
@@ -205,10 +206,7 @@ impl Jobs {
                 again.push(item);
                 continue;
             }
-            self.unnoted.remove(&id);
-            if !self.after_note.is_empty() {
-                self.release_after(&id);
-            }
+            self.said(id, Word::Start);
         }
         if again.is_empty() {
             self.starteds.answered();

@@ -21,6 +21,7 @@ use super::Jobs;
 use super::held::{JobPhase, LeavingJob, StopOrder};
 use super::inbox::Inbox;
 use super::journal::{Left, Past};
+use super::unsaid::Word;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -142,13 +143,13 @@ impl Jobs {
             }
         }
         self.inbox = Inbox::default();
-        for id in std::mem::take(&mut self.unacknowledged) {
-            self.release_after(&id);
+        for id in self.unsaid.all(Word::Deliveries) {
+            self.said(id, Word::Deliveries);
         }
         for (_, item) in std::mem::take(&mut self.retaken) {
             self.releases.push((item, Vec::new()));
         }
-        for (_, entries) in self.releases.waiting().chain(self.after_note.values_mut()) {
+        for (_, entries) in self.releases.waiting().chain(self.unsaid.waiting()) {
             entries.clear();
         }
         for held in self.held.values_mut() {

@@ -7,6 +7,7 @@ use tenure_streaming::EntryId;
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, release_of};
 use super::timing::{set_timer, slow_start};
+use super::unsaid::Word;
 use super::{Jobs, ToBegin};
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
@@ -65,7 +66,7 @@ impl Jobs {
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
-            self.unnoted.insert((key.clone(), held.token));
+            self.unsaid.add((key.clone(), held.token), Word::Start);
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
             held.started_before = true;
         }
@@ -170,7 +171,8 @@ impl Jobs {
         set_timer(&mut self.timers, &mut held, key, None);
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         let (key, token) = (key.clone(), held.token);
-        let unnoted = !self.unnoted.is_empty() && self.unnoted.contains(&(key.clone(), token));
+        let id = (key.clone(), token);
+        let unnoted = self.unsaid.has(&id, Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
@@ -194,14 +196,13 @@ impl Jobs {
             }
             (item.tell_stopper, entries) = (order.tell, order.entries);
         }
-        let id = (item.key.clone(), item.token);
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;
         if owes {
             if !held.notes.busy {
                 self.takes.push(TakeItem { key: id.0.clone(), token: id.1, ack: held.notes.ack });
             }
-            self.unacknowledged.insert(id.clone());
+            self.unsaid.add(id.clone(), Word::Deliveries);
         }
         let (attempts, started) = (held.attempts, held.started_before);
         let out = LeavingJob {
@@ -217,9 +218,8 @@ impl Jobs {
         if unnoted && goes_on {
             item.tell = None;
         }
-        if (unnoted || owes) && goes_on {
-            self.after_note.insert(id, (item, entries));
-            return;
+        if goes_on && (unnoted || owes) {
+            return self.unsaid.hold_back(id, (item, entries));
         }
         if unnoted {
             // The release may overtake the report of the start, and the caller that waits for the start must hear of
@@ -231,23 +231,17 @@ impl Jobs {
 
     /// The store knows the deliveries of a job on its way out, or never will. Returns whether there were any.
     pub(super) fn acknowledged(&mut self, item: &TakeItem) -> bool {
-        if self.unacknowledged.is_empty() {
-            return false;
-        }
         let id = (item.key.clone(), item.token);
-        let was = self.unacknowledged.remove(&id);
+        let was = self.unsaid.has(&id, Word::Deliveries);
         if was {
-            self.release_after(&id);
+            self.said(id, Word::Deliveries);
         }
         was
     }
 
-    /// Gives the job back if it has waited for something and no longer waits.
-    pub(super) fn release_after(&mut self, id: &(JobKey, Token)) {
-        if self.unnoted.contains(id) || self.unacknowledged.contains(id) {
-            return;
-        }
-        if let Some(release) = self.after_note.remove(id) {
+    /// The store knows this of the job, or never will: gives the job back, if it has waited for just that.
+    pub(super) fn said(&mut self, id: (JobKey, Token), word: Word) {
+        if let Some(release) = self.unsaid.said(id, word) {
             self.releases.push(release);
         }
     }
@@ -291,7 +285,7 @@ impl Jobs {
         let Some(out) = self.releasing.get_mut(id) else { return };
         out.stopped = true;
         out.stopper = tell.or(out.stopper.take());
-        let noted = self.after_note.values_mut().chain(self.releases.waiting()).map(|(item, _)| item);
+        let noted = self.unsaid.waiting().chain(self.releases.waiting()).map(|(item, _)| item);
         let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
         noted.chain(self.retaken.values_mut()).filter(its).for_each(|item| end_for_good(item, out));
     }
@@ -330,9 +324,7 @@ impl Jobs {
         self.leave(ctx, StopReason::LeaseLost);
         self.begins.clear();
         self.starteds.clear();
-        self.unnoted.clear();
-        self.unacknowledged.clear();
-        self.after_note.clear();
+        self.unsaid.clear();
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();

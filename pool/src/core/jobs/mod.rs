@@ -15,6 +15,7 @@ mod journal;
 pub(super) mod restarting;
 mod taking_up;
 mod timing;
+mod unsaid;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,6 +36,7 @@ use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
 use journal::Journal;
 use taking_up::Successor;
+use unsaid::Unsaid;
 
 /// A job that the worker must begin, with the entry of its stream that said so, until that entry is counted.
 type ToBegin = (JobKey, Token, Option<EntryId>);
@@ -71,14 +73,8 @@ pub(super) struct Jobs {
     timers: BTreeSet<(Time, JobKey)>,
     pub(super) begins: Batcher<ToBegin>,
     starteds: Batcher<StartedItem>,
-    /// Successful starts that the store may not yet know.
-    unnoted: BTreeSet<(JobKey, Token)>,
-    /// Jobs on their way out with deliveries that the store may not yet know.
-    unacknowledged: BTreeSet<(JobKey, Token)>,
-    /// Jobs to give back once the store knows their start and their deliveries. A release that overtakes the note
-    /// leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the acknowledgement
-    /// gives the next owner notifications that were already delivered.
-    after_note: BTreeMap<(JobKey, Token), ToRelease>,
+    /// What the store may not know yet of jobs, and the releases that wait for that.
+    unsaid: Unsaid,
     releases: Batcher<ToRelease>,
     pub(super) takes: Batcher<TakeItem>,
     /// A handler does not end: the worker hands all other jobs off.
@@ -113,9 +109,7 @@ impl Jobs {
             timers: BTreeSet::new(),
             begins: Batcher::default(),
             starteds: Batcher::default(),
-            unnoted: BTreeSet::new(),
-            unacknowledged: BTreeSet::new(),
-            after_note: BTreeMap::new(),
+            unsaid: Unsaid::default(),
             releases: Batcher::default(),
             takes: Batcher::default(),
             stuck: false,
