@@ -79,6 +79,7 @@ mod suspicion;
 mod tokens;
 
 use std::io::Write;
+use std::num::NonZero;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -259,20 +260,30 @@ fn mutants_of_the_core_are_caught() {
     hush();
     let began = Instant::now();
     let wanted = std::env::var("MUTANT").ok();
-    let (mut caught, mut named, mut survivors) = (0, 0, Vec::new());
-    for &(mutation, by) in core::MUTANTS {
-        let name = format!("{mutation:?}");
-        if wanted.as_ref().is_some_and(|words| !name.contains(words)) {
-            continue;
+    let is_wanted =
+        |mutation: Mutation| wanted.as_ref().is_none_or(|words| format!("{mutation:?}").contains(words));
+    let queue = Mutex::new(core::MUTANTS.iter().filter(|(mutation, _)| is_wanted(*mutation)));
+    let found = Mutex::new((0, 0, Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(&(mutation, by)) = queue.lock().unwrap().next() else { break };
+                    let noticed = core::noticed(mutation, by);
+                    let name = format!("{mutation:?}");
+                    say(&format!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES")));
+                    let (caught, named, survivors) = &mut *found.lock().unwrap();
+                    match noticed {
+                        Some(_) if by.runs_here() => *caught += 1,
+                        Some(_) => *named += 1,
+                        None => survivors.push((mutation, by)),
+                    }
+                }
+            });
         }
-        let noticed = core::noticed(mutation, by);
-        say(&format!("{name:<25} {}", noticed.as_deref().unwrap_or("SURVIVES")));
-        match noticed {
-            Some(_) if by.runs_here() => caught += 1,
-            Some(_) => named += 1,
-            None => survivors.push((mutation, by)),
-        }
-    }
+    });
+    let (caught, named, survivors) = found.into_inner().unwrap();
     let (of, seconds) = (caught + named + survivors.len(), began.elapsed().as_secs_f32());
     say(&format!(
         "caught {caught} of {of} in {seconds:.0} s, and {named} by tests of their own, which are there"
