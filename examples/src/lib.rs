@@ -40,6 +40,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/kubernetes.md")]
     pub struct Kubernetes;
 
+    #[doc = include_str!("../../docs/how-to/reach-the-owner.md")]
+    pub struct ReachTheOwner;
+
     #[doc = include_str!("../../docs/how-to/restart-on-failure.md")]
     pub struct RestartOnFailure;
 

@@ -137,6 +137,9 @@ pub enum Error {
     /// leases have run out. Only a new node helps.
     #[error("the node has failed, its jobs move when its leases end: {0}")]
     NodeFailed(Arc<str>),
+    /// The node was not built with [`serves`](crate::NodeBuilder::serves), so it keeps no index of its jobs.
+    #[error("the node does not know which jobs run on it, build it with `serves`")]
+    ServesNothing,
     /// The node is client-only: it cannot have workers, and it may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,

@@ -25,8 +25,8 @@ pub use api::builder::{Backend, NodeBuilder};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::listing::{Cursor, JobInfo, Page, WorkerInfo};
 pub use api::node::{
-    AddWorker, CloseReport, Dispatch, DispatchMany, Node, Shutdown, ShutdownReport, StopJob, Wait,
-    WaitingNotification,
+    AddWorker, CloseReport, Dispatch, DispatchMany, Guess, Node, Owner, Shutdown, ShutdownReport, StopJob,
+    Wait, WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};
@@ -36,6 +36,7 @@ pub use job::Job;
 pub use job::guard::LeaseGuard;
 pub use job::handler::{JobHandler, Start, handler_fn, run};
 pub use job::plan::{Plan, Planner, Tick};
+pub use job::serving::Serving;
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
 pub use model::id::{DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, Term, Token, WorkerId};

@@ -5,6 +5,7 @@ pub(crate) mod guard;
 pub(crate) mod handler;
 pub(crate) mod handover;
 pub(crate) mod plan;
+pub(crate) mod serving;
 pub(crate) mod spec;
 pub(crate) mod typed;
 

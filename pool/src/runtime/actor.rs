@@ -20,6 +20,7 @@ use crate::core::input::{HandlerEvent, Input};
 use crate::error::{BoxError, whole};
 use crate::job::Job;
 use crate::job::handler::{AnyHandler, Start};
+use crate::job::serving::Served;
 use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
 use crate::model::trace::TraceContext;
@@ -78,6 +79,8 @@ pub(crate) struct Task {
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
+    /// The index of the node's started jobs.
+    pub(crate) served: Option<Arc<Served>>,
     /// How long a notification in progress may take when the job ends.
     pub(crate) grace: Duration,
 }
@@ -95,6 +98,20 @@ impl Task {
     /// The parts that the next task needs as well.
     pub(crate) fn parts(&self) -> (Job, Arc<dyn AnyHandler>, Arc<Mailbox>) {
         (self.job.clone(), self.handler.clone(), self.mailbox.clone())
+    }
+
+    /// The job has started.
+    fn enter(&self) {
+        if let Some(served) = &self.served {
+            served.enter(&self.job);
+        }
+    }
+
+    /// The job ends.
+    fn leave(&self) {
+        if let Some(served) = &self.served {
+            served.leave(&self.job);
+        }
     }
 
     /// Reports an event that does not end the task.
@@ -169,12 +186,16 @@ async fn live(task: &Task) -> Option<HandlerEvent> {
     let start =
         caught(&task.job, || task.handler.start(task.job.clone())).instrument(tracing::info_span!("start"));
     let body = match Box::pin(start).await {
-        Ok(Start::Started) => return None,
+        Ok(Start::Started) => {
+            task.enter();
+            return None;
+        }
         Ok(Start::Running(future)) => guarded(task.job.clone(), future),
         Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
         Ok(Start::Failed(error)) => return Some(HandlerEvent::Failed(chain(&*error))),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
     };
+    task.enter();
     task.say(HandlerEvent::Started);
     Some(run(task, body).await)
 }
@@ -245,6 +266,7 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (O
 /// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
 /// is on its way, and the job has not ended by itself.
 async fn end(task: &Task, ended: Ended) -> HandlerEvent {
+    task.leave();
     if !task.job.is_ending() {
         return HandlerEvent::Ended(ended);
     }
@@ -256,6 +278,7 @@ async fn end(task: &Task, ended: Ended) -> HandlerEvent {
 }
 
 async fn stop(task: &Task, why: StopReason) -> Ended {
+    task.leave();
     match caught(&task.job, || task.handler.stop(&task.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),

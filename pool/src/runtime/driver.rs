@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 use super::actor::panicked;
-use super::actors::{Actors, End};
+use super::actors::{Actors, Beside, End};
 use super::health::HealthRecord;
 use super::int_map::IntMap;
 use super::lease::Leases;
@@ -31,7 +31,6 @@ use crate::core::time::Time;
 use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::model::settings::Settings;
-use crate::model::trace::JobSpanHook;
 use crate::mutation::Mutation;
 use crate::store::{ShutdownMode, Store};
 
@@ -65,8 +64,7 @@ pub(crate) struct Watched {
     pub(crate) metrics: Metrics,
     /// The settings that the engine has adopted, and the revision of their map.
     pub(crate) settings: watch::Sender<(Revision, Arc<Settings>)>,
-    /// Gets the spans of jobs that carry a trace.
-    pub(crate) on_job_span: Option<JobSpanHook>,
+    pub(crate) beside: Beside,
 }
 
 /// A worker's handler, and the channel that publishes its id in the pool.
@@ -108,7 +106,7 @@ impl Driver {
     ) -> Self {
         let planners = Planners::new(config.node.clone(), home.clone());
         let actors =
-            Actors::new(&config, leases.clone(), inputs.clone(), watched.on_job_span.clone(), home.clone());
+            Actors::new(&config, leases.clone(), inputs.clone(), watched.beside.clone(), home.clone());
         let log = Log::new(config.node.clone());
         Self {
             log,

@@ -11,7 +11,7 @@
 //! ended.
 
 pub(crate) mod actor;
-mod actors;
+pub(crate) mod actors;
 pub(crate) mod driver;
 pub(crate) mod health;
 mod int_map;

@@ -23,6 +23,7 @@ mod levels;
 mod life;
 mod lifetime;
 mod listing;
+mod locate;
 mod lost_replies;
 #[path = "../metering/mod.rs"]
 mod metering;

@@ -9,15 +9,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::joining::{Limit, Waiting, check_server};
+use super::locating::Places;
 use crate::api::builder::join_patience;
 use crate::core::ctx::Config;
 use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::{Error, Gone};
 use crate::job::handler::AnyHandler;
+use crate::job::serving::Served;
 use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
 use crate::model::policy::FencePolicy;
 use crate::model::settings::Settings;
-use crate::model::trace::JobSpanHook;
+use crate::runtime::actors::Beside;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::health::HealthRecord;
 use crate::runtime::lease::{LeaseThread, Leases};
@@ -55,6 +57,9 @@ pub(super) struct Shared {
     pub(super) health: Arc<HealthRecord>,
     /// Whether the driver has ended because the node has left its pool.
     pub(super) left: Arc<AtomicBool>,
+    pub(super) places: Places,
+    /// The started jobs, if the node serves.
+    pub(super) served: Option<Arc<Served>>,
 }
 
 pub(super) struct StoreHandle(pub(super) Arc<dyn Store>);
@@ -72,7 +77,7 @@ impl Shard {
         store: Arc<dyn Store>,
         thread: EngineThread,
         policy: FencePolicy,
-        on_job_span: Option<JobSpanHook>,
+        beside: Beside,
         limit: Limit,
     ) -> Result<Self, Error> {
         let mut metrics = Metrics::new(&pool, &config.node);
@@ -106,9 +111,10 @@ impl Shard {
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
+        let served = beside.served.clone();
         let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let watched =
-            Watched { left: left.clone(), health: health.clone(), metrics, settings: publish, on_job_span };
+            Watched { left: left.clone(), health: health.clone(), metrics, settings: publish, beside };
         let home = Handle::current();
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
         let ended = {
@@ -123,6 +129,7 @@ impl Shard {
         let driver = thread.drive(driver.run(events, inbox), ended);
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store.apart());
+        let places = Places::new(store.0.members());
         let shard = Self {
             shared: Arc::new(Shared {
                 pool,
@@ -137,6 +144,8 @@ impl Shard {
                 leases,
                 health,
                 left,
+                places,
+                served,
             }),
         };
         let attached = async {

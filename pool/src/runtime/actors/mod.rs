@@ -23,6 +23,7 @@ use crate::core::ctx::Config;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
 use crate::job::handler::AnyHandler;
+use crate::job::serving::Served;
 use crate::job::{Job, Parts};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::stop::StopReason;
@@ -31,6 +32,15 @@ use crate::mutation::Mutation;
 
 /// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);
+
+/// What code beside the handlers has asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// Gets the spans of jobs that carry a trace.
+    pub(crate) on_job_span: Option<JobSpanHook>,
+    /// The index of the started jobs.
+    pub(crate) served: Option<Arc<Served>>,
+}
 
 /// A worker's job.
 type Place = (WorkerId, JobKey);
@@ -43,7 +53,7 @@ pub(super) struct Actors {
     inputs: mpsc::UnboundedSender<Input>,
     /// The runtime of the handlers.
     home: Handle,
-    on_span: Option<JobSpanHook>,
+    beside: Beside,
     recheck: bool,
     grace: Duration,
     tasks: JoinSet<Came>,
@@ -81,14 +91,14 @@ impl Actors {
         config: &Config,
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
-        on_span: Option<JobSpanHook>,
+        beside: Beside,
         home: Handle,
     ) -> Self {
         Self {
             leases,
             inputs,
             home,
-            on_span,
+            beside,
             recheck: !config.broken.has(Mutation::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
@@ -109,7 +119,7 @@ impl Actors {
         let parts = Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease };
         let own = self.task(Job::new(parts), handler, Arc::default());
         let parts = own.parts();
-        let start = actor::start(own, self.recheck, self.on_span.clone());
+        let start = actor::start(own, self.recheck, self.beside.on_job_span.clone());
         self.work(parts, start, HandlerEvent::NotRun);
     }
 
@@ -143,6 +153,7 @@ impl Actors {
             busy.aborted = true;
             busy.abort.abort();
         } else if let Some((IdleJob { job, .. }, _)) = self.rouse(place, token) {
+            self.left(&job);
             self.say(&job, HandlerEvent::Aborted);
         }
     }
@@ -178,7 +189,10 @@ impl Actors {
         }
         let token = busy.job.token();
         let event = match came {
-            Came::Ended(event) => event,
+            Came::Ended(event) => {
+                self.left(&busy.job);
+                event
+            }
             // A start that succeeded nevertheless must be stopped: the engine does that.
             Came::Idle(event, _) if busy.aborted && !matches!(event, HandlerEvent::Started) => {
                 HandlerEvent::Aborted
@@ -194,6 +208,7 @@ impl Actors {
     /// Aborts all tasks, and waits until none runs.
     pub(super) async fn shut_down(&mut self) {
         self.tasks.shutdown().await;
+        self.all_left();
     }
 
     /// Aborts all tasks, and forgets the handlers.
@@ -201,6 +216,20 @@ impl Actors {
         self.tasks.abort_all();
         self.busy.clear();
         self.idle.clear();
+        self.all_left();
+    }
+
+    /// The job is over.
+    fn left(&self, job: &Job) {
+        if let Some(served) = &self.beside.served {
+            served.leave(job);
+        }
+    }
+
+    fn all_left(&self) {
+        if let Some(served) = &self.beside.served {
+            served.clear();
+        }
     }
 
     /// Handles the job's next message, or makes the job idle.
@@ -260,7 +289,8 @@ impl Actors {
     }
 
     fn task(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Task {
-        Task { job, handler, mailbox, inputs: self.inputs.clone(), grace: self.grace }
+        let (inputs, served) = (self.inputs.clone(), self.beside.served.clone());
+        Task { job, handler, mailbox, inputs, served, grace: self.grace }
     }
 
     /// The number of jobs with a task.

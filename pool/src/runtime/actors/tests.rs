@@ -64,7 +64,11 @@ impl Bench {
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, broken));
         leases.hold(Incarnation(1), WORKER, clock::now());
         let (inputs, events) = mpsc::unbounded_channel();
-        Self { actors: Actors::new(&config, leases.clone(), inputs, None, Handle::current()), leases, events }
+        Self {
+            actors: Actors::new(&config, leases.clone(), inputs, Beside::default(), Handle::current()),
+            leases,
+            events,
+        }
     }
 
     fn start(&mut self, handler: impl JobHandler, token: u64) {

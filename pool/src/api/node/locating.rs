@@ -1,0 +1,169 @@
+//! Where the job of a key is: a guess by the ring, the owner by its record, and the jobs that run on this node.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use super::{Node, Shard};
+use crate::api::listing;
+use crate::core::ring::Ring;
+use crate::error::Error;
+use crate::job::serving::Serving;
+use crate::model::id::{IdError, JobKey, Token, WorkerId};
+use crate::model::member::Members;
+use crate::model::record::JobState;
+use crate::model::settings::Settings;
+
+/// The worker that probably owns a key, from [`Node::guess`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Guess {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The node that it lives on.
+    pub node: String,
+    /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
+    pub address: String,
+}
+
+/// The owner of a job, from [`Node::owner`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Owner {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The node that it lives on. `None` while this node has not heard of the worker yet.
+    pub node: Option<String>,
+    /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
+    pub address: String,
+    /// The fencing token of its ownership.
+    pub token: Token,
+    /// [`Assigned`](JobState::Assigned): it will start there. [`Running`](JobState::Running): it was begun there.
+    /// [`Stopping`](JobState::Stopping): it ends there.
+    pub state: JobState,
+}
+
+impl Node {
+    /// The worker that the ring gives this key to. No round trip. `None` while no worker is up.
+    ///
+    /// It is the owner, but for a job that moves, that waits for its retry, or that failed to start there. The owner
+    /// itself knows: let it look with [`serving`](Self::serving), and ask [`owner`](Self::owner) if it refuses.
+    ///
+    /// # Errors
+    /// The key is not valid.
+    pub fn guess<K>(&self, key: K) -> Result<Option<Guess>, IdError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        Ok(self.of(&key).guess(&key))
+    }
+
+    /// The owner of this key's job, from one read of its record. `None` if there is no such job, or nobody owns it: it
+    /// is queued or parked.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// if let Some(owner) = node.owner("acme").await? {
+    ///     println!("{} is at {} under token {}", "acme", owner.address, owner.token);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The key is not valid, the job's record cannot be read, or the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn owner<K>(&self, key: K) -> Result<Option<Owner>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let store = &self.of(&key).shared.store.0;
+        let Some(job) = listing::job(&**store, key).await? else { return Ok(None) };
+        let Some(worker) = job.owner else { return Ok(None) };
+        let address = store.members().borrow().entries.get(&worker).map(|member| member.address.clone());
+        Ok(Some(Owner {
+            worker,
+            node: job.node,
+            address: address.unwrap_or_default(),
+            token: job.token,
+            state: job.state,
+        }))
+    }
+
+    /// The job of this key, if it runs on this node now, and its lease lasts. No round trip. A job counts from the
+    /// success of its start to the moment in which it must end.
+    ///
+    /// ```no_run
+    /// # fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// match node.serving("acme")? {
+    ///     Some(serving) => println!("the answer, with token {}", serving.token()),
+    ///     None => println!("421 Misdirected Request"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The key is not valid, or the node was not built with [`serves`](crate::NodeBuilder::serves).
+    pub fn serving<K>(&self, key: K) -> Result<Option<Serving>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let served = self.of(&key).shared.served.as_ref().ok_or(Error::ServesNothing)?;
+        Ok(served.get(&key))
+    }
+}
+
+impl Shard {
+    fn guess(&self, key: &JobKey) -> Option<Guess> {
+        let settings = self.settings();
+        // Before they are drawn, nothing has a place.
+        settings.hash_keys?;
+        self.shared.places.pick(settings, key)
+    }
+}
+
+/// The ring as callers see it. It is made anew after a change of the members or the settings.
+#[derive(Debug)]
+pub(super) struct Places {
+    members: watch::Receiver<Arc<Members>>,
+    made: Mutex<Option<Made>>,
+}
+
+#[derive(Debug)]
+struct Made {
+    members: Arc<Members>,
+    settings: Arc<Settings>,
+    ring: Ring,
+}
+
+impl Places {
+    pub(super) fn new(members: watch::Receiver<Arc<Members>>) -> Self {
+        Self { members, made: Mutex::default() }
+    }
+
+    fn pick(&self, settings: Arc<Settings>, key: &JobKey) -> Option<Guess> {
+        let members = self.members.borrow().clone();
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let Made { members, ring, .. } = match made.take() {
+            Some(last) if Arc::ptr_eq(&last.members, &members) && Arc::ptr_eq(&last.settings, &settings) => {
+                made.insert(last)
+            }
+            _ => {
+                let ring = Ring::new(&members, &settings);
+                made.insert(Made { members, settings, ring })
+            }
+        };
+        let worker = ring.pick(key.as_bytes(), 0)?;
+        let member = members.entries.get(&worker)?;
+        Some(Guess { worker, node: member.node.to_string(), address: member.address.clone() })
+    }
+}
