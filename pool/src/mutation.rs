@@ -137,6 +137,8 @@ pub enum Mutation {
     FloorPassesMembers,
     /// A recovery keeps the floor of the data, and not the higher one that its caller has seen.
     FloorForgotten,
+    /// A renewal leaves a lower floor than its node has seen.
+    RenewalForgetsFloor,
     /// Steps are sent to any server process that answers.
     ScriptBeforeIdentity,
     /// All jobs of a dead worker are freed before the first one of the next.

@@ -59,8 +59,8 @@ impl Schedule {
     /// without workers has the turn, it may hear of the change only after about a quarter of the worker TTL.
     ///
     /// # Errors
-    /// The period is out of its range, or the schedule has ended. After 20 s without an answer the period may have
-    /// changed.
+    /// The period is out of its range, the schedule has ended, or the pool needs a newer version
+    /// ([`Error::TooOld`](crate::Error::TooOld)). After 20 s without an answer the period may have changed.
     ///
     /// # Cancel safety
     /// After a dropped call the period may have changed.
@@ -74,7 +74,8 @@ impl Schedule {
     /// that takes part and has not heard of the end then creates the schedule again, as if it had been lost.
     ///
     /// # Errors
-    /// The node is closed, or no longer takes part. After 20 s without an answer the schedule may have ended.
+    /// The node is closed, or no longer takes part, or the pool needs a newer version
+    /// ([`Error::TooOld`](crate::Error::TooOld)). After 20 s without an answer the schedule may have ended.
     ///
     /// # Cancel safety
     /// After a dropped call the schedule may have ended.

@@ -47,8 +47,9 @@ pub struct ServerIdentity {
     pub flushed: bool,
 }
 
-/// The highest token and the highest incarnation that a caller has seen. New ones are above both, even if the store
-/// has forgotten them. Also the last incarnation that the caller knows to have been shut down.
+/// The highest token, incarnation and floor that a caller has seen. New ones are above the first two, even if the store
+/// has forgotten them. Also the last incarnation that the caller knows to have been shut down. A renewal uses only the
+/// token and the floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The highest token.

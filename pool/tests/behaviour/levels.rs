@@ -180,6 +180,27 @@ async fn workers_show_their_level_and_their_address(world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_floor_that_is_lost_comes_back_with_a_renewal() {
+    let world = World::on_redis().with_ttl(Duration::from_secs(2));
+    let newer = world.newer_builder("newer").join().await.unwrap();
+    assert_eq!(world.raise().await, Raised::Floor(2));
+    eventually(PATIENCE, "the node to hear of the floor", async || newer.level().floor == 2).await;
+    let key = format!("tenure:{{{POOL}}}:pool");
+    for damage in [None, Some("x"), Some("1")] {
+        let command = if damage.is_some() { "HSET" } else { "HDEL" };
+        let () = redis::cmd(command).arg(&key).arg("floor").arg(damage).query(&mut world.client()).unwrap();
+        eventually(PATIENCE, "the floor to come back", async || {
+            let floor: Option<String> =
+                redis::cmd("HGET").arg(&key).arg("floor").query(&mut world.client()).unwrap();
+            floor.as_deref() == Some("2")
+        })
+        .await;
+    }
+    let refused = world.builder("older").join().await;
+    assert!(matches!(refused, Err(Error::TooOld(why)) if is_too_old(why)), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_floor_is_raised_on_every_shard() {
     let store = MemoryStore::new();
     let join = |store: MemoryStore, name: &str| {

@@ -402,7 +402,6 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (schedule(), prop::option::of(key()), 1_usize..4)
             .prop_map(|(schedule, after, limit)| Op::Planned { schedule, after, limit }),
     ];
-    let floor = prop_oneof![12 => 0_u32..2, 1 => 2_u32..4];
     let members = prop_oneof![
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
@@ -413,7 +412,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => worker().prop_map(|worker| Op::Drain { worker }),
         3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
         5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
-        3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3, floor)
+        3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3, 0_u32..4)
             .prop_map(|(workers, node, ahead, floor)| Op::Renew { workers, node, ahead, floor }),
     ];
     let reads = prop_oneof![

@@ -203,7 +203,12 @@ impl Engine {
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known),
             self.closing.deadline(known),
-            self.scheduling.deadline(self.ctx.config.timing.ttl, normal, self.may_plan()),
+            self.scheduling.deadline(
+                self.ctx.config.timing.ttl,
+                normal,
+                self.may_plan(),
+                self.too_old.is_some(),
+            ),
         ];
         let in_flight = self.shared_calls.in_flight;
         let workers = self.workers.values().map(|worker| worker.deadline(gate, in_flight));
@@ -409,7 +414,7 @@ impl Engine {
                 for worker in self.workers.values_mut() {
                     worker.on_incarnation(&mut self.ctx);
                 }
-                (self.renewed, self.too_old) = (false, None);
+                (self.renewed, self.too_old, self.floor) = (false, None, None);
                 self.clock.next = self.ctx.now;
                 self.routing.reset();
                 self.reading.reset();

@@ -83,7 +83,8 @@ pub(super) struct Jobs {
     pub(super) leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
     released: Vec<JobKey>,
-    /// A begin or release had no answer: the store may assign jobs to this worker that it does not know.
+    /// The store may assign jobs to this worker that it does not know: a begin or release had no answer, or a look at
+    /// all records has ended.
     pub(super) audit_due: bool,
     /// The jobs that have left lately.
     pub(super) journal: Journal,

@@ -22,7 +22,7 @@ use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentit
 
 /// More tokens than a pool gives out between two renewals of a node.
 const UNSEEN_TOKENS: u64 = 1 << 20;
-/// The pause of a node that is below the floor of the pool that it should recover: only a newer node can.
+/// The longest pause of a node that may not recover its pool, because it is below the floor.
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The state of the pool, as far as this node knows.
@@ -59,7 +59,7 @@ pub(in crate::core) enum Change {
 pub(in crate::core) struct PoolView {
     pub(in crate::core) phase: Phase,
     pub(in crate::core) incarnation: Option<Incarnation>,
-    /// The highest token and the highest incarnation that the node has seen.
+    /// The highest numbers that the node has seen.
     pub(in crate::core) seen: Seen,
     /// The server process on which this incarnation began, or which the node blessed when it adopted the incarnation.
     began_on: Option<String>,
@@ -152,6 +152,8 @@ impl PoolView {
         self.incarnation = None;
         self.began_on = None;
         self.members = Revision(0);
+        // A new pool has no older members to keep out.
+        self.seen.floor = 0;
     }
 
     /// A step was refused, or the server is another one. A refusal does not tell whose tombstone it has met, so the
@@ -340,9 +342,10 @@ impl PoolView {
         answer: &Result<Incarnation>,
     ) -> Change {
         self.busy = false;
-        // Below the floor, only a newer node can recover the pool.
         let refused = matches!(answer, Err(StoreError::Refused(Refusal::Level(_))));
-        self.retry_at = ctx.now + if refused { REFUSED_RETRY } else { RETRY };
+        // Only a newer node can recover the pool.
+        let patience = REFUSED_RETRY.min(ctx.config.timing.ttl / 4).max(RETRY);
+        self.retry_at = ctx.now + if refused { patience } else { RETRY };
         match answer {
             Ok(incarnation) => self.adopt(ctx, *incarnation, run_id, Some(ctx.config.timing.ttl)),
             Err(_) => Change::Nothing,

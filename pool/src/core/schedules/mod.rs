@@ -318,7 +318,14 @@ impl Scheduling {
         [watched, leaves].into_iter().fold(Some(self.next), earliest).map(|at| at.max(self.retry_at))
     }
 
-    pub(super) fn deadline(&self, ttl: Duration, may_hold: bool, may_act: bool) -> Option<Time> {
+    /// `is_refused`: the pool refuses this node.
+    pub(super) fn deadline(
+        &self,
+        ttl: Duration,
+        may_hold: bool,
+        may_act: bool,
+        is_refused: bool,
+    ) -> Option<Time> {
         if self.schedules.is_empty() {
             return None;
         }
@@ -328,6 +335,7 @@ impl Scheduling {
         let goes_on = self.schedules.values().filter_map(|schedule| schedule.planning.acts_at()).min();
         let acts = earliest(acts, goes_on).filter(|_| may_act);
         let says = self.says_at(ttl).filter(|_| may_hold);
-        [plans, acts, says].into_iter().fold(None, earliest)
+        let leaves = self.schedules.values().filter_map(Schedule::leaves_at).min().filter(|_| is_refused);
+        [plans, acts, says, leaves].into_iter().fold(None, earliest)
     }
 }

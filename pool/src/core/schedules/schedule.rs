@@ -105,7 +105,6 @@ impl Schedule {
     }
 
     pub(super) fn change(&mut self, ctx: &mut Ctx, to: ReplyTo, period: Duration) {
-        self.new.period = period;
         if let Some((before, _)) = self.to_change.replace((to, period)) {
             told(ctx, before, Ok(()));
         }
@@ -125,7 +124,7 @@ impl Schedule {
         self.planning.drop_all(ctx, local);
     }
 
-    /// The pool refuses this node: its users are told. If a later step makes the schedule anew, that has their period.
+    /// The pool refuses this node: its users are told, and nothing that they asked for is done later.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx, why: &Error) {
         if let Some((to, _)) = self.to_change.take() {
             told(ctx, to, Err(why.clone()));
@@ -232,7 +231,8 @@ impl Schedule {
 
     pub(super) fn act(&mut self, ctx: &mut Ctx, local: LocalSchedule, round: u64) {
         self.busy = true;
-        let (schedule, period) = (self.new.key.clone(), self.new.period);
+        let schedule = self.new.key.clone();
+        let period = self.to_change.map_or(self.new.period, |(_, period)| period);
         let change = match (&self.entry, self.to_end, self.to_change) {
             (None, ..) => {
                 let first = match schedule.kind {

@@ -599,7 +599,7 @@ fn a_running_schedule_outlives_a_floor_that_is_set_back() {
     let answer = Ok(bench.renewal());
     bench.step([Input::Renewed { incarnation: Incarnation(2), workers: vec![], answer }]);
     bench.advance(millis(100));
-    assert_eq!(bench.of(&["sched"]), ["sched s:p create 20s first 0ms"], "it goes on");
+    assert_eq!(bench.of(&["sched"]), ["sched s:p create 10s first 0ms"], "it goes on");
 }
 
 #[test]
@@ -613,13 +613,15 @@ fn a_new_schedule_below_the_floor_is_refused_at_once() {
 }
 
 #[test]
-fn a_schedule_below_the_floor_leaves_when_its_planner_has_ended() {
+fn a_schedule_below_the_floor_leaves_after_its_grace() {
     let mut bench = planning(ScheduleKind::Plan);
     let answer = Err(StoreError::Refused(Refusal::Level(TooOld { floor: 2, level: 1 })));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.all();
     bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
     assert_eq!(bench.of(&["ended"]), [""; 0], "its planner may still act");
+    let grace = bench.engine.deadline().unwrap();
+    assert!(grace <= bench.now + secs(2), "{grace:?}");
     bench.advance(secs(2));
     let seen = bench.of(&["reply", "ended"]);
     assert!(seen.len() == 2 && seen[0].ends_with("ok") && seen[1] == "ended 1", "{seen:?}");

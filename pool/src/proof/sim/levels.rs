@@ -16,7 +16,7 @@ use crate::store::{Bootstrapped, Content, Membership, Store};
 /// The level of the newest nodes.
 const NEWEST: u32 = level::LOWEST + 1;
 
-/// What levels are drawn from. They have a source of their own, so that other draws do not depend on them.
+/// The source of levels. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
 pub(super) struct Levels {
     rng: Rng,
@@ -90,7 +90,7 @@ impl World {
     }
 
     fn pool_now(&self) -> Before {
-        // What has expired goes at the next access.
+        // Expired keys go at the next access.
         let _ = self.store.pool_state().now_or_never();
         let dump = self.store.dump();
         let names = dump.names().filter(|name| !name.starts_with("node:"));
@@ -118,13 +118,16 @@ impl World {
             self.judge.violations.push(what);
         }
         self.floor_stays(step, floor);
-        let (Request::Call(_, call), Reply::Done(done)) = (request, reply) else { return };
-        let seen = match (&**call, &**done) {
-            (
-                Call::Bootstrap { seen, .. },
-                Done::Bootstrap { answer: Ok(Bootstrapped { created: true, .. }), .. },
-            )
-            | (Call::Recover { seen, .. }, Done::Recover { answer: Ok(_), .. }) => seen.floor,
+        let seen = match (request, reply) {
+            (Request::Renew { seen, .. }, Reply::Renewed(Ok(_))) => seen.floor,
+            (Request::Call(_, call), Reply::Done(done)) => match (&**call, &**done) {
+                (
+                    Call::Bootstrap { seen, .. },
+                    Done::Bootstrap { answer: Ok(Bootstrapped { created: true, .. }), .. },
+                )
+                | (Call::Recover { seen, .. }, Done::Recover { answer: Ok(_), .. }) => seen.floor,
+                _ => return,
+            },
             _ => return,
         };
         let floor = self.store.facts().floor;

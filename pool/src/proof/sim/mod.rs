@@ -10,7 +10,8 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes`, `stalls`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the pool at `rest`.
+//! `notes`, `stalls`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the
+//! pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};

@@ -189,12 +189,14 @@ impl Leases {
         self.state().table.leases().map(|(worker, lease)| (worker, lease.soft_at())).collect()
     }
 
-    /// The driver is alive. It last read its workers' events at `read`.
+    /// The driver is alive. It last read its workers' events at `read`, and has seen these
+    /// numbers.
     pub(crate) fn progress(&self, now: Time, read: Time, seen: Seen) {
         self.progress.store(now.0, Ordering::Release);
         self.read.store(read.0, Ordering::Release);
         self.token.fetch_max(seen.token.0, Ordering::AcqRel);
-        self.floor.fetch_max(seen.floor, Ordering::AcqRel);
+        // Another pool of the same name begins anew.
+        self.floor.store(seen.floor, Ordering::Release);
     }
 
     fn seen(&self) -> Seen {

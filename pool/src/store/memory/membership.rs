@@ -361,7 +361,7 @@ impl State {
             self.meta.lost = found;
         }
         self.raise_tokens(seen.token);
-        if seen.floor <= self.level {
+        if seen.floor <= self.level && !self.broken.has(Mutation::RenewalForgetsFloor) {
             self.meta.floor = self.meta.floor.max(seen.floor);
         }
         let mut states = Vec::with_capacity(workers.len());
