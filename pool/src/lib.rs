@@ -33,6 +33,7 @@ pub use api::schedule::{Schedule, Ticker};
 pub use api::worker::Worker;
 pub use error::{BoxError, DispatchError, Error};
 pub use job::Job;
+pub use job::checkpoint::{Checkpointed, NotSaved, Saving};
 pub use job::guard::LeaseGuard;
 pub use job::handler::{JobHandler, Start, handler_fn, run};
 pub use job::plan::{Plan, Planner, Tick};

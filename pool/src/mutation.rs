@@ -18,6 +18,10 @@ pub enum Mutation {
     BeginUnchecked,
     /// `save` writes a copy that comes late over a newer checkpoint.
     LateSaveWins,
+    /// A job is released before its last checkpoint is kept.
+    ReleaseBeforeCheckpoint,
+    /// A worker does not save its checkpoints again after a loss of data.
+    StateNotSavedAgain,
     /// A job that is deleted leaves its checkpoint behind.
     StatesStay,
     /// `release` gives the job that it queues a new token.

@@ -7,18 +7,17 @@ use std::time::Duration;
 use tenure_streaming::EntryId;
 
 use super::input::{LocalSchedule, Seating};
-use crate::model::id::{
-    DispatchId, Incarnation, JobKey, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
-};
+pub(crate) use super::plan_call::{PlanCall, PlanStep};
+use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleId, Term, Token, WorkerId};
 use crate::model::member::Member;
 use crate::model::settings::ShutdownFlag;
 use crate::model::ticket::Ticket;
 use crate::store::{
     AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PlannedPage, PoolEvent,
-    PoolState, Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, ScheduleChange, ScheduleKey,
+    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState,
+    Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey,
     ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept,
-    TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    TakeItem, Taken, TermItem, Terms, TickReply, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// A job to give up, with the entries of the worker's stream that its release finishes.
@@ -97,6 +96,10 @@ pub(crate) enum Call {
         worker: WorkerId,
         finished: Vec<EntryId>,
         items: Vec<TakeItem>,
+    },
+    Save {
+        worker: WorkerId,
+        items: Vec<SaveItem>,
     },
     Owned {
         worker: WorkerId,
@@ -203,6 +206,7 @@ impl Call {
             Self::Take { worker, finished, items } => {
                 Done::Take { worker, finished, items, answer: Err(error) }
             }
+            Self::Save { worker, items } => Done::Save { worker, items, answer: Err(error) },
             Self::Owned { worker, .. } => Done::Owned { worker, answer: Err(error) },
             Self::OldestEvent { worker } => Done::OldestEvent { worker, answer: Err(error) },
             Self::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Err(error) },
@@ -239,35 +243,6 @@ impl Call {
             Self::ForgetNode => Done::ForgetNode,
         }
     }
-}
-
-/// A step of a plan that is being carried out.
-#[derive(Clone, Debug)]
-pub(crate) enum PlanCall {
-    /// The plan's jobs.
-    List {
-        plan: ScheduleName,
-        after: Option<JobKey>,
-    },
-    /// The records of these keys.
-    Find(Vec<JobKey>),
-    Dispatch {
-        turn: Turn,
-        items: Vec<DispatchItem>,
-    },
-    Stop {
-        turn: Turn,
-        items: Vec<StopItem>,
-    },
-}
-
-/// The answer to a [`PlanCall`].
-#[derive(Debug)]
-pub(crate) enum PlanStep {
-    Listed(Result<PlannedPage>),
-    Found { keys: Vec<JobKey>, answer: Result<Vec<Lookup>> },
-    Dispatched { items: Vec<DispatchItem>, answer: Result<Vec<DispatchReply>> },
-    Stopped { items: Vec<StopItem>, answer: Result<Vec<StopReply>> },
 }
 
 /// The answer to a [`Call`].
@@ -348,6 +323,11 @@ pub(crate) enum Done {
         finished: Vec<EntryId>,
         items: Vec<TakeItem>,
         answer: Result<Vec<Option<Taken>>>,
+    },
+    Save {
+        worker: WorkerId,
+        items: Vec<SaveItem>,
+        answer: Result<Vec<SaveReply>>,
     },
     Owned {
         worker: WorkerId,
@@ -443,6 +423,7 @@ impl Done {
             | Self::Started { answer: Err(error), .. }
             | Self::Release { answer: Err(error), .. }
             | Self::Take { answer: Err(error), .. }
+            | Self::Save { answer: Err(error), .. }
             | Self::Owned { answer: Err(error), .. }
             | Self::OldestEvent { answer: Err(error), .. }
             | Self::Stop { answer: Err(error), .. }
@@ -469,17 +450,6 @@ impl Done {
             _ => return None,
         };
         (!matches!(error, StoreError::Refused(_))).then_some(error)
-    }
-}
-
-impl PlanStep {
-    fn failure(&self) -> Option<&StoreError> {
-        match self {
-            Self::Listed(answer) => answer.as_ref().err(),
-            Self::Found { answer, .. } => answer.as_ref().err(),
-            Self::Dispatched { answer, .. } => answer.as_ref().err(),
-            Self::Stopped { answer, .. } => answer.as_ref().err(),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::level::TooOld;
 use crate::model::settings::Settings;
 use crate::model::stop::StopReason;
 use crate::model::wire::Opened;
-use crate::store::{ScheduleKey, StoreError};
+use crate::store::{Checkpoint, ScheduleKey, StoreError};
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
 #[derive(Debug)]
@@ -49,6 +49,10 @@ pub(crate) enum Effect {
     Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
     /// Report when the job last made progress.
     Look { worker: WorkerId, key: JobKey, token: Token },
+    /// A checkpoint of the job is kept: the one of this number, or a newer one.
+    Saved { worker: WorkerId, key: JobKey, token: Token, number: u64 },
+    /// No checkpoint of the job that is not kept by now will be.
+    NotSaved { worker: WorkerId, key: JobKey, token: Token },
     /// Abort the job's running handler; an input reports its end.
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
@@ -81,6 +85,8 @@ pub(crate) struct NewJob {
     pub(crate) attempts: u32,
     pub(crate) created_ms: u64,
     pub(crate) begun_ms: u64,
+    /// The state that the job's former owner has left.
+    pub(crate) checkpoint: Option<Box<Checkpoint>>,
 }
 
 /// A tick that was given out.
@@ -158,6 +164,8 @@ pub(crate) enum Notice {
     BadRecord { key: JobKey },
     /// The payload of a job cannot be opened.
     Unreadable { key: JobKey, error: String },
+    /// The store refuses the last checkpoint of a job that leaves. The next owner gets the one before.
+    NotSaved { key: JobKey, error: StoreError },
     /// A handler's stop returned an error; the job has ended nevertheless.
     StopFailed { key: JobKey, error: String },
     /// A handler does not end: its worker keeps the job.

@@ -95,6 +95,8 @@ pub(crate) enum HandlerEvent {
     Stopped(Result<(), String>),
     /// It was aborted and has ended.
     Aborted,
+    /// It gives a checkpoint: the one of this number under its token.
+    Checkpoint { number: u64, bytes: Bytes },
     /// It last made progress at this time.
     Progressed(Time),
 }

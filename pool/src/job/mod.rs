@@ -1,6 +1,7 @@
 //! A job as users write it and see it: `spec` describes it, `handler` runs it, `plan` makes many, and [`Job`] is the one
 //! that a handler is given, with its lease's `guard`.
 
+pub(crate) mod checkpoint;
 pub(crate) mod guard;
 pub(crate) mod handler;
 pub(crate) mod handover;
@@ -17,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use self::checkpoint::{Checkpointed, NotSaved, Savers, Saving, Slot};
 use self::guard::LeaseGuard;
 use self::handover::Handover;
 use self::typed::{DecodeError, Payload};
@@ -26,6 +28,7 @@ use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::trace::TraceContext;
 use crate::model::wire::{Opened, ProgressTimeout};
+use crate::store::Checkpoint;
 
 /// A job that a worker runs. Cheap to clone.
 #[derive(Clone)]
@@ -47,6 +50,10 @@ struct Shared {
     /// are idle.
     cancel: OnceLock<CancellationToken>,
     hearing: OnceLock<Box<Hearing>>,
+    savers: Arc<Savers>,
+    saving: OnceLock<Arc<Slot>>,
+    /// What the former owner has left.
+    checkpointed: Option<Box<Checkpointed>>,
     /// When it last made progress, for a job with a progress timeout.
     progressed_at: Option<Box<AtomicU64>>,
 }
@@ -68,11 +75,26 @@ pub(crate) struct Parts {
     pub(crate) created_ms: u64,
     pub(crate) begun_ms: u64,
     pub(crate) lease: LeaseGuard,
+    pub(crate) savers: Arc<Savers>,
+    pub(crate) checkpoint: Option<Box<Checkpoint>>,
 }
 
 impl Job {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease } = parts;
+        let Parts {
+            key,
+            payload,
+            token,
+            id,
+            worker,
+            attempts,
+            created_ms,
+            begun_ms,
+            lease,
+            savers,
+            checkpoint,
+        } = parts;
+        let checkpointed = checkpoint.map(|kept| Box::new(Checkpointed::new(*kept)));
         let (cancel, hearing) = (OnceLock::new(), OnceLock::new());
         let progressed_at = payload.progress.map(|_| Box::new(AtomicU64::new(clock::now().0)));
         let shared = Shared {
@@ -87,6 +109,9 @@ impl Job {
             lease,
             cancel,
             hearing,
+            savers,
+            saving: OnceLock::new(),
+            checkpointed,
             progressed_at,
         };
         Self { shared: Arc::new(shared) }
@@ -169,6 +194,43 @@ impl Job {
     /// After a stop that is recorded earlier, nothing begins.
     pub fn begun_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.begun_ms)
+    }
+
+    /// Leaves a small state with the job, at most [`checkpoint_max`](crate::Settings::checkpoint_max) bytes (64 KiB).
+    /// Whoever owns the job next gets it at its start: [`checkpointed`](Self::checkpointed). The newest one counts, and
+    /// takes the place of one that is still on its way. Await the result to know that it is kept.
+    ///
+    /// The pool hands the job on only after the last checkpoint is kept, so call it in `stop` as well. A worker that has
+    /// lost its lease keeps nothing. The state goes with the job when the job ends. It is no transaction with the world
+    /// outside: an effect may have happened without its checkpoint.
+    ///
+    /// Save where you would not like to begin again, not where you are: each call costs the pool's server a write.
+    pub fn checkpoint(&self, bytes: impl Into<Bytes>) -> Saving {
+        let Shared { worker, key, token, savers, saving, .. } = &*self.shared;
+        let slot = saving.get_or_init(|| Arc::new(Slot::new(*worker, key.clone(), *token)));
+        slot.give(savers, bytes.into())
+    }
+
+    /// Like [`checkpoint`](Self::checkpoint), for a value. Read it with
+    /// [`checkpointed_as`](Self::checkpointed_as).
+    pub fn checkpoint_as<T: Payload>(&self, value: &T) -> Saving {
+        match typed::encode(value) {
+            Ok(bytes) => self.checkpoint(bytes),
+            Err(error) => checkpoint::refused(NotSaved::Encoding(error.to_string())),
+        }
+    }
+
+    /// The state that the job had in the pool when it was begun here. `None` if no owner of it has left one.
+    pub fn checkpointed(&self) -> Option<&Checkpointed> {
+        self.shared.checkpointed.as_deref()
+    }
+
+    /// That state as a value. `None` if no owner of the job has left one.
+    ///
+    /// # Errors
+    /// It cannot be read as this type.
+    pub fn checkpointed_as<T: Payload>(&self) -> Result<Option<T>, DecodeError> {
+        self.checkpointed().map(Checkpointed::decode).transpose()
     }
 
     /// Fires when the job must end: it was stopped, it belongs to another worker, or the lease was lost.
@@ -288,6 +350,6 @@ mod tests {
     /// A node has one of these for each job that it holds.
     #[test]
     fn a_job_is_small() {
-        assert!(size_of::<Shared>() <= 200, "{}", size_of::<Shared>());
+        assert!(size_of::<Shared>() <= 232, "{}", size_of::<Shared>());
     }
 }

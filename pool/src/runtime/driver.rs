@@ -21,6 +21,7 @@ use super::log::Log;
 use super::metrics::{self, Metrics};
 use super::perform::perform;
 use super::planners::{Part, Planners};
+use super::saving::Saving;
 use crate::clock;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
@@ -28,6 +29,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
+use crate::job::checkpoint::{Savers, Slot};
 use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::model::settings::Settings;
@@ -87,6 +89,9 @@ pub(crate) struct Driver {
     home: Handle,
     handlers: IntMap<LocalWorker, Local>,
     actors: Actors,
+    /// Jobs that have given a checkpoint.
+    given: mpsc::UnboundedReceiver<Arc<Slot>>,
+    saving: Saving,
     planners: Planners,
     replies: IntMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
@@ -105,8 +110,10 @@ impl Driver {
         home: Handle,
     ) -> Self {
         let planners = Planners::new(config.node.clone(), home.clone());
-        let actors =
-            Actors::new(&config, leases.clone(), inputs.clone(), watched.beside.clone(), home.clone());
+        let (to, given) = mpsc::unbounded_channel();
+        let savers = Arc::new(Savers::new(to, config.settings.checkpoint_max as usize));
+        let beside = watched.beside.clone();
+        let actors = Actors::new(&config, leases.clone(), inputs.clone(), beside, savers, home.clone());
         let log = Log::new(config.node.clone());
         Self {
             log,
@@ -121,6 +128,8 @@ impl Driver {
             home,
             handlers: IntMap::default(),
             actors,
+            given,
+            saving: Saving::default(),
             planners,
             replies: IntMap::default(),
             ended: false,
@@ -155,6 +164,7 @@ impl Driver {
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
+                Some(slot) = self.given.recv() => batch.extend(self.saving.give(slot)),
                 end = self.actors.next() => self.on_task_end(end, &mut events, &mut batch),
                 input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
@@ -258,6 +268,9 @@ impl Driver {
     /// Inputs that a task sent before its end come before the end.
     fn on_task_end(&mut self, end: End, events: &mut mpsc::UnboundedReceiver<Input>, batch: &mut Vec<Input>) {
         batch.extend(std::iter::from_fn(|| events.try_recv().ok()));
+        while let Ok(slot) = self.given.try_recv() {
+            batch.extend(self.saving.give(slot));
+        }
         batch.extend(self.actors.ended(end));
     }
 
@@ -316,6 +329,8 @@ impl Driver {
                 self.actors.deliver(&(worker, key), token, bodies);
             }
             Effect::Look { worker, key, token } => self.actors.look(&(worker, key), token),
+            Effect::Saved { worker, key, token, number } => self.saving.keep(worker, key, token, number),
+            Effect::NotSaved { worker, key, token } => self.saving.lose(worker, key, token),
             Effect::Abort { worker, key, token } => self.actors.abort(&(worker, key), token),
             Effect::Seated { local, worker } => {
                 if let Some(Local { id, .. }) = self.handlers.get(&local) {

@@ -159,6 +159,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Unreadable { key, error } => {
             tracing::warn!(%node, %key, error, count, "the payload of a job cannot be read, it is not started here");
         }
+        Notice::NotSaved { key, error } => {
+            tracing::warn!(%node, %key, %error, "the last checkpoint of a job that leaves is not kept, its next owner gets the one before");
+        }
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }

@@ -23,4 +23,5 @@ mod pace;
 pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod polls;
+mod saving;
 pub(crate) mod thread;

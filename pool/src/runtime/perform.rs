@@ -76,6 +76,10 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.take(inc, worker, &finished, &items).await;
             Done::Take { worker, finished, items, answer }
         }
+        Call::Save { worker, items } => {
+            let answer = store.save(inc, worker, &items).await;
+            Done::Save { worker, items, answer }
+        }
         Call::Owned { worker, after } => {
             Done::Owned { worker, answer: store.owned(inc, worker, after.as_ref(), PAGE).await }
         }

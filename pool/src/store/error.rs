@@ -108,5 +108,23 @@ pub enum StoreError {
     Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
+impl StoreError {
+    /// Whether the step was not executed because the memory of the store is full.
+    pub(crate) fn is_full(&self) -> bool {
+        let Self::NotExecuted(source) = self else { return false };
+        #[cfg(any(test, feature = "sim"))]
+        if source.is::<MemoryFull>() {
+            return true;
+        }
+        source.downcast_ref::<tenure_connection::Error>().is_some_and(|error| error.code() == Some("OOM"))
+    }
+}
+
+/// The memory of a store in a proof is full.
+#[cfg(any(test, feature = "sim"))]
+#[derive(Debug, thiserror::Error)]
+#[error("the memory is full")]
+pub(crate) struct MemoryFull;
+
 /// The answer to a step.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod batch;
+mod checkpoints;
 mod clients;
 mod cold_start;
 mod crash;

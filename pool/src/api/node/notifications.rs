@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::calls::PATIENCE;
 use super::{Node, Shard};
 use crate::error::Error;
+use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{IdError, Incarnation, JobKey};
 use crate::store::{Refusal, StoreError, Waiting};
 
@@ -26,6 +27,24 @@ pub struct WaitingNotification {
 }
 
 impl Node {
+    /// The state that a job's owner has left with it ([`Job::checkpoint`](crate::Job::checkpoint)). `None` if there is
+    /// none, or no such job. One read, for operators.
+    ///
+    /// # Errors
+    /// The key is not valid, or the store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn checkpoint_of<K>(&self, key: K) -> Result<Option<Checkpointed>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        let kept = self.of(&key).shared.store.0.checkpoint(&key).await?;
+        Ok(kept.map(Checkpointed::new))
+    }
+
     /// The notifications that wait for a job, oldest first. The owner may already be delivering the first of them.
     ///
     /// # Errors

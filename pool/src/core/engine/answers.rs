@@ -72,6 +72,7 @@ impl Engine {
             | Done::Started { .. }
             | Done::Release { .. }
             | Done::Take { .. }
+            | Done::Save { .. }
             | Done::Owned { .. }
             | Done::OldestEvent { .. } => return self.on_ownership(done),
             Done::Dispatch { items, answer } => match answer {
@@ -344,6 +345,17 @@ impl Engine {
                     Err(error) => {
                         let key = first(items.iter().map(|item| &item.key));
                         let news = worker.jobs.take_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
+                    }
+                }
+            }
+            Done::Save { worker, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => worker.jobs.on_saved(ctx, items, &replies),
+                    Err(error) => {
+                        let key = first(items.iter().map(|item| &item.key));
+                        let news = worker.jobs.save_failed(ctx, items, &error);
                         return self.heard(news, key, error);
                     }
                 }

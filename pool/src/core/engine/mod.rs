@@ -16,7 +16,7 @@ use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
-use crate::core::input::{Answer, Input, LocalWorker, ReplyTo};
+use crate::core::input::{Answer, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
@@ -247,6 +247,8 @@ impl Engine {
             Input::Handler { worker, key, token, event } => {
                 if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) {
                     worker.jobs.on_handler(&mut self.ctx, &key, token, event);
+                } else if matches!(event, HandlerEvent::Checkpoint { .. }) {
+                    self.ctx.out.push(Effect::NotSaved { worker, key, token });
                 }
             }
             Input::Planned { local, run, planned } => {

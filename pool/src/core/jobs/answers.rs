@@ -33,16 +33,16 @@ impl Jobs {
             let Some(early) = self.beginning.remove(&id) else { continue };
             let (key, token) = id;
             match reply {
-                BeginReply::Begun { record, waiting, payload, .. } => {
+                BeginReply::Begun { record, waiting, payload, checkpoint } => {
                     if let Some((tell, entries)) = early.stop {
                         let out = LeavingJob::begun_to_stop(&record);
                         self.release_for_stopper(key, token, out, tell, entries);
                     } else if self.held.contains_key(&key)
                         && !ctx.config.broken.has(Mutation::StartsWhatItHolds)
                     {
-                        self.succeed(ctx, key, record, payload, waiting || early.notified);
+                        self.succeed(ctx, key, record, (payload, checkpoint), waiting || early.notified);
                     } else {
-                        self.take_up(ctx, key, &record, payload, waiting || early.notified);
+                        self.take_up(ctx, key, &record, (payload, checkpoint), waiting || early.notified);
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
@@ -86,7 +86,9 @@ impl Jobs {
             if *reply == ReleaseReply::Stale && self.take_back(&item) {
                 continue;
             }
-            let out = self.releasing.remove(&(item.key.clone(), item.token));
+            let id = (item.key.clone(), item.token);
+            let out = self.releasing.remove(&id);
+            self.forget_checkpoint(ctx, &id);
             self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
             match reply {
                 ReleaseReply::Parked => {

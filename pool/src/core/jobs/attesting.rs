@@ -247,7 +247,10 @@ impl Jobs {
             }
             let Some(Attesting { words, count, .. }) = &mut self.attesting else { break };
             match reply {
-                AttestReply::Kept => count.kept += 1,
+                AttestReply::Kept => {
+                    count.kept += 1;
+                    self.save_again(ctx, &(key, token));
+                }
                 AttestReply::SendPayload => words.push(Statement::Runs { key, token, with_payload: true }),
                 AttestReply::MustStop => {
                     count.stopped += 1;
@@ -304,13 +307,19 @@ impl Jobs {
     }
 
     /// The answer to the report of a job that must be released again. Returns whether it was such a job.
-    fn was_retaken(&mut self, ctx: &Ctx, key: &JobKey, token: Token, reply: AttestReply) -> bool {
+    fn was_retaken(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, reply: AttestReply) -> bool {
         let id = (key.clone(), token);
         let Some(item) = self.retaken.remove(&id) else { return false };
         if matches!(reply, AttestReply::Kept | AttestReply::MustStop) {
-            self.releases.push((item, Vec::new()));
+            self.save_again(ctx, &id);
+            if reply == AttestReply::Kept && self.unsaid.holds(&id) {
+                self.unsaid.hold_back(id, (item, Vec::new()));
+            } else {
+                self.releases.push((item, Vec::new()));
+            }
             return true;
         }
+        self.forget_checkpoint(ctx, &id);
         let out = self.releasing.remove(&id);
         if reply == AttestReply::Nothing {
             self.has_left(ctx, &out.unwrap_or_default(), &item, ReleaseReply::Queued);

@@ -93,7 +93,7 @@ impl Jobs {
         match held.phase {
             // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
             JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
-            JobPhase::Waiting(_) => self.never_ran(key),
+            JobPhase::Waiting(_) => self.never_ran(ctx, key),
             JobPhase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
                 held.phase = JobPhase::Stopping;
                 self.permit_back(key);
@@ -129,7 +129,7 @@ impl Jobs {
         }
         let attesting = self.attesting.as_ref().and_then(Attesting::deadline);
         let starts = if in_flight.starts { None } else { self.starteds.deadline() };
-        let frees = [attesting, starts, self.releases.deadline()];
+        let frees = [attesting, starts, self.releases.deadline(), self.saves.deadline()];
         let frees = frees.into_iter().fold(overdue, earliest);
         if !open {
             return frees;
@@ -155,18 +155,25 @@ impl Jobs {
                 self.after_failure(ctx, key, Failure::Stalled, true, &error);
             }
             _ if mode == ReleaseMode::Fail => self.after_failure(ctx, key, Failure::Start, true, result),
-            _ => self.give_up(key, mode, Duration::ZERO, result.into()),
+            _ => self.give_up(ctx, key, mode, Duration::ZERO, result.into()),
         }
     }
 
     /// The job was begun here, but no handler of it was called. Without an order to end, it goes on elsewhere
     /// unchanged.
-    pub(super) fn never_ran(&mut self, key: &JobKey) {
-        self.give_up(key, ReleaseMode::GiveBack, Duration::ZERO, String::new());
+    pub(super) fn never_ran(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        self.give_up(ctx, key, ReleaseMode::GiveBack, Duration::ZERO, String::new());
     }
 
     /// The handler has ended or never ran: the job leaves this worker's hands.
-    pub(super) fn give_up(&mut self, key: &JobKey, mode: ReleaseMode, delay: Duration, result: String) {
+    pub(super) fn give_up(
+        &mut self,
+        ctx: &mut Ctx,
+        key: &JobKey,
+        mode: ReleaseMode,
+        delay: Duration,
+        result: String,
+    ) {
         let Some(mut held) = self.held.remove(key) else { return };
         set_timer(&mut self.timers, &mut held, key, None);
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
@@ -180,6 +187,7 @@ impl Jobs {
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
+                    self.forget_checkpoint(ctx, &id);
                     self.released.push(item.key);
                     // The worker was told that others have the job, so it compares its jobs with the store's.
                     self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
@@ -218,7 +226,9 @@ impl Jobs {
         if unnoted && goes_on {
             item.tell = None;
         }
-        if goes_on && (unnoted || owes) {
+        if !goes_on {
+            self.forget_checkpoint(ctx, &id);
+        } else if self.unsaid.holds(&id) {
             return self.unsaid.hold_back(id, (item, entries));
         }
         if unnoted {
@@ -325,6 +335,7 @@ impl Jobs {
         self.begins.clear();
         self.starteds.clear();
         self.unsaid.clear();
+        self.drop_checkpoints(ctx);
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();
@@ -349,6 +360,7 @@ impl Jobs {
             let finished = self.inbox.take_handled();
             ctx.call(Call::Release { worker, finished, items });
         }
+        self.flush_saves(ctx);
         if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
             let finished = self.inbox.take_handled();
             ctx.call(Call::Take { worker, finished, items });

@@ -13,6 +13,7 @@ pub(super) mod held;
 mod inbox;
 mod journal;
 pub(super) mod restarting;
+mod saving;
 mod taking_up;
 mod timing;
 mod unsaid;
@@ -35,6 +36,7 @@ use attesting::Attesting;
 use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
 use journal::Journal;
+use saving::Saves;
 use taking_up::Successor;
 use unsaid::Unsaid;
 
@@ -73,8 +75,9 @@ pub(super) struct Jobs {
     timers: BTreeSet<(Time, JobKey)>,
     pub(super) begins: Batcher<ToBegin>,
     starteds: Batcher<StartedItem>,
-    /// What the store may not know yet of jobs, and the releases that wait for that.
+    /// What the store may not know yet of jobs, and the releases that wait for it.
     unsaid: Unsaid,
+    saves: Saves,
     releases: Batcher<ToRelease>,
     pub(super) takes: Batcher<TakeItem>,
     /// A handler does not end: the worker hands all other jobs off.
@@ -111,6 +114,7 @@ impl Jobs {
             begins: Batcher::default(),
             starteds: Batcher::default(),
             unsaid: Unsaid::default(),
+            saves: Saves::default(),
             releases: Batcher::default(),
             takes: Batcher::default(),
             stuck: false,
@@ -253,6 +257,9 @@ impl Jobs {
     }
 
     pub(super) fn on_handler(&mut self, ctx: &mut Ctx, key: &JobKey, token: Token, event: HandlerEvent) {
+        if let HandlerEvent::Checkpoint { number, bytes } = event {
+            return self.checkpoint(ctx, key, token, number, bytes);
+        }
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
         if ctx.config.broken.has(Mutation::PanicUntold) && event.is_panic() {
             return;
@@ -267,7 +274,7 @@ impl Jobs {
             }
             HandlerEvent::Took(_) if ctx.config.broken.has(Mutation::TakenForgotten) => {}
             HandlerEvent::Took(count) => held.notes.delivered(count),
-            HandlerEvent::NotRun => self.never_ran(key),
+            HandlerEvent::NotRun => self.never_ran(ctx, key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
@@ -283,6 +290,7 @@ impl Jobs {
                 self.end_as_ordered(ctx, key);
             }
             HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
+            HandlerEvent::Checkpoint { .. } => {}
             HandlerEvent::Progressed(at) => self.progressed(ctx, key, at),
         }
     }

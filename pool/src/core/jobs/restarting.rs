@@ -42,7 +42,7 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let tries = held.attempts.saturating_add(held.strikes);
         let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
-        self.give_up(key, ReleaseMode::Refuse, delay, "refused".into());
+        self.give_up(ctx, key, ReleaseMode::Refuse, delay, "refused".into());
     }
 
     /// A handler failed or panicked, and nothing of it runs any more.
@@ -68,11 +68,11 @@ impl Jobs {
                 self.after_failure(ctx, key, Failure::Run, policy != RestartPolicy::Never, &error);
             }
             (RestartPolicy::Never | RestartPolicy::OnFailure, Ok(())) => {
-                self.give_up(key, ReleaseMode::Delete, Duration::ZERO, String::new());
+                self.give_up(ctx, key, ReleaseMode::Delete, Duration::ZERO, String::new());
             }
             (RestartPolicy::Always, Ok(())) => {
                 let delay = ctx.jitter.stretch(RESTART_PAUSE);
-                self.give_up(key, ReleaseMode::HandOff, delay, String::new());
+                self.give_up(ctx, key, ReleaseMode::HandOff, delay, String::new());
             }
         }
     }
@@ -95,8 +95,8 @@ impl Jobs {
             ctx.report(Notice::Failed { key, token, attempts, what, error, again_in });
         }
         match again_in {
-            Some(delay) => self.give_up(key, ReleaseMode::Fail, delay, error.to_owned()),
-            None => self.give_up(key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}")),
+            Some(delay) => self.give_up(ctx, key, ReleaseMode::Fail, delay, error.to_owned()),
+            None => self.give_up(ctx, key, ReleaseMode::Delete, Duration::ZERO, format!("e:{error}")),
         }
     }
 

@@ -15,12 +15,14 @@ use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
 use crate::model::wire::{self, Opened};
 use crate::mutation::Mutation;
+use crate::store::Checkpoint;
 
 /// A begun job that waits for the end of its former run.
 #[derive(Debug)]
 pub(super) struct Successor {
     pub(super) record: Record,
     payload: Bytes,
+    checkpoint: Option<Box<Checkpoint>>,
     /// Notifications wait for it.
     pub(super) notified: bool,
 }
@@ -32,7 +34,7 @@ impl Jobs {
         ctx: &mut Ctx,
         key: JobKey,
         record: &Record,
-        payload: Bytes,
+        (payload, checkpoint): (Bytes, Option<Box<Checkpoint>>),
         waiting: bool,
     ) {
         let token = record.token;
@@ -42,7 +44,7 @@ impl Jobs {
             return self.give_back(key, token, out, tell, vec![]);
         }
         match wire::open(&payload) {
-            Ok(opened) => self.hold(ctx, &key, record, opened, payload, waiting),
+            Ok(opened) => self.hold(ctx, &key, record, opened, (payload, checkpoint), waiting),
             Err(error) => self.unreadable(ctx, key, token, record, (&error, payload)),
         }
     }
@@ -54,9 +56,12 @@ impl Jobs {
         key: &JobKey,
         record: &Record,
         payload: Opened,
-        envelope: Bytes,
+        (envelope, checkpoint): (Bytes, Option<Box<Checkpoint>>),
         waiting: bool,
     ) {
+        if let Some(checkpoint) = &checkpoint {
+            self.inherit(key, record.token, checkpoint);
+        }
         let job = NewJob {
             key: key.clone(),
             token: record.token,
@@ -65,6 +70,7 @@ impl Jobs {
             attempts: record.attempts,
             created_ms: record.created,
             begun_ms: record.since,
+            checkpoint,
         };
         let held = HeldJob::new(record, job, envelope, waiting, ctx.now);
         self.held.insert(key.clone(), Box::new(held));
@@ -95,7 +101,7 @@ impl Jobs {
         ctx: &mut Ctx,
         key: JobKey,
         record: Record,
-        payload: Bytes,
+        (payload, checkpoint): (Bytes, Option<Box<Checkpoint>>),
         notified: bool,
     ) {
         let Some(former) = self.held.get(&key).map(|held| held.token) else { return };
@@ -104,7 +110,7 @@ impl Jobs {
             let out = LeavingJob::in_passing(&record, payload, ctx.now);
             return self.give_back(key, record.token, out, None, Vec::new());
         }
-        self.successors.insert(key.clone(), Successor { record, payload, notified });
+        self.successors.insert(key.clone(), Successor { record, payload, checkpoint, notified });
         if !ctx.config.broken.has(Mutation::FormerRunKept) {
             self.outranked(ctx, key, former);
         }
@@ -114,8 +120,8 @@ impl Jobs {
     pub(super) fn take_up_successors(&mut self, ctx: &mut Ctx) {
         let ended = self.successors.keys().filter(|&key| !self.held.contains_key(key));
         for key in ended.cloned().collect::<Vec<_>>() {
-            if let Some(Successor { record, payload, notified }) = self.successors.remove(&key) {
-                self.take_up(ctx, key, &record, payload, notified);
+            if let Some(Successor { record, payload, checkpoint, notified }) = self.successors.remove(&key) {
+                self.take_up(ctx, key, &record, (payload, checkpoint), notified);
             }
         }
     }

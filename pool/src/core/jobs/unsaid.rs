@@ -1,8 +1,8 @@
 //! What a worker has still to say of its jobs before they may leave its hands.
 //!
-//! A job goes on elsewhere only after the store knows its start and its deliveries. A release that overtakes the start
-//! leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the deliveries gives the next
-//! owner notifications that were already delivered.
+//! A job goes on elsewhere only after the store knows its start, its deliveries and its last checkpoint. A release that
+//! overtakes the start leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the others
+//! gives the next owner notifications that were already delivered, or a state that is too old.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,6 +17,8 @@ pub(super) enum Word {
     Start = 1,
     /// Notifications were delivered to a job on its way out.
     Deliveries = 2,
+    /// The newest checkpoint.
+    Checkpoint = 4,
 }
 
 /// The ledger of one worker.
@@ -36,6 +38,11 @@ impl Unsaid {
     /// Whether the store may not know this of the job.
     pub(super) fn has(&self, id: &(JobKey, Token), word: Word) -> bool {
         !self.words.is_empty() && self.words.get(id).is_some_and(|words| words & word as u8 != 0)
+    }
+
+    /// Whether the release of this job must wait.
+    pub(super) fn holds(&self, id: &(JobKey, Token)) -> bool {
+        self.words.contains_key(id)
     }
 
     /// Keeps the release of a job until all is said.

@@ -24,6 +24,7 @@ mod render;
 mod requesting;
 mod restarting;
 mod routing;
+mod saving;
 mod scheduling;
 mod setting_aside;
 mod shared_calls;

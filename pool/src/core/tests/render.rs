@@ -11,8 +11,8 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
 use crate::model::record::Begun;
 use crate::store::{
-    Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ScheduleChange, StartedItem, StopItem,
-    TakeItem, TermItem, WorkerBegins,
+    Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, SaveItem, ScheduleChange, StartedItem,
+    StopItem, TakeItem, TermItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -127,6 +127,10 @@ pub(super) fn call(call: &Call) -> String {
         Call::Take { worker, finished, items } => {
             let item = |i: &TakeItem| format!("{}@{} ack={}", i.key, i.token, i.ack);
             with_entries(format!("take {worker}: {}", join(items, item)), finished)
+        }
+        Call::Save { worker, items } => {
+            let item = |i: &SaveItem| format!("{}@{} given={}#{}", i.key, i.token, i.given, i.number);
+            format!("save {worker}: {}", join(items, item))
         }
         Call::Owned { worker, after } => format!("owned {worker}{}", some("after", after.as_ref())),
         Call::OldestEvent { worker } => format!("oldest {worker}"),
@@ -258,6 +262,7 @@ fn notice(notice: &Notice) -> String {
         Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),
         Notice::BadRecord { key } => format!("bad-record {key}"),
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
+        Notice::NotSaved { key, error } => format!("not-saved {key} '{error}'"),
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::ParkedUnowned { id } => format!("parked {id}"),
@@ -290,6 +295,8 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Cancel { key, token, .. } => format!("CANCEL {key}@{token}"),
         Effect::Look { key, token, .. } => format!("LOOK {key}@{token}"),
         Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
+        Effect::Saved { key, token, number, .. } => format!("saved {key}@{token} #{number}"),
+        Effect::NotSaved { key, token, .. } => format!("not-saved {key}@{token}"),
         Effect::Deliver { key, token, bodies, .. } => {
             format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))
         }

@@ -14,7 +14,7 @@ use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::runtime::perform::perform;
-use crate::store::{Events, Membership, MemoryStore, Renewal, Result, Seen, StoreError};
+use crate::store::{Events, Membership, MemoryFull, MemoryStore, Renewal, Result, Seen, StoreError};
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,17 +59,13 @@ fn lost() -> StoreError {
     StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
 }
 
-/// The server's memory is full.
-#[derive(Debug, thiserror::Error)]
-#[error("the memory is full")]
-struct Full;
-
 /// Whether a full memory refuses the call: all steps but those marked *oom* (docs/protocol/steps.md, section 5).
 fn needs_memory(call: &Call) -> bool {
     match call {
         Call::Dispatch { .. }
         | Call::Route { .. }
         | Call::Begin(_)
+        | Call::Save { .. }
         | Call::Notify(_)
         | Call::Unpark(_)
         | Call::Sweep { .. }
@@ -227,7 +223,7 @@ impl World {
                         .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
                 }
                 call if self.full && needs_memory(&call) => {
-                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(Full))))))
+                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(MemoryFull))))))
                 }
                 call => {
                     step = crate::runtime::metrics::step(&call).unwrap_or("read");

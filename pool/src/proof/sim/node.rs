@@ -292,7 +292,7 @@ impl World {
             Effect::Plan { local, run, tick } => self.plan(at, local, run, tick),
             Effect::AbortPlan { local } => self.abort_plan(at, local),
             Effect::ScheduleEnded { local } => self.schedule_ended(at, local),
-            Effect::Tick { .. } | Effect::Report(_) => {}
+            Effect::Tick { .. } | Effect::Report(_) | Effect::Saved { .. } | Effect::NotSaved { .. } => {}
             Effect::End => self.ended(at),
         }
     }

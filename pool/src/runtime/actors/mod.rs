@@ -22,6 +22,7 @@ use super::lease::Leases;
 use crate::core::ctx::Config;
 use crate::core::effect::NewJob;
 use crate::core::input::{HandlerEvent, Input};
+use crate::job::checkpoint::Savers;
 use crate::job::handler::AnyHandler;
 use crate::job::serving::Served;
 use crate::job::{Job, Parts};
@@ -54,6 +55,7 @@ pub(super) struct Actors {
     /// The runtime of the handlers.
     home: Handle,
     beside: Beside,
+    savers: Arc<Savers>,
     recheck: bool,
     grace: Duration,
     tasks: JoinSet<Came>,
@@ -92,6 +94,7 @@ impl Actors {
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
         beside: Beside,
+        savers: Arc<Savers>,
         home: Handle,
     ) -> Self {
         Self {
@@ -99,6 +102,7 @@ impl Actors {
             inputs,
             home,
             beside,
+            savers,
             recheck: !config.broken.has(Mutation::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
@@ -111,12 +115,26 @@ impl Actors {
     /// Applies the node's new settings.
     pub(super) fn go_by(&mut self, config: &Config) {
         self.grace = notify_grace(config);
+        self.savers.go_by(config.settings.checkpoint_max as usize);
     }
 
     pub(super) fn start(&mut self, handler: Arc<dyn AnyHandler>, worker: WorkerId, job: NewJob) {
-        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms } = job;
+        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms, checkpoint } = job;
         let lease = self.leases.admit(worker);
-        let parts = Parts { key, payload, token, id, worker, attempts, created_ms, begun_ms, lease };
+        let savers = self.savers.clone();
+        let parts = Parts {
+            key,
+            payload,
+            token,
+            id,
+            worker,
+            attempts,
+            created_ms,
+            begun_ms,
+            lease,
+            savers,
+            checkpoint,
+        };
         let own = self.task(Job::new(parts), handler, Arc::default());
         let parts = own.parts();
         let start = actor::start(own, self.recheck, self.beside.on_job_span.clone());

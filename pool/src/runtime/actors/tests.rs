@@ -13,6 +13,7 @@ use crate::clock;
 use crate::core::ctx::Purpose;
 use crate::core::lease::Timing;
 use crate::error::BoxError;
+use crate::job::checkpoint::Savers;
 use crate::job::handler::{JobHandler, Start};
 use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::{Given, Settings};
@@ -65,7 +66,14 @@ impl Bench {
         leases.hold(Incarnation(1), WORKER, clock::now());
         let (inputs, events) = mpsc::unbounded_channel();
         Self {
-            actors: Actors::new(&config, leases.clone(), inputs, Beside::default(), Handle::current()),
+            actors: Actors::new(
+                &config,
+                leases.clone(),
+                inputs,
+                Beside::default(),
+                Savers::unheard(),
+                Handle::current(),
+            ),
             leases,
             events,
         }
@@ -80,6 +88,7 @@ impl Bench {
             attempts: 1,
             created_ms: 0,
             begun_ms: 0,
+            checkpoint: None,
         };
         self.actors.start(Arc::new(handler), WORKER, job);
     }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::core::input::Input;
 use crate::job::Parts;
+use crate::job::checkpoint::Savers;
 use crate::model::id::{JobKey, Revision, Token};
 use crate::model::member::MemberState;
 use crate::model::wire::{self, Envelope};
@@ -29,6 +30,8 @@ fn job(leases: &Leases, worker: WorkerId) -> Job {
         created_ms: 0,
         begun_ms: 0,
         lease: leases.admit(worker),
+        savers: Savers::unheard(),
+        checkpoint: None,
     })
 }
 

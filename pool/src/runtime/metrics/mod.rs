@@ -306,6 +306,7 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Started(_) => "started",
         Call::Release { .. } => "release",
         Call::Take { .. } => "take",
+        Call::Save { .. } => "save",
         Call::Owned { .. } => "owned",
         Call::Stop { .. } => "stop",
         Call::Notify(_) => "notify",

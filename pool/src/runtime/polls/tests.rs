@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::job::Parts;
+use crate::job::checkpoint::Savers;
 use crate::job::guard::LeaseGuard;
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::wire::{self, Envelope};
@@ -18,6 +19,8 @@ fn job(key: &'static str) -> Job {
         created_ms: 0,
         begun_ms: 0,
         lease: LeaseGuard::until(Time(u64::MAX)),
+        savers: Savers::unheard(),
+        checkpoint: None,
     })
 }
 

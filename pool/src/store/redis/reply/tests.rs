@@ -67,6 +67,7 @@ fn errors_keep_what_became_of_the_call() {
     use tenure_connection::Error;
     let server = |code: &str| Error::Server { code: code.into(), detail: "".into() };
     assert!(matches!(failed(server("OOM")), StoreError::NotExecuted(_)));
+    assert!(failed(server("OOM")).is_full() && !failed(server("READONLY")).is_full());
     assert!(matches!(failed(server("MISCONF")), StoreError::NotExecuted(_)));
     assert!(matches!(failed(server("WRONGTYPE")), StoreError::Damaged(_)));
     assert!(matches!(failed(server("ERR")), StoreError::Damaged(_)));
