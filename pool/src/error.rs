@@ -99,6 +99,9 @@ pub enum Error {
     /// another one.
     #[error("the notifications of the job {0} may have other numbers now, list them again")]
     Renumbered(JobKey),
+    /// No member of the pool has this id: the worker has left, or has joined again under another id. Nothing was changed.
+    #[error("no worker has the id {0}, nothing was changed")]
+    WorkerNotFound(WorkerId),
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
     NotParked(JobKey),

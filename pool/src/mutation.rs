@@ -165,6 +165,8 @@ pub enum Mutation {
     OwnTtlKept,
     /// A node joins a shard of a pool with another number of shards.
     OtherShardsJoin,
+    /// A worker that another node drains is out of the ring and stays.
+    DrainsUnheard,
     /// The first shard of a pool is cleaned up while other shards still end their jobs.
     FirstShardEndsAlone,
     /// A shutdown that another shard was asked for replaces the one that this shard was asked for.

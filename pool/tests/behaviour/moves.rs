@@ -15,6 +15,8 @@ on_both_stores!(
     an_added_worker_takes_exactly_its_share,
     a_closing_node_moves_exactly_its_keys,
     a_drained_worker_moves_exactly_its_keys,
+    a_worker_that_another_node_drains_leaves,
+    a_drained_node_goes_on_without_workers,
     a_replacement_takes_over_exactly_the_leavers_keys,
     a_drain_goes_on_when_its_time_is_up,
 );
@@ -69,6 +71,34 @@ async fn a_drained_worker_moves_exactly_its_keys(world: World) {
     let after = world.placed(&b, &keys).await;
     assert_moved(&world, &before, &after, &held_by(&before, &[id]));
     assert!(a.close().await.unwrap().left.is_empty(), "a node goes on after a drain, and can be closed");
+}
+
+async fn a_worker_that_another_node_drains_leaves(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
+    let leaver = world.add_worker(&a).await;
+    let keys = world.dispatch(&b, JOBS).await;
+    let before = world.placed(&b, &keys).await;
+    let info = leaver.info().unwrap();
+    let client = world.builder("client").client_only().join().await.unwrap();
+    client.drain(&info).await.unwrap();
+    eventually(PATIENCE, "the worker to leave", async || leaver.id().is_none()).await;
+    let after = world.placed(&b, &keys).await;
+    assert_moved(&world, &before, &after, &held_by(&before, &[info.id.0]));
+    let gone = client.drain(&info).await;
+    assert!(matches!(gone, Err(Error::WorkerNotFound(id)) if id == info.id), "{gone:?}");
+}
+
+async fn a_drained_node_goes_on_without_workers(world: World) {
+    let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, JOBS).await;
+    let before = world.placed(&a, &keys).await;
+    let theirs = held_by(&before, &workers_on(&a));
+    assert_eq!(b.drain_node("a").await.unwrap(), 2);
+    let after = world.placed(&a, &keys).await;
+    assert_moved(&world, &before, &after, &theirs);
+    eventually(PATIENCE, "its workers to leave", async || workers_on(&a).is_empty()).await;
+    assert_eq!(b.drain_node("nobody").await.unwrap(), 0);
+    world.add_worker(&a).await;
 }
 
 async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {

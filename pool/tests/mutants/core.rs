@@ -98,6 +98,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (FloorUnchecked, Simulator("S13")),
     (FloorPassesMembers, Simulator("S13")),
     (FloorForgotten, Scenario("a_recovery_keeps_the_higher_floor")),
+    (DrainsUnheard, Core("a_worker_hears_that_another_node_drains_it")),
     (RenewalForgetsFloor, Scenario("a_renewal_brings_back_the_floor_that_was_seen")),
     (IncarnationUnchecked, Model("mutants_of_recovery_violate_a_property")),
     (ScriptBeforeIdentity, Scenario("an_unblessed_client_sends_nothing")),

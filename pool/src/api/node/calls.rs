@@ -1,14 +1,18 @@
 //! Calls from a node to its engine: notifications, and the parts that all requests share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::settings::AGAIN;
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::Error;
-use crate::model::id::{IdError, JobKey};
+use crate::model::id::{IdError, Incarnation, JobKey};
+use crate::model::phase::PoolPhase;
+use crate::store::{Refusal, Store, StoreError};
 
 /// How long a call waits for its answer by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,6 +49,34 @@ impl Shard {
         let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
         let result = self.request(PATIENCE, command).await;
         self.named(key, None, result).await
+    }
+
+    /// Sends a step that may be repeated until it is answered. An error that no repetition can mend ends it.
+    pub(super) async fn insist<T, Step, Answered>(&self, step: Step) -> Result<T, Error>
+    where
+        Step: Fn(Arc<dyn Store>, Incarnation) -> Answered,
+        Answered: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            if self.shared.messages.is_closed() {
+                let closed = self.shared.health.seen().status.phase == PoolPhase::Closed;
+                return Err(if closed { Error::PoolClosed } else { self.gone().await.into() });
+            }
+            if let Some(incarnation) = self.incarnation() {
+                match step(self.store(), incarnation).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
+                    Err(
+                        error @ (StoreError::Unusable(_)
+                        | StoreError::Damaged(_)
+                        | StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))),
+                    ) => return Err(error.into()),
+                    // The pool or the store must be found again.
+                    Err(_) => {}
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     pub(crate) async fn request(

@@ -1,12 +1,10 @@
 //! The level of the pool: what its nodes may use of newer versions.
 
 use super::calls::PATIENCE;
-use super::settings::AGAIN;
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::level::{self, Level};
-use crate::model::phase::PoolPhase;
-use crate::store::{Raised, Refusal, StoreError};
+use crate::store::Raised;
 
 impl Node {
     /// The levels of this node, of the pool and of its members, as this node last heard of them. The floor is that of
@@ -60,29 +58,11 @@ impl Shard {
     }
 
     async fn raise_level(&self, to: u32) -> Result<u32, Error> {
-        let store = &self.shared.store.0;
-        loop {
-            if self.shared.messages.is_closed() {
-                let closed = self.shared.health.seen().status.phase == PoolPhase::Closed;
-                return Err(if closed { Error::PoolClosed } else { self.gone().await.into() });
-            }
-            if let Some(incarnation) = self.incarnation() {
-                match store.raise_level(incarnation, to).await {
-                    Ok(Raised::Floor(floor)) => return Ok(floor),
-                    Ok(Raised::Below { worker, level }) => {
-                        return Err(Error::MemberBelow { worker, level, wanted: to });
-                    }
-                    Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
-                    Err(
-                        error @ (StoreError::Unusable(_)
-                        | StoreError::Damaged(_)
-                        | StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))),
-                    ) => return Err(error.into()),
-                    // The pool or the store must be found again. The same call may be made again.
-                    Err(_) => {}
-                }
-            }
-            tokio::time::sleep(AGAIN).await;
+        let raised =
+            self.insist(|store, incarnation| async move { store.raise_level(incarnation, to).await });
+        match raised.await? {
+            Raised::Floor(floor) => Ok(floor),
+            Raised::Below { worker, level } => Err(Error::MemberBelow { worker, level, wanted: to }),
         }
     }
 }

@@ -157,4 +157,4 @@ impl Shard {
 }
 
 /// A call named a shard that does not exist.
-const NO_SHARD: Error = Error::Name(IdError::Number { what: "shard" });
+pub(super) const NO_SHARD: Error = Error::Name(IdError::Number { what: "shard" });

@@ -4,6 +4,7 @@ mod adding;
 mod batch;
 mod calls;
 mod dispatching;
+mod draining;
 mod ends;
 mod health;
 mod joining;

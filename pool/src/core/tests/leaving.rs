@@ -65,6 +65,19 @@ fn a_drained_worker_hands_off_once_out_of_the_ring() {
 }
 
 #[test]
+fn a_worker_that_another_node_drains_hands_off_and_leaves() {
+    let mut bench = Bench::with_worker();
+    bench.running(3, &["k"]);
+    bench.change_members(|members| members.get_mut(&WorkerId(1)).unwrap().state = MemberState::Draining);
+    assert_eq!(bench.seen(), ["STOP k@3 Draining"], "it is out of the ring already");
+    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
+    bench.released();
+    assert_eq!(bench.seen(), ["release 1: k@3 h", "drop 1", "leave 1"]);
+    gone(&mut bench);
+    assert_eq!(bench.seen(), ["seated 1", "reap 1"]);
+}
+
+#[test]
 fn a_leaving_worker_hands_off_what_comes_and_what_starts() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 4, 4, &["starting"]);

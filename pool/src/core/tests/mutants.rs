@@ -370,6 +370,16 @@ fn a_node_that_joins_for_the_end_creates_no_pool() {
 }
 
 #[test]
+fn a_worker_hears_that_another_node_drains_it() {
+    let leaves = whole_and_broken(Mutation::DrainsUnheard).map(|mut bench| {
+        bench.change_members(|members| members.get_mut(&WorkerId(1)).unwrap().state = MemberState::Draining);
+        bench.advance(secs(600));
+        bench.is_calling("leave")
+    });
+    assert_eq!(leaves, [true, false]);
+}
+
+#[test]
 fn the_dead_are_reaped_in_turns() {
     let reaped = whole_and_broken(Mutation::ReapedOneByOne).map(|mut bench| {
         bench.change_members(|members| members.extend([2, 3].map(|id| (WorkerId(id), up(id as u32 - 1)))));

@@ -208,9 +208,17 @@ impl Worker {
         let Stage::In { settle_at, .. } = &mut self.stage else { return };
         let Some(member) = member else { return };
         self.member = Some(member.clone());
-        if member.state == MemberState::Up {
-            *settle_at = None;
-            self.slot = member.slot;
+        match member.state {
+            MemberState::Up => {
+                *settle_at = None;
+                self.slot = member.slot;
+            }
+            // Another node drained it: it is out of the ring already.
+            MemberState::Draining if !ctx.config.broken.has(Mutation::DrainsUnheard) => {
+                self.departing = true;
+                self.stage = Stage::Draining { told: true, busy: false, retry_at: Time(0) };
+            }
+            MemberState::Standby | MemberState::Draining => {}
         }
         if ring_changed {
             self.rebalance.ring_changed(ctx);

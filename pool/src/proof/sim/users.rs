@@ -9,7 +9,7 @@ use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, ReplyTo, Until};
 use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
-use crate::model::id::{DispatchId, JobKey, NodeName};
+use crate::model::id::{DispatchId, JobKey, NodeName, WorkerId};
 use crate::model::ticket::Ticket;
 use crate::store::{DispatchItem, Membership, SettingChange, ShutdownMode};
 
@@ -128,7 +128,8 @@ impl World {
             79 => self.withdraw(at),
             80..84 => self.unpark(at),
             84..88 => self.add_worker(at),
-            88..91 => self.drain(at),
+            88..90 => self.drain(at),
+            90 => self.drain_any(at),
             91..93 => self.close_node(at),
             93..95 => self.use_schedules(at),
             95 => self.change_settings(at),
@@ -244,6 +245,19 @@ impl World {
         let locals: Vec<LocalWorker> = self.nodes[at].locals.keys().copied().collect();
         let Some(local) = self.rng.pick(&locals) else { return };
         self.ask(at, Ask::Drain, None, |reply| Command::DrainWorker { reply, local });
+    }
+
+    /// A worker of any node is drained from this one.
+    fn drain_any(&mut self, at: usize) {
+        let (members, _) = self.store.maps();
+        let workers: Vec<WorkerId> = members.entries.keys().copied().collect();
+        let Some(worker) = self.rng.pick(&workers) else { return };
+        let (client, incarnation) = (self.nodes[at].client.clone(), self.nodes[at].engine.incarnation());
+        let answer = client.drain(incarnation, worker).now_or_never();
+        self.note(|| format!("n{at} drains {worker}: {answer:?}"));
+        if matches!(answer, Some(Ok(_))) {
+            self.publish();
+        }
     }
 
     fn close_node(&mut self, at: usize) {
