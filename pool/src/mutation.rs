@@ -53,6 +53,8 @@ pub enum Mutation {
     StartsInTurn,
     /// Nobody looks whether a job makes progress.
     StalledStays,
+    /// Jobs are placed although the pool is held.
+    HoldPassedOver,
     /// Callers that have gone get their answers all the same, and such an answer ends the node.
     GoneCallersEndNode,
     /// An outcome counts only if it comes after the answer to the sending, and nobody asks for it.

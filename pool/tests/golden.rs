@@ -189,6 +189,7 @@ async fn members_and_settings() {
         ("assign_timeout", "5000"),
         ("checkpoint_max", "65536"),
         ("hash_keys", "8387231331756867585/7671157869767060994"),
+        ("hold", "0"),
         ("join_settle", "5000"),
         ("max_attempts", "20"),
         ("max_dispatch_deadline", "30000"),

@@ -120,6 +120,11 @@ fn a_handler_that_hangs_for_ever_is_caught() {
 }
 
 #[test]
+fn a_hold_that_is_passed_over_is_caught() {
+    assert!(caught(Mutation::HoldPassedOver, 1, &["hold"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

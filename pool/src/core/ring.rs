@@ -25,6 +25,8 @@ pub(crate) struct Ring {
     live: u32,
     /// No worker is up, and some are about to be.
     filling: bool,
+    /// The pool is held: no worker is given a job.
+    held: bool,
     /// This many strikes send a key to the next worker.
     allowed: u32,
     hasher: JumpHasher,
@@ -55,12 +57,18 @@ impl Ring {
         let filling = live == 0 && members.entries.values().any(|m| m.state == MemberState::Standby);
         let (k1, k2) = settings.hash_keys.unwrap_or(UNKNOWN);
         let hasher = JumpHasher::new_with_keys(k1, k2);
-        Self { revision: members.revision, slots, live, filling, allowed: settings.strikes.max(1), hasher }
+        let (held, allowed) = (settings.hold, settings.strikes.max(1));
+        Self { revision: members.revision, slots, live, filling, held, allowed, hasher }
     }
 
     /// No worker is up, and standbys are about to take slots.
     pub(crate) fn is_filling(&self) -> bool {
         self.filling
+    }
+
+    /// Places jobs although the pool is held, for [`Mutation::HoldPassedOver`](crate::mutation::Mutation::HoldPassedOver).
+    pub(super) fn pass_hold_over(&mut self) {
+        self.held = false;
     }
 
     /// Closes its holes, for [`Mutation::PackedRing`](crate::mutation::Mutation::PackedRing).
@@ -81,12 +89,21 @@ impl Ring {
 
     /// True if both place every key alike.
     pub(crate) fn places_like(&self, other: &Self) -> bool {
-        self.slots == other.slots
+        (&self.slots, self.held) == (&other.slots, other.held)
     }
 
     /// The worker of a key with this many strikes against its placement. Every `allowed` of them move the key to the
-    /// next worker of its chain. `None` if no worker is up.
+    /// next worker of its chain. `None` if no worker is up, or the pool is held.
     pub(crate) fn pick(&self, key: &[u8], strikes: u32) -> Option<WorkerId> {
+        if self.held { None } else { self.on_chain(key, strikes) }
+    }
+
+    /// The worker that most likely has a job of the key, also while the pool is held.
+    pub(crate) fn home(&self, key: &[u8]) -> Option<WorkerId> {
+        self.on_chain(key, 0)
+    }
+
+    fn on_chain(&self, key: &[u8], strikes: u32) -> Option<WorkerId> {
         if self.live == 0 {
             return None;
         }
@@ -169,6 +186,15 @@ mod tests {
     fn no_worker_no_pick() {
         assert_eq!(ring(&[]).pick(b"k", 0), None);
         assert_eq!(ring(&[None, None]).pick(b"k", 5), None);
+    }
+
+    #[test]
+    fn a_held_ring_picks_nobody_and_knows_each_home() {
+        let free = ring(&[Some(1), Some(2)]);
+        let held = Ring { held: true, ..ring(&[Some(1), Some(2)]) };
+        assert_eq!((held.pick(b"k", 0), held.pick(b"k", 3)), (None, None));
+        assert_eq!(held.home(b"k"), free.pick(b"k", 0));
+        assert!(!held.places_like(&free), "what has changed meanwhile is moved when it is free again");
     }
 
     proptest! {

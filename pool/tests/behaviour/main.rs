@@ -17,6 +17,7 @@ mod ensure;
 mod faults;
 mod hash_keys;
 mod health;
+mod holding;
 mod idle;
 mod input;
 mod joining;

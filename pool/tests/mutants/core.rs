@@ -50,6 +50,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (RouteUnchecked, Simulator("S9")),
     (EngineAtHome, Failure("handlers", "a50_a_handler_that_blocks_the_only_thread_costs_no_lease")),
     (StalledStays, Simulator("L11")),
+    (HoldPassedOver, Simulator("hold")),
     (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),
     (GoneCallersEndNode, Failure("handlers", "a24_an_answer_for_a_caller_that_has_gone_does_no_harm")),
     (EarlyAnswersUnheard, Failure("handlers", "a25_an_answer_that_overtakes_the_acceptance_is_heard")),

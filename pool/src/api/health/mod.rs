@@ -56,6 +56,8 @@ pub struct Health {
     /// The server's `maxmemory-policy` as of the last renewal, if it lets the server drop keys when its memory is
     /// full.
     pub evicts: Option<String>,
+    /// The pool is on [hold](crate::Node::hold): no worker is given a job.
+    pub on_hold: bool,
     /// The floor of the pool, if it is above this node's level: the pool refuses all that the node asks.
     pub too_old: Option<TooOld>,
     /// The reasons why the node is unhealthy. Empty for a healthy node.
@@ -87,6 +89,7 @@ impl Health {
         self.namesake |= other.namesake;
         self.damage = self.damage.or(other.damage);
         self.evicts = self.evicts.or(other.evicts);
+        self.on_hold |= other.on_hold;
         self.too_old = self.too_old.or(other.too_old);
         self.reasons.extend(other.reasons);
         self

@@ -30,6 +30,7 @@ fn well() -> Health {
         namesake: false,
         damage: None,
         evicts: None,
+        on_hold: false,
         too_old: None,
         reasons: Vec::new(),
     }

@@ -76,6 +76,7 @@ impl Shard {
             namesake: seen.status.namesake,
             damage: seen.status.damage.as_deref().map(loss),
             evicts: seen.status.evicts.as_deref().map(str::to_owned),
+            on_hold: self.settings().hold,
             too_old: seen.status.too_old,
             reasons: Vec::new(),
         };

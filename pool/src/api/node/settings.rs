@@ -87,6 +87,34 @@ impl Node {
         }
         Ok(wanted)
     }
+
+    /// Holds the whole pool, or lifts the hold. It is for incidents: while a dependency is down, nothing starts against
+    /// it. The pool accepts jobs as before, up to [`max_queued`](Settings::max_queued), and gives none to a worker. No
+    /// job moves. Jobs that run run on, and can be notified and stopped. A job that is assigned already is begun. The
+    /// jobs of a worker that dies or drains wait, so do not deploy under a hold.
+    ///
+    /// The call returns when the hold is stored and this node goes by it. The others hear of it at once, and within a
+    /// fifth of the worker TTL where the message is lost. When it is lifted, what waits is routed at once; a job with a
+    /// failed attempt within 30 s. [`Health::on_hold`](crate::Health::on_hold) shows it.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// node.hold(true).await?;
+    /// // … until the incident is over.
+    /// node.hold(false).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - The pool was shut down, or the node is closed.
+    /// - There is no answer within 20 s. The hold may have been changed.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the hold may be changed or not, with several shards also in some only. Call it again.
+    pub async fn hold(&self, on: bool) -> Result<(), Error> {
+        self.change_settings(|settings| settings.hold = on).await.map(|_| ())
+    }
 }
 
 impl Shard {

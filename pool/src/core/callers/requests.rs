@@ -62,7 +62,7 @@ impl Requests {
         deadline: Time,
     ) {
         self.timers.insert((deadline, to));
-        let owner = ring.pick(key.as_bytes(), 0);
+        let owner = ring.home(key.as_bytes());
         self.open.insert(to, Request::new(key, Want::Notify { body }, owner, deadline));
         self.notes.push(to);
     }

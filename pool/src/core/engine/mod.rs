@@ -291,6 +291,10 @@ impl Engine {
 
     fn go_by(&mut self, adopted: Settings) {
         if adopted != self.ctx.config.settings {
+            if self.ctx.config.settings.hold && !adopted.hold {
+                // The jobs that have waited for this are due in up to half a minute.
+                self.sweeping.kick();
+            }
             self.ctx.config.settings = adopted.clone();
             self.on_members(self.members.clone());
         }
@@ -310,6 +314,9 @@ impl Engine {
         let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
         if self.ctx.config.broken.has(Mutation::PackedRing) {
             ring.pack();
+        }
+        if self.ctx.config.broken.has(Mutation::HoldPassedOver) {
+            ring.pass_hold_over();
         }
         let changed = !ring.places_like(&self.ring);
         self.ring = ring;

@@ -8,6 +8,7 @@ mod clients;
 mod dispatching;
 mod ending;
 mod fencing;
+mod holding;
 mod idling;
 mod inspecting;
 mod joining;

@@ -62,6 +62,8 @@ pub struct Settings {
     pub payload_max: u64,
     /// The longest checkpoint of a job, in bytes. 64 KiB.
     pub checkpoint_max: u64,
+    /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
+    pub hold: bool,
     /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
     /// pool is created, so that nobody can choose job keys that all belong to one worker.
     pub hash_keys: Option<(u64, u64)>,
@@ -117,6 +119,7 @@ impl Default for Settings {
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
             checkpoint_max: 64 << 10,
+            hold: false,
             hash_keys: None,
             shard: None,
         }
@@ -147,6 +150,7 @@ impl Settings {
                 Value::Time(time) => check_time(name, *time)?,
                 Value::Number(number) => check(name, (*number).into())?,
                 Value::Count(count) => check(name, (*count).into())?,
+                Value::Switch(_) => {}
             }
         }
         if self.outcome_retention < self.max_dispatch_deadline {
@@ -177,6 +181,8 @@ enum Value<'a> {
     Time(&'a mut Duration),
     Number(&'a mut u64),
     Count(&'a mut u32),
+    /// In the store: 0 or 1.
+    Switch(&'a mut bool),
 }
 
 impl Value<'_> {
@@ -185,6 +191,7 @@ impl Value<'_> {
             Self::Time(time) => time.as_millis().to_string(),
             Self::Number(number) => number.to_string(),
             Self::Count(count) => count.to_string(),
+            Self::Switch(on) => u8::from(**on).to_string(),
         }
     }
 }
@@ -240,12 +247,13 @@ impl Settings {
             Value::Time(time) => *time = Duration::from_millis(number),
             Value::Number(old) => *old = number,
             Value::Count(count) => *count = u32::try_from(number).ok()?,
+            Value::Switch(on) => *on = [false, true].get(usize::try_from(number).ok()?).copied()?,
         }
         Some(())
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 15] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 16] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -262,6 +270,7 @@ impl Settings {
             ("join_settle", Value::Time(&mut self.join_settle)),
             ("payload_max", Value::Number(&mut self.payload_max)),
             ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
+            ("hold", Value::Switch(&mut self.hold)),
         ]
     }
 
@@ -385,7 +394,8 @@ mod tests {
         let mut theirs = ours.clone();
         for (name, value) in ours.fields() {
             let other = || "8/8".to_owned();
-            let changed = value.parse::<u64>().map_or_else(|_| other(), |value| (value - 1).to_string());
+            let less = |value: u64| value.checked_sub(1).unwrap_or(1).to_string();
+            let changed = value.parse().map_or_else(|_| other(), less);
             let stored = [(name.to_owned(), changed.clone())].into();
             let adopted = ours.adopting(&stored);
             let field =

@@ -10,8 +10,8 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes`, `stalls`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks at the
-//! pool at `rest`.
+//! `notes`, `stalls`, `holds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
+//! at the pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};
@@ -25,6 +25,7 @@ mod callers;
 mod calls;
 mod clock;
 mod handlers;
+mod holds;
 mod judge;
 mod levels;
 mod lives;

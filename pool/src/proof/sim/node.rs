@@ -208,6 +208,8 @@ impl World {
         let Some(node) = self.nodes.get_mut(at) else { return };
         match effect {
             Effect::Call { incarnation, call } => {
+                self.saw_hold(at, &call);
+                let Some(node) = self.nodes.get_mut(at) else { return };
                 if let Call::Attest { worker, .. } | Call::Attend { worker, .. } = &call {
                     node.unheard.insert(*worker);
                 }

@@ -30,7 +30,7 @@ impl Stalls {
     /// The progress timeout of the job with this body, the same whenever that is sent.
     pub(super) fn timeout(&self, body: u64) -> Option<ProgressTimeout> {
         let timed = self.happen && body.is_multiple_of(2);
-        timed.then(|| Duration::from_secs(1 + body % 3)).and_then(ProgressTimeout::new)
+        timed.then(|| Duration::from_millis(500 + 500 * (body % 3))).and_then(ProgressTimeout::new)
     }
 }
 
@@ -47,8 +47,8 @@ pub(super) struct Progress {
 impl World {
     /// The progress of a handler that is called now.
     pub(super) fn draw_progress(&mut self, timeout: Option<ProgressTimeout>, at: usize) -> Option<Progress> {
-        let hangs = !self.healed && self.stalls.rng.chance(3_000);
-        let left = if hangs { self.stalls.rng.below(3) as u32 } else { u32::MAX };
+        let hangs = !self.healed && self.stalls.rng.chance(4_000);
+        let left = if hangs { self.stalls.rng.below(2) as u32 } else { u32::MAX };
         Some(Progress { timeout: timeout?, left, last: (self.now, self.local(at)) })
     }
 

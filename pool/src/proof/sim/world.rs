@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::actor::Actor;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
+use super::holds::Holds;
 use super::judge::Judge;
 use super::levels::Levels;
 use super::nemesis::Rates;
@@ -80,6 +81,7 @@ pub(super) struct World {
     pub(super) rates: Rates,
     pub(super) levels: Levels,
     pub(super) stalls: Stalls,
+    pub(super) holds: Holds,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -156,6 +158,7 @@ impl World {
             rates,
             levels: Levels::of(seed),
             stalls: Stalls::of(seed),
+            holds: Holds::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -299,6 +302,7 @@ impl World {
             Event::Room => self.full = false,
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
+                self.hold();
                 if self.healed {
                     let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
                     if !self.ending || self.ends_early && left {

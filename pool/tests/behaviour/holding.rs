@@ -1,0 +1,53 @@
+//! A pool on hold: it accepts jobs and starts none, and what runs runs on.
+
+use std::time::{Duration, SystemTime};
+
+use tenure_pool::JobState;
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, World, on_both_stores};
+
+on_both_stores!(
+    a_held_pool_starts_nothing_and_what_runs_runs_on,
+    a_client_holds_a_pool_and_every_node_shows_it
+);
+
+async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    let before = world.dispatch(&a, 20).await;
+    let held = world.placed(&a, &before).await;
+    a.hold(true).await.unwrap();
+    eventually(PATIENCE, "the other node to hear of it", async || b.health().on_hold).await;
+    world.history().submitted("later");
+    b.submit(("later", "")).await.unwrap();
+    world.history().accepted("later");
+    let waits = Duration::from_secs(10);
+    eventually(PATIENCE, "a router to leave the job waiting", async || {
+        let job = a.job("later").await.unwrap().unwrap();
+        assert_eq!(job.state, JobState::Queued);
+        job.next_try.is_some_and(|at| at > SystemTime::now() + waits)
+    })
+    .await;
+    // A second worker would get its share of the jobs.
+    world.add_worker(&b).await;
+    a.notify("job-0", "hello").await.unwrap();
+    eventually(PATIENCE, "the notification", async || world.recorder.notes("job-0") == ["hello"]).await;
+    assert_eq!(world.recorder.starts_of("later"), 0);
+    assert_eq!(world.holders(&a).await, held);
+    b.hold(false).await.unwrap();
+    let all: Vec<_> = before.into_iter().chain(["later".to_owned()]).collect();
+    world.placed(&a, &all).await;
+    world.assert_clean();
+}
+
+async fn a_client_holds_a_pool_and_every_node_shows_it(world: World) {
+    let a = world.node_with("a", 1).await;
+    let client = world.builder("client").client_only().join().await.unwrap();
+    for on in [true, true, false] {
+        client.hold(on).await.unwrap();
+        assert_eq!((client.health().on_hold, client.settings().hold), (on, on));
+        eventually(PATIENCE, "the node to hear of it", async || a.health().on_hold == on).await;
+        assert!(a.health().is_healthy());
+    }
+    world.dispatch_one(&a, "key").await;
+}
