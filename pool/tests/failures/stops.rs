@@ -82,7 +82,7 @@ mod cases {
 
     /// The owner is handing the job off when the stop comes, and never learns of the stop.
     pub(super) async fn a26_a_stop_in_the_midst_of_a_hand_off_counts(ground: Ground) {
-        const LOSES_EVENTS: ScriptPatch = patch("stop", "send(KEYS[14 + x], event)", "");
+        const LOSES_EVENTS: ScriptPatch = patch("stop", "send(KEYS[15 + x], event)", "");
         let a = ground.node("a").await;
         let (handler, slow) = slow_to_end(&ground);
         ground.add_worker_with(&a, handler).await;
