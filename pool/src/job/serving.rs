@@ -19,6 +19,8 @@ const PARTS: usize = 16;
 pub(crate) struct Served {
     parts: [Mutex<HashMap<JobKey, Arc<Entry>>>; PARTS],
     hasher: RandomState,
+    /// The node has ended.
+    closed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -35,11 +37,16 @@ impl Served {
         self.parts[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job's start has succeeded.
+    /// The job's start has succeeded. A start that comes late changes nothing: its job must end, or another worker of
+    /// the node has the key under a higher token.
     pub(crate) fn enter(&self, job: &Job) {
+        let mut part = self.part(job.key());
+        let outranked = part.get(job.key()).is_some_and(|entry| entry.job.token() > job.token());
+        if outranked || job.is_ending() || self.closed.load(Ordering::Acquire) {
+            return;
+        }
         let entry = Entry { job: job.clone(), over: AtomicBool::new(false), left: Notify::new() };
-        let former = self.part(job.key()).insert(job.key().clone(), Arc::new(entry));
-        if let Some(former) = former {
+        if let Some(former) = part.insert(job.key().clone(), Arc::new(entry)) {
             former.leave();
         }
     }
@@ -61,7 +68,8 @@ impl Served {
     }
 
     /// The node has ended.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         for part in &self.parts {
             for (_, entry) in part.lock().unwrap_or_else(PoisonError::into_inner).drain() {
                 entry.leave();
@@ -116,5 +124,76 @@ impl Serving {
                 () = job.ending() => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::clock;
+    use crate::core::time::Time;
+    use crate::job::Parts;
+    use crate::job::checkpoint::Savers;
+    use crate::job::guard::LeaseGuard;
+    use crate::model::id::WorkerId;
+    use crate::model::wire::{self, Envelope};
+
+    fn job(token: u64, lease: &LeaseGuard) -> Job {
+        Job::new(Parts {
+            key: JobKey::new("key").unwrap(),
+            payload: wire::open(&Envelope::new(b"").seal().unwrap()).unwrap(),
+            token: Token(token),
+            id: "node.id".parse().unwrap(),
+            worker: WorkerId(1),
+            attempts: 1,
+            created_ms: 0,
+            begun_ms: 0,
+            lease: lease.clone(),
+            savers: Savers::unheard(),
+            checkpoint: None,
+        })
+    }
+
+    fn lease() -> LeaseGuard {
+        LeaseGuard::until(Time(clock::now().0 + 60_000_000_000))
+    }
+
+    fn token_of(served: &Served) -> Option<Token> {
+        served.get(&JobKey::new("key").unwrap()).map(|serving| serving.token())
+    }
+
+    #[test]
+    fn a_late_start_does_not_replace_the_next_owner() {
+        let (served, lease) = (Served::default(), lease());
+        let (former, next) = (job(5, &lease), job(7, &lease));
+        served.enter(&next);
+        served.enter(&former);
+        assert_eq!(token_of(&served), Some(Token(7)));
+        served.leave(&former);
+        assert_eq!(token_of(&served), Some(Token(7)), "only its own entry");
+        served.leave(&next);
+        assert_eq!(token_of(&served), None);
+    }
+
+    #[test]
+    fn a_job_without_a_lease_is_not_served() {
+        let (served, lease) = (Served::default(), lease());
+        let job = job(5, &lease);
+        served.enter(&job);
+        assert!(token_of(&served).is_some());
+        lease.give_up();
+        assert_eq!(token_of(&served), None);
+        served.leave(&job);
+        served.enter(&job);
+        assert!(served.part(job.key()).is_empty(), "it has to end");
+    }
+
+    #[test]
+    fn nothing_enters_when_the_node_has_ended() {
+        let (served, lease) = (Served::default(), lease());
+        served.close();
+        served.enter(&job(5, &lease));
+        assert_eq!(token_of(&served), None);
     }
 }

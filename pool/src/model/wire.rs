@@ -16,6 +16,9 @@ use crate::model::trace::TraceContext;
 /// The version of envelopes that this crate writes, and the newest that it reads.
 pub(crate) const VERSION: u64 = 1;
 
+/// The envelope of a job without options up to its body. Most jobs have none, and need fewer instructions this way.
+const PLAIN: &[u8] = b"\x82\xa1v\x01\xa4body";
+
 /// The most levels in an envelope, itself included. Each level takes more of the stack to read.
 const LEVELS: usize = 8;
 
@@ -38,14 +41,6 @@ pub(crate) struct Envelope<'a> {
     pub(crate) kind: Option<&'a str>,
     #[serde(with = "serde_bytes")]
     pub(crate) body: &'a [u8],
-}
-
-/// The envelope of a job without options, which most jobs have: the same bytes in fewer instructions.
-#[derive(Serialize)]
-struct Plain<'a> {
-    v: u64,
-    #[serde(with = "serde_bytes")]
-    body: &'a [u8],
 }
 
 /// An envelope as it is read. A later version may have values that this one does not know.
@@ -133,14 +128,20 @@ impl<'a> Envelope<'a> {
         Self { v: VERSION, trace: None, policy: RestartPolicy::Never, progress: None, kind: None, body }
     }
 
+    /// It has no options.
+    fn is_plain(&self) -> bool {
+        let has_options = self.trace.is_some() || self.progress.is_some() || self.kind.is_some();
+        !has_options && self.policy.is_never() && self.v == VERSION
+    }
+
     /// The envelope's bytes.
     pub(crate) fn seal(&self) -> Result<Bytes, rmp_serde::encode::Error> {
         let mut sealed = Vec::with_capacity(self.body.len() + 64);
-        match *self {
-            Self { v, trace: None, policy: RestartPolicy::Never, progress: None, kind: None, body } => {
-                rmp_serde::encode::write_named(&mut sealed, &Plain { v, body })?;
-            }
-            _ => rmp_serde::encode::write_named(&mut sealed, self)?,
+        if self.is_plain() {
+            sealed.extend_from_slice(PLAIN);
+            rmp_serde::encode::write(&mut sealed, serde_bytes::Bytes::new(self.body))?;
+        } else {
+            rmp_serde::encode::write_named(&mut sealed, self)?;
         }
         Ok(sealed.into())
     }

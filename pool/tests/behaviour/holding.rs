@@ -16,8 +16,10 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let before = world.dispatch(&a, 20).await;
     let held = world.placed(&a, &before).await;
+    let guess = b.guess("job-0").unwrap();
     a.hold(true).await.unwrap();
     eventually(PATIENCE, "the other node to hear of it", async || b.health().on_hold).await;
+    assert!(guess.is_some() && b.guess("job-0").unwrap() == guess, "what runs can be found");
     world.history().submitted("later");
     b.submit(("later", "")).await.unwrap();
     world.history().accepted("later");

@@ -18,9 +18,9 @@ impl Node {
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// for worker in node.workers().iter().filter(|worker| worker.meta == "old-rack") {
-    ///     node.drain(worker).await?;
-    /// }
+    /// // All at once: so no job moves from one of them to another.
+    /// let workers: Vec<_> = node.workers().into_iter().filter(|worker| worker.meta == "old-rack").collect();
+    /// futures::future::try_join_all(workers.iter().map(|worker| node.drain(worker))).await?;
     /// # Ok(())
     /// # }
     /// ```

@@ -127,7 +127,7 @@ impl Shard {
         let settings = self.settings();
         // Before they are drawn, nothing has a place.
         settings.hash_keys?;
-        self.shared.places.pick(settings, key)
+        self.shared.places.guess(settings, key)
     }
 }
 
@@ -135,7 +135,7 @@ impl Shard {
 #[derive(Debug)]
 pub(super) struct Places {
     members: watch::Receiver<Arc<Members>>,
-    made: Mutex<Option<Made>>,
+    made: Mutex<Option<Arc<Made>>>,
 }
 
 #[derive(Debug)]
@@ -150,20 +150,23 @@ impl Places {
         Self { members, made: Mutex::default() }
     }
 
-    fn pick(&self, settings: Arc<Settings>, key: &JobKey) -> Option<Guess> {
+    /// Also while the pool is held: what runs, runs on.
+    fn guess(&self, settings: Arc<Settings>, key: &JobKey) -> Option<Guess> {
         let members = self.members.borrow().clone();
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let Made { members, ring, .. } = match made.take() {
-            Some(last) if Arc::ptr_eq(&last.members, &members) && Arc::ptr_eq(&last.settings, &settings) => {
-                made.insert(last)
-            }
-            _ => {
-                let ring = Ring::new(&members, &settings);
-                made.insert(Made { members, settings, ring })
-            }
-        };
-        let worker = ring.pick(key.as_bytes(), 0)?;
-        let member = members.entries.get(&worker)?;
+        let made = self.made(members, settings);
+        let worker = made.ring.home(key.as_bytes())?;
+        let member = made.members.entries.get(&worker)?;
         Some(Guess { worker, node: member.node.to_string(), address: member.address.clone() })
+    }
+
+    fn made(&self, members: Arc<Members>, settings: Arc<Settings>) -> Arc<Made> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |last: &Arc<Made>| Arc::ptr_eq(&last.members, &members) && Arc::ptr_eq(&last.settings, &settings);
+        if let Some(last) = made.as_ref().filter(|last| fits(last)) {
+            return last.clone();
+        }
+        let ring = Ring::new(&members, &settings);
+        made.insert(Arc::new(Made { members, settings, ring })).clone()
     }
 }

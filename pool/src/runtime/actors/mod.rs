@@ -213,6 +213,7 @@ impl Actors {
             }
             // A start that succeeded nevertheless must be stopped: the engine does that.
             Came::Idle(event, _) if busy.aborted && !matches!(event, HandlerEvent::Started) => {
+                self.left(&busy.job);
                 HandlerEvent::Aborted
             }
             Came::Idle(event, span) => {
@@ -246,7 +247,7 @@ impl Actors {
 
     fn all_left(&self) {
         if let Some(served) = &self.beside.served {
-            served.clear();
+            served.close();
         }
     }
 
@@ -299,6 +300,7 @@ impl Actors {
         over: HandlerEvent,
     ) {
         let Some(abort) = self.leases.enter(&job, || self.tasks.spawn_on(task, &self.home)) else {
+            self.left(&job);
             return self.say(&job, over);
         };
         let id = abort.id();
