@@ -8,7 +8,7 @@ use super::world::World;
 use crate::core::call::Call;
 use crate::store::{Membership, SettingChange};
 
-/// What holds are drawn from. They have a source of their own, so that other draws do not depend on them.
+/// The source of holds. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
 pub(super) struct Holds {
     rng: Rng,
@@ -36,7 +36,12 @@ impl World {
             return;
         }
         let (_, stored) = self.store.maps();
-        let usable = self.nodes.iter().position(|node| node.alive && !node.paused && !node.cut.calls);
+        // The pool refuses an operator below its floor.
+        let may_act = |at: &usize| {
+            let node = &self.nodes[*at];
+            node.alive && !node.paused && !node.cut.calls && !self.is_below(*at)
+        };
+        let usable = (0..self.nodes.len()).find(may_act);
         let (Some(incarnation), Some(at)) = (stored.incarnation, usable) else { return };
         let change = SettingChange {
             name: "hold".to_owned(),
