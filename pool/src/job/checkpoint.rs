@@ -86,7 +86,7 @@ impl IntoFuture for Saving {
     }
 }
 
-/// What all jobs of a node need to hand checkpoints to the engine.
+/// The way of checkpoints from all jobs of a node to the engine.
 #[derive(Debug)]
 pub(crate) struct Savers {
     to: mpsc::UnboundedSender<Arc<Slot>>,

@@ -52,7 +52,7 @@ struct Shared {
     hearing: OnceLock<Box<Hearing>>,
     savers: Arc<Savers>,
     saving: OnceLock<Arc<Slot>>,
-    /// What the former owner has left.
+    /// The checkpoint that the former owner has left.
     checkpointed: Option<Box<Checkpointed>>,
     /// When it last made progress, for a job with a progress timeout.
     progressed_at: Option<Box<AtomicU64>>,
@@ -197,7 +197,7 @@ impl Job {
     }
 
     /// Leaves a small state with the job, at most [`checkpoint_max`](crate::Settings::checkpoint_max) bytes (64 KiB).
-    /// Whoever owns the job next gets it at its start: [`checkpointed`](Self::checkpointed). The newest one counts, and
+    /// The next owner gets it at its start: [`checkpointed`](Self::checkpointed). The newest one counts, and
     /// takes the place of one that is still on its way. Await the result to know that it is kept.
     ///
     /// The pool hands the job on only after the last checkpoint is kept, so call it in `stop` as well. A worker that has

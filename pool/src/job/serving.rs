@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Job;
 use crate::model::id::{JobKey, Token};
 
-/// So many callers at once rarely wait for each other.
+/// The number of locks: callers of different keys rarely meet at one.
 const PARTS: usize = 16;
 
 /// The started jobs of a node. Kept only if the node [serves](crate::NodeBuilder::serves).

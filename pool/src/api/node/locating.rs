@@ -60,7 +60,7 @@ impl Node {
         Ok(self.of(&key).guess(&key))
     }
 
-    /// The owner of this key's job, from one read of its record. `None` if there is no such job, or nobody owns it: it
+    /// The owner of this key's job, from its record in the store. `None` if there is no such job, or nobody owns it: it
     /// is queued or parked.
     ///
     /// ```no_run

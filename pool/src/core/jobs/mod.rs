@@ -75,7 +75,7 @@ pub(super) struct Jobs {
     timers: BTreeSet<(Time, JobKey)>,
     pub(super) begins: Batcher<ToBegin>,
     starteds: Batcher<StartedItem>,
-    /// What the store may not know yet of jobs, and the releases that wait for it.
+    /// The words that the store may not have heard yet, and the releases that wait for them.
     unsaid: Unsaid,
     saves: Saves,
     releases: Batcher<ToRelease>,

@@ -1,4 +1,4 @@
-//! What a worker has still to say of its jobs before they may leave its hands.
+//! The words that a worker still owes the store before a job may leave its hands.
 //!
 //! A job goes on elsewhere only after the store knows its start, its deliveries and its last checkpoint. A release that
 //! overtakes the start leaves the dispatcher waiting, and the job looks as if it never ran. One that overtakes the others

@@ -151,7 +151,7 @@ fn a_save_that_comes_before_the_report_goes_again() {
 }
 
 #[test]
-fn a_release_that_found_nothing_brings_its_checkpoint_back_first() {
+fn a_release_that_found_nothing_saves_its_checkpoint_first() {
     let mut bench = running(&["a"]);
     bench.gives("a", 1);
     bench.saved(&[SaveReply::Kept]);

@@ -13,7 +13,7 @@ use crate::model::wire::ProgressTimeout;
 /// How late a handler may end, for the delays of events and the rates of clocks.
 const LATE: u64 = 1_000 * MS;
 
-/// What stalls are drawn from. They have a source of their own, so that other draws do not depend on them.
+/// The source of stalls. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
 pub(super) struct Stalls {
     rng: Rng,
