@@ -2,10 +2,12 @@
 //!
 //! - [`feeds`]: one live connection per tenant, spread over nodes that come, go and crash; an outside judge watches.
 //! - [`drill`]: a rolling deploy under running jobs, with figures and bounds.
+//! - [`gateway`]: a reverse proxy that sends each request to the owner of its tenant, and its self-test.
 //! - The small stories in `src/bin`: each prints what `README.md` shows.
 
 pub mod drill;
 pub mod feeds;
+pub mod gateway;
 
 use std::time::Duration;
 

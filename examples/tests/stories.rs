@@ -31,7 +31,7 @@ macro_rules! stories {
         #[test]
         fn every_story_is_shown_and_run() {
             let sections: Vec<_> = README.lines().filter_map(|line| line.strip_prefix("## ")).collect();
-            assert_eq!(sections, [$($story,)* "feeds", "deploy-drill"]);
+            assert_eq!(sections, [$($story,)* "feeds", "deploy-drill", "gateway"]);
         }
     };
 }
