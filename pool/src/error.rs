@@ -288,14 +288,14 @@ pub enum DispatchError {
     #[error("the node has failed, the job stays accepted if it was: {0}")]
     NodeFailed(Arc<str>),
     /// There was no answer in time. A job that was accepted stays accepted: wait for it with the ticket.
-    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.no_worker, .trouble.as_deref()))]
+    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.obstacle, .trouble.as_deref()))]
     Deadline {
         /// Identifies the dispatch for [`Node::wait`](crate::Node::wait).
         ticket: Ticket,
         /// The pool is known to have accepted the job.
         accepted: bool,
-        /// As far as this node knows, the pool has no worker that could start the job.
-        no_worker: bool,
+        /// As far as this node knows, this keeps the pool from starting any job.
+        obstacle: Option<Obstacle>,
         /// Why the store did not answer, if that is known. `None` if it answered, and the job had just not started.
         trouble: Option<Arc<StoreError>>,
     },
@@ -325,20 +325,32 @@ pub enum DispatchError {
     Store(StoreError),
 }
 
+/// A state in which a pool starts no job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// No worker is up.
+    #[error("the pool has no worker")]
+    NoWorker,
+    /// The pool is on [hold](crate::Node::hold).
+    #[error("the pool is on hold")]
+    OnHold,
+}
+
 impl DispatchError {
     /// There was no answer in time, and nothing more is known.
     pub(crate) fn late(ticket: Ticket) -> Self {
-        Self::Deadline { ticket, accepted: false, no_worker: false, trouble: None }
+        Self::Deadline { ticket, accepted: false, obstacle: None, trouble: None }
     }
 }
 
 /// Describes the known state of a dispatch that was not answered in time.
-fn known(accepted: bool, no_worker: bool, trouble: Option<&StoreError>) -> String {
+fn known(accepted: bool, obstacle: Option<Obstacle>, trouble: Option<&StoreError>) -> String {
     let accepted =
         if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };
-    let no_worker = if no_worker { "; the pool has no worker" } else { "" };
+    let obstacle = obstacle.map(|obstacle| format!("; {obstacle}")).unwrap_or_default();
     let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
-    format!("{accepted}{no_worker}{trouble}")
+    format!("{accepted}{obstacle}{trouble}")
 }
 
 /// The engine answers no more.
@@ -415,14 +427,14 @@ mod tests {
     fn a_deadline_says_what_is_known() {
         let id = DispatchId::of_caller(&NodeName::new("n").unwrap(), "17").unwrap();
         let ticket = Ticket { key: JobKey::try_from("acme").unwrap(), id };
-        let late = |accepted, no_worker, trouble: Option<StoreError>| {
+        let late = |accepted, obstacle, trouble: Option<StoreError>| {
             let trouble = trouble.map(Arc::new);
-            DispatchError::Deadline { ticket: ticket.clone(), accepted, no_worker, trouble }.to_string()
+            DispatchError::Deadline { ticket: ticket.clone(), accepted, obstacle, trouble }.to_string()
         };
         let start = "no answer in time for n.!17 of acme; ";
         let known = "the job is accepted and stays so; the pool has no worker";
-        assert_eq!(late(true, true, None), format!("{start}{known}"));
+        assert_eq!(late(true, Some(Obstacle::NoWorker), None), format!("{start}{known}"));
         let not_known = "the job stays accepted if it was; the last trouble: refused (os error 111)";
-        assert_eq!(late(false, false, Some(refused())), format!("{start}{not_known}"));
+        assert_eq!(late(false, None, Some(refused())), format!("{start}{not_known}"));
     }
 }

@@ -22,18 +22,22 @@ mod store;
 pub mod store;
 
 pub use api::builder::{Backend, NodeBuilder};
+pub use api::explain::{CheckpointInfo, Explanation, OwnerSeen, Verdict};
+pub use api::figures::{Figures, WorkerJobs};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
-pub use api::listing::{Cursor, JobInfo, Page, WorkerInfo};
+pub use api::inspector::Inspector;
+pub use api::listing::{Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
 pub use api::node::{
     AddWorker, CloseReport, Dispatch, DispatchMany, Guess, Node, Owner, Shutdown, ShutdownReport, StopJob,
     Wait, WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};
+pub use api::shard_state::ShardState;
 pub use api::worker::Worker;
-pub use error::{BoxError, DispatchError, Error};
+pub use error::{BoxError, DispatchError, Error, Obstacle};
 pub use job::Job;
-pub use job::checkpoint::{Checkpointed, NotSaved, Saving};
+pub use job::checkpoint::{Checkpointed, Saving};
 pub use job::guard::LeaseGuard;
 pub use job::handler::{JobHandler, Start, handler_fn, run};
 pub use job::plan::{Plan, Planner, Tick};
@@ -50,6 +54,7 @@ pub use model::settings::{InvalidSetting, Settings};
 pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;
+pub use model::unsaved::NotSaved;
 #[cfg(any(feature = "micro", feature = "sim"))]
 #[doc(hidden)]
 pub use model::{id, member, record, settings};

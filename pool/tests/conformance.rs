@@ -32,6 +32,10 @@ mod closing;
 mod damage;
 #[path = "store/dispatching.rs"]
 mod dispatching;
+#[path = "store/explaining.rs"]
+mod explaining;
+#[path = "store/figures.rs"]
+mod figures;
 #[path = "store/inspecting.rs"]
 mod inspecting;
 #[path = "store/lab.rs"]

@@ -88,7 +88,7 @@ async fn run(what: Loop) -> Verdict {
             lab.store().expire(lab.inc, gone.worker, Some(gone.counter)).await.unwrap();
             while !lab.store().reap(lab.inc, gone.worker, 128).await.unwrap().done {}
         }
-        lab.store().sweep(lab.inc, 2_000, false).await.unwrap();
+        lab.store().sweep(lab.inc, 2_000, None).await.unwrap();
         place(&lab, &mut processes, &culprits, what.after).await;
         if now.is_multiple_of(5_000) {
             let page = lab.store().parked_page(0, 4_096).await.unwrap();

@@ -261,6 +261,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         "tenure_pool_stops_total/stalled",
         "tenure_pool_store_call_seconds/renew",
         "tenure_pool_store_call_seconds/begin",
+        "tenure_pool_start_wait_seconds",
         "tenure_pool_swept_total",
     ] {
         seen.counts(counted).await;

@@ -146,7 +146,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     assert_eq!(store.owned(inc, worker, None, 8).await.unwrap().jobs.len(), 1);
     assert_eq!(store.jobs_page(0, 8).await.unwrap().jobs.len(), 1);
     assert!(store.payload(&job).await.unwrap().is_some());
-    assert_eq!(store.sweep(inc, 8, true).await.unwrap().count, 0);
+    assert_eq!(store.sweep(inc, 8, Some(0)).await.unwrap().count, 0);
 
     let stop = StopItem { key: job.clone(), id: id.clone(), guess: Some(worker), forbid: false };
     assert_eq!(store.stop(inc, false, Some(&node("n1")), &[stop]).await.unwrap(), [StopReply::Stopping]);

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::api::node::PATIENCE;
 use crate::error::Error;
-use crate::model::id::{DispatchId, IdError, JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, IdError, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::record::{JobState, Record};
 use crate::model::serial;
@@ -87,6 +88,20 @@ pub struct WorkerInfo {
     pub address: String,
 }
 
+/// A node of the pool that has workers. Nodes without workers leave no trace in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// The address that it publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
+    pub address: String,
+    /// Its level ([`Node::level`](crate::Node::level)).
+    pub level: u32,
+    /// Its workers, shard by shard.
+    pub workers: Vec<WorkerInfo>,
+}
+
 /// A job of the pool. When serialized, times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -162,6 +177,32 @@ pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
         address: m.address.clone(),
     };
     members.entries.iter().map(info).collect()
+}
+
+/// The nodes of these workers, by name.
+pub(crate) fn nodes(workers: Vec<WorkerInfo>) -> Vec<NodeInfo> {
+    let mut nodes: BTreeMap<String, NodeInfo> = BTreeMap::new();
+    for worker in workers {
+        let first = || NodeInfo {
+            name: worker.node.clone(),
+            address: worker.address.clone(),
+            level: worker.level,
+            workers: Vec::new(),
+        };
+        nodes.entry(worker.node.clone()).or_insert_with(first).workers.push(worker);
+    }
+    nodes.into_values().collect()
+}
+
+/// The incarnation of the pool, as soon as the copy of its settings has one.
+pub(crate) async fn known_incarnation(store: &dyn Store) -> Result<Incarnation, Error> {
+    let mut settings = store.settings();
+    let known = settings.wait_for(|settings| settings.incarnation.is_some());
+    match tokio::time::timeout(PATIENCE, known).await {
+        Ok(Ok(settings)) => Ok(settings.incarnation.unwrap_or_default()),
+        Ok(Err(_)) => Err(Error::NodeClosed),
+        Err(_) => Err(Error::Deadline(PATIENCE)),
+    }
 }
 
 /// A page of a store's listing, and where the next page begins.

@@ -210,6 +210,15 @@ impl<T> Batcher<T> {
         self.aside.retain(|aside| keep(&aside.item));
     }
 
+    /// Takes these waiting items out.
+    pub(crate) fn take_out(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let waiting = std::mem::take(&mut self.queue);
+        let (mut taken, stay): (Vec<_>, Vec<_>) = waiting.into_iter().partition(&mut wanted);
+        self.queue = stay.into();
+        taken.extend(self.aside.extract_if(.., |aside| wanted(&aside.item)).map(|aside| aside.item));
+        taken
+    }
+
     /// Forgets the waiting items. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();

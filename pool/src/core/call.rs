@@ -122,7 +122,7 @@ pub(crate) enum Call {
     FindOwners(Vec<JobKey>),
     Tell(Vec<(DispatchId, Outcome)>),
     Sweep {
-        kick: bool,
+        kick: Option<usize>,
     },
     Inspect {
         cursor: u64,
@@ -354,7 +354,7 @@ pub(crate) enum Done {
         answer: Result<()>,
     },
     Sweep {
-        kick: bool,
+        kick: Option<usize>,
         answer: Result<Swept>,
     },
     Inspect {

@@ -13,6 +13,7 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, 
 use crate::model::level::TooOld;
 use crate::model::settings::Settings;
 use crate::model::stop::StopReason;
+use crate::model::unsaved::NotSaved;
 use crate::model::wire::Opened;
 use crate::store::{Checkpoint, ScheduleKey, StoreError};
 
@@ -51,8 +52,9 @@ pub(crate) enum Effect {
     Look { worker: WorkerId, key: JobKey, token: Token },
     /// A checkpoint of the job is kept: the one of this number, or a newer one.
     Saved { worker: WorkerId, key: JobKey, token: Token, number: u64 },
-    /// No checkpoint of the job that is not kept by now will be.
-    NotSaved { worker: WorkerId, key: JobKey, token: Token },
+    /// Nobody waits any longer for the checkpoint of this number, or for an earlier one. It may be kept later all the
+    /// same, if the job is still here.
+    NotSaved { worker: WorkerId, key: JobKey, token: Token, number: u64, why: NotSaved },
     /// Abort the job's running handler; an input reports its end.
     Abort { worker: WorkerId, key: JobKey, token: Token },
     /// The worker has this id now; `None`: it has left for good.
@@ -164,8 +166,8 @@ pub(crate) enum Notice {
     BadRecord { key: JobKey },
     /// The payload of a job cannot be opened.
     Unreadable { key: JobKey, error: String },
-    /// The store refuses the last checkpoint of a job that leaves. The next owner gets the one before.
-    NotSaved { key: JobKey, error: StoreError },
+    /// The store refuses the checkpoint of this job, and of this many others. Their next owners get the ones before.
+    NotSaved { key: JobKey, why: NotSaved, others: usize },
     /// A handler's stop returned an error; the job has ended nevertheless.
     StopFailed { key: JobKey, error: String },
     /// A handler does not end: its worker keeps the job.

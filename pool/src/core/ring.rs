@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use jumphash::JumpHasher;
 
+use crate::error::Obstacle;
 use crate::model::id::{Revision, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::Settings;
@@ -77,9 +78,13 @@ impl Ring {
         self.slots.sort_unstable();
     }
 
-    /// No worker is up.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.live == 0
+    /// The reason for which it places nothing.
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
+        match (self.held, self.live) {
+            (true, _) => Some(Obstacle::OnHold),
+            (false, 0) => Some(Obstacle::NoWorker),
+            _ => None,
+        }
     }
 
     /// The revision of the members that made it.

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::job::typed::{self, DecodeError, Payload};
 use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::unsaved::NotSaved;
 use crate::store::Checkpoint;
 
 /// The state that a job has in the pool.
@@ -47,28 +48,11 @@ impl Checkpointed {
     }
 }
 
-/// Why a checkpoint was not kept. The job's next owner gets an earlier one, if there is one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotSaved {
-    /// It is too long. Nothing was sent.
-    #[error("the checkpoint has {len} bytes, and the pool keeps {max} at most; it was not saved")]
-    TooLong {
-        /// Its length, bytes.
-        len: usize,
-        /// The pool's `checkpoint_max`.
-        max: usize,
-    },
-    /// The value cannot be encoded. Nothing was sent.
-    #[error("the checkpoint cannot be encoded: {0}; it was not saved")]
-    Encoding(String),
-    /// The job has ended, another worker has it by now, or the store refused the checkpoint until the job left.
-    #[error("the job left this worker before the checkpoint was saved")]
-    JobGone,
-}
-
 /// A checkpoint on its way to the store. Await it to know that it is kept, or that a newer one of the job is. It is on
 /// its way whether it is awaited or not.
+///
+/// # Errors
+/// [`NotSaved`]: it is not kept, or may not be.
 #[derive(Debug)]
 pub struct Saving(Result<(Arc<Slot>, u64), NotSaved>);
 
@@ -127,8 +111,8 @@ struct State {
     next: Option<Bytes>,
     /// All up to this number are kept, or a newer one is.
     kept: u64,
-    /// No other one up to this number will be kept.
-    lost: u64,
+    /// Nobody waits any longer for those up to this number that are not kept, and why.
+    lost: Option<(u64, NotSaved)>,
 }
 
 impl fmt::Debug for Slot {
@@ -159,7 +143,7 @@ impl Slot {
         };
         if !is_told && savers.to.send(self.clone()).is_err() {
             // The node has ended.
-            self.lose();
+            self.lose(u64::MAX, NotSaved::JobGone);
         }
         Saving(Ok((self.clone(), number)))
     }
@@ -182,14 +166,20 @@ impl Slot {
         is_newest
     }
 
-    /// None of those that were given and are not kept will be.
-    pub(crate) fn lose(&self) {
-        {
+    /// Nobody waits any longer for those up to this number. Returns whether that is the newest.
+    pub(crate) fn lose(&self, number: u64, why: NotSaved) -> bool {
+        let is_newest = {
             let mut state = self.state();
-            state.lost = state.given;
-            state.next = None;
-        }
+            let is_newest = number >= state.given;
+            if is_newest {
+                state.next = None;
+            }
+            let before = state.lost.as_ref().map_or(0, |(number, _)| *number);
+            state.lost = Some((number.min(state.given).max(before), why));
+            is_newest
+        };
         self.changed.notify_waiters();
+        is_newest
     }
 
     async fn settled(&self, number: u64) -> Result<(), NotSaved> {
@@ -200,8 +190,8 @@ impl Slot {
                 if state.kept >= number {
                     return Ok(());
                 }
-                if state.lost >= number {
-                    return Err(NotSaved::JobGone);
+                if let Some((_, why)) = state.lost.as_ref().filter(|(lost, _)| *lost >= number) {
+                    return Err(why.clone());
                 }
             }
             changed.await;
@@ -242,7 +232,7 @@ mod tests {
     async fn who_waits_for_a_lost_checkpoint_is_told() {
         let (slot, savers, from) = slot();
         let lost = slot.give(&savers, "a".into());
-        slot.lose();
+        slot.lose(1, NotSaved::JobGone);
         assert_eq!(lost.await, Err(NotSaved::JobGone));
         let later = slot.give(&savers, "b".into());
         slot.take();

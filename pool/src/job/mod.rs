@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use self::checkpoint::{Checkpointed, NotSaved, Savers, Saving, Slot};
+use self::checkpoint::{Checkpointed, Savers, Saving, Slot};
 use self::guard::LeaseGuard;
 use self::handover::Handover;
 use self::typed::{DecodeError, Payload};
@@ -27,6 +27,7 @@ use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::trace::TraceContext;
+use crate::model::unsaved::NotSaved;
 use crate::model::wire::{Opened, ProgressTimeout};
 use crate::store::Checkpoint;
 
@@ -204,8 +205,13 @@ impl Job {
     /// lost its lease keeps nothing. The state goes with the job when the job ends. It is no transaction with the world
     /// outside: an effect may have happened without its checkpoint.
     ///
-    /// Save where you would not like to begin again, not where you are: each call costs the pool's server a write.
+    /// Save where you would not like to begin again, not where you are: each call costs the pool's server a write. It
+    /// counts as [progress](Self::progress).
+    ///
+    /// # Errors
+    /// The result of the returned [`Saving`]: the checkpoint is not kept, or may not be.
     pub fn checkpoint(&self, bytes: impl Into<Bytes>) -> Saving {
+        self.progress();
         let Shared { worker, key, token, savers, saving, .. } = &*self.shared;
         let slot = saving.get_or_init(|| Arc::new(Slot::new(*worker, key.clone(), *token)));
         slot.give(savers, bytes.into())
@@ -213,6 +219,9 @@ impl Job {
 
     /// Like [`checkpoint`](Self::checkpoint), for a value. Read it with
     /// [`checkpointed_as`](Self::checkpointed_as).
+    ///
+    /// # Errors
+    /// As there. A value that cannot be encoded is not sent.
     pub fn checkpoint_as<T: Payload>(&self, value: &T) -> Saving {
         match typed::encode(value) {
             Ok(bytes) => self.checkpoint(bytes),

@@ -12,4 +12,5 @@ pub mod settings;
 pub(crate) mod stop;
 pub(crate) mod ticket;
 pub(crate) mod trace;
+pub(crate) mod unsaved;
 pub(crate) mod wire;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -69,6 +69,18 @@ impl Serialize for WorkerId {
 }
 
 impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl Serialize for Incarnation {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl Serialize for Revision {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(to)
     }

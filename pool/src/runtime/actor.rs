@@ -107,7 +107,7 @@ impl Task {
         }
     }
 
-    /// The job ends.
+    /// The job has ended by itself.
     fn leave(&self) {
         if let Some(served) = &self.served {
             served.leave(&self.job);
@@ -266,8 +266,8 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (O
 /// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
 /// is on its way, and the job has not ended by itself.
 async fn end(task: &Task, ended: Ended) -> HandlerEvent {
-    task.leave();
     if !task.job.is_ending() {
+        task.leave();
         return HandlerEvent::Ended(ended);
     }
     loop {
@@ -278,7 +278,6 @@ async fn end(task: &Task, ended: Ended) -> HandlerEvent {
 }
 
 async fn stop(task: &Task, why: StopReason) -> Ended {
-    task.leave();
     match caught(&task.job, || task.handler.stop(&task.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),

@@ -29,7 +29,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
-use crate::job::checkpoint::{Savers, Slot};
+use crate::job::checkpoint::Savers;
 use crate::job::handler::AnyHandler;
 use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::model::settings::Settings;
@@ -89,8 +89,6 @@ pub(crate) struct Driver {
     home: Handle,
     handlers: IntMap<LocalWorker, Local>,
     actors: Actors,
-    /// Jobs that have given a checkpoint.
-    given: mpsc::UnboundedReceiver<Arc<Slot>>,
     saving: Saving,
     planners: Planners,
     replies: IntMap<ReplyTo, oneshot::Sender<Answer>>,
@@ -128,8 +126,7 @@ impl Driver {
             home,
             handlers: IntMap::default(),
             actors,
-            given,
-            saving: Saving::default(),
+            saving: Saving::new(given),
             planners,
             replies: IntMap::default(),
             ended: false,
@@ -164,7 +161,7 @@ impl Driver {
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
-                Some(slot) = self.given.recv() => batch.extend(self.saving.give(slot)),
+                input = self.saving.next() => batch.push(input),
                 end = self.actors.next() => self.on_task_end(end, &mut events, &mut batch),
                 input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
@@ -222,6 +219,12 @@ impl Driver {
                 came = true;
             }
             while batch.len() < STEP_INPUTS
+                && let Some(input) = self.saving.try_next()
+            {
+                batch.push(input);
+                came = true;
+            }
+            while batch.len() < STEP_INPUTS
                 && let Some(end) = self.actors.try_next()
             {
                 self.on_task_end(end, events, batch);
@@ -268,9 +271,7 @@ impl Driver {
     /// Inputs that a task sent before its end come before the end.
     fn on_task_end(&mut self, end: End, events: &mut mpsc::UnboundedReceiver<Input>, batch: &mut Vec<Input>) {
         batch.extend(std::iter::from_fn(|| events.try_recv().ok()));
-        while let Ok(slot) = self.given.try_recv() {
-            batch.extend(self.saving.give(slot));
-        }
+        batch.extend(std::iter::from_fn(|| self.saving.try_next()));
         batch.extend(self.actors.ended(end));
     }
 
@@ -330,7 +331,9 @@ impl Driver {
             }
             Effect::Look { worker, key, token } => self.actors.look(&(worker, key), token),
             Effect::Saved { worker, key, token, number } => self.saving.keep(worker, key, token, number),
-            Effect::NotSaved { worker, key, token } => self.saving.lose(worker, key, token),
+            Effect::NotSaved { worker, key, token, number, why } => {
+                self.saving.lose(&(worker, key, token), number, why);
+            }
             Effect::Abort { worker, key, token } => self.actors.abort(&(worker, key), token),
             Effect::Seated { local, worker } => {
                 if let Some(Local { id, .. }) = self.handlers.get(&local) {

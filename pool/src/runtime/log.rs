@@ -7,6 +7,7 @@ use crate::core::effect::{Attested, Notice};
 use crate::core::time::Time;
 use crate::model::id::NodeName;
 use crate::model::level::TooOld;
+use crate::model::unsaved::NotSaved;
 use crate::store::{Result, StoreError, loss};
 
 /// A failure of this length is no longer transient.
@@ -37,7 +38,7 @@ impl Log {
             }
             Err(error) if self.unanswered.is_none() => {
                 self.unanswered = Some(now);
-                let error = chain(error);
+                let error = error.with_sources();
                 tracing::warn!(%node, error, leases_end_in = ?ends_in, "the store cannot be reached: jobs are ended when the leases are over");
             }
             Err(_) => {}
@@ -51,7 +52,7 @@ impl Log {
             return;
         }
         if let Some(count) = self.lately.say(now, step) {
-            let (node, error) = (&self.node, chain(error));
+            let (node, error) = (&self.node, error.with_sources());
             tracing::warn!(%node, step, failing_for = ?long, error, count, "a step keeps failing, it is tried again");
         }
     }
@@ -63,8 +64,12 @@ impl Log {
                 self.lately.say(now, &format!("unusable {source}"))
             }
             Notice::Trouble(StoreError::Refused(why)) => self.lately.say(now, &format!("refused {why:?}")),
-            Notice::SetAside { error, .. } => self.lately.say(now, &format!("aside {}", chain(error))),
+            Notice::SetAside { error, .. } => {
+                self.lately.say(now, &format!("aside {}", error.with_sources()))
+            }
             Notice::NotTakenBack { error } => self.lately.say(now, &format!("refused {error}")),
+            Notice::NotSaved { why: NotSaved::TooLong { .. }, .. } => self.lately.say(now, "too long"),
+            Notice::NotSaved { why, .. } => self.lately.say(now, &format!("unsaved {why}")),
             Notice::BadRecord { .. } => self.lately.say(now, "record"),
             Notice::Unreadable { error, .. } => self.lately.say(now, &format!("payload {error}")),
             Notice::PlanFailed { plan, error } => {
@@ -76,18 +81,6 @@ impl Log {
             log(&self.node, notice, count);
         }
     }
-}
-
-/// An error and all its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }
 
 fn log(node: &NodeName, notice: &Notice, count: u64) {
@@ -159,8 +152,8 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Unreadable { key, error } => {
             tracing::warn!(%node, %key, error, count, "the payload of a job cannot be read, it is not started here");
         }
-        Notice::NotSaved { key, error } => {
-            tracing::warn!(%node, %key, %error, "the last checkpoint of a job that leaves is not kept, its next owner gets the one before");
+        Notice::NotSaved { key, why, others } => {
+            tracing::warn!(%node, %key, error = %why, others, count, "checkpoints are not kept, the jobs' next owners get the ones before");
         }
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");

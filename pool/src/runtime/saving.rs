@@ -3,19 +3,48 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use crate::core::input::{HandlerEvent, Input};
 use crate::job::checkpoint::Slot;
 use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::unsaved::NotSaved;
 
 /// Their slots. Whoever waits for one of them hears it when this is dropped.
-#[derive(Default)]
 pub(super) struct Saving {
+    /// Jobs that have given a checkpoint which the engine has not taken.
+    given: mpsc::UnboundedReceiver<Arc<Slot>>,
     slots: HashMap<(WorkerId, JobKey, Token), Arc<Slot>>,
 }
 
 impl Saving {
-    /// Takes a job's newest checkpoint for the engine, unless the engine has it.
-    pub(super) fn give(&mut self, slot: Arc<Slot>) -> Option<Input> {
+    pub(super) fn new(given: mpsc::UnboundedReceiver<Arc<Slot>>) -> Self {
+        Self { given, slots: HashMap::new() }
+    }
+
+    /// The next checkpoint for the engine. Waits for ever once nobody can give one.
+    pub(super) async fn next(&mut self) -> Input {
+        while let Some(slot) = self.given.recv().await {
+            if let Some(input) = self.take(slot) {
+                return input;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The next checkpoint for the engine, if one waits.
+    pub(super) fn try_next(&mut self) -> Option<Input> {
+        while let Ok(slot) = self.given.try_recv() {
+            let input = self.take(slot);
+            if input.is_some() {
+                return input;
+            }
+        }
+        None
+    }
+
+    /// Takes a job's newest checkpoint, unless the engine has it.
+    fn take(&mut self, slot: Arc<Slot>) -> Option<Input> {
         let (number, bytes) = slot.take()?;
         let (worker, key, token) = (slot.worker, slot.key.clone(), slot.token);
         self.slots.insert((worker, key.clone(), token), slot);
@@ -30,18 +59,78 @@ impl Saving {
         }
     }
 
-    /// The job keeps no other checkpoint.
-    pub(super) fn lose(&mut self, worker: WorkerId, key: JobKey, token: Token) {
-        if let Some(slot) = self.slots.remove(&(worker, key, token)) {
-            slot.lose();
+    /// Nobody waits any longer for the checkpoints up to this number.
+    pub(super) fn lose(&mut self, place: &(WorkerId, JobKey, Token), number: u64, why: NotSaved) {
+        let may_be_kept = matches!(why, NotSaved::Refused(_));
+        if self.slots.get(place).is_some_and(|slot| slot.lose(number, why)) && !may_be_kept {
+            self.slots.remove(place);
         }
     }
 }
 
 impl Drop for Saving {
     fn drop(&mut self) {
-        for slot in self.slots.values() {
-            slot.lose();
+        self.given.close();
+        let given = std::iter::from_fn(|| self.given.try_recv().ok());
+        for slot in given.chain(self.slots.drain().map(|(_, slot)| slot)) {
+            slot.lose(u64::MAX, NotSaved::JobGone);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::job::checkpoint::Savers;
+
+    fn slot() -> Arc<Slot> {
+        let key = JobKey::try_from("k").unwrap_or_else(|error| panic!("{error}"));
+        Arc::new(Slot::new(WorkerId(1), key, Token(1)))
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_hears_that_the_node_has_ended() {
+        let (to, given) = mpsc::unbounded_channel();
+        let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
+        let (taken, waiting) = (slot(), slot());
+        let first = taken.give(&savers, "a".into());
+        assert!(saving.try_next().is_some());
+        let second = waiting.give(&savers, "b".into());
+        drop(saving);
+        let third = waiting.give(&savers, "c".into());
+        for saving in [first, second, third] {
+            assert_eq!(saving.await, Err(NotSaved::JobGone));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_checkpoint_may_be_kept_after_all() {
+        let (to, given) = mpsc::unbounded_channel();
+        let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
+        let slot = slot();
+        let first = slot.give(&savers, "a".into());
+        assert!(saving.try_next().is_some());
+        let place = (slot.worker, slot.key.clone(), slot.token);
+        let why = NotSaved::Refused("full".into());
+        saving.lose(&place, 1, why.clone());
+        assert_eq!(first.await, Err(why));
+        let second = slot.give(&savers, "b".into());
+        assert!(saving.try_next().is_some());
+        saving.keep(place.0, place.1, place.2, 2);
+        assert_eq!(second.await, Ok(()));
+    }
+
+    #[test]
+    fn all_that_wait_are_taken_at_once() {
+        let (to, given) = mpsc::unbounded_channel();
+        let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
+        let slots: Vec<_> = (0..3).map(|_| slot()).collect();
+        for slot in &slots {
+            drop(slot.give(&savers, "a".into()));
+        }
+        assert!(slots[1].take().is_some(), "the engine has it");
+        assert_eq!(std::iter::from_fn(|| saving.try_next()).count(), 2);
     }
 }

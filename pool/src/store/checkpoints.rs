@@ -30,7 +30,8 @@ impl Checkpoint {
         let mut next = || fields.next();
         let ("1", token, number, at) = (next()?, next()?, next()?, next()?) else { return None };
         let rest = next();
-        let (token, number, at) = (token.parse().ok()?, number.parse().ok()?, at.parse().ok()?);
+        let count = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        let (token, number, at) = (count(token)?, count(number)?, count(at)?);
         rest.is_none().then_some(Self { token: Token(token), number, at, bytes })
     }
 }
@@ -62,6 +63,8 @@ pub enum SaveReply {
     Recovering,
     /// `L`: it is longer than `checkpoint_max`.
     TooLong,
+    /// `X`: `checkpoints` is of another type. Nothing is kept until that is put right.
+    Unusable,
 }
 
 #[cfg(test)]
@@ -72,7 +75,7 @@ mod tests {
     fn a_checkpoint_is_read_as_it_was_written() {
         let kept = Checkpoint { token: Token(7), number: 3, at: 12, bytes: "state".into() };
         assert_eq!(Checkpoint::parse(b"1|7|3|12", "state".into()), Some(kept));
-        for header in ["", "1|7|3", "2|7|3|12", "1|7|3|12|", "1|x|3|12", "1|7|3|12|9"] {
+        for header in ["", "1|7|3", "2|7|3|12", "1|7|3|12|", "1|x|3|12", "1|7|3|12|9", "1|+7|3|12"] {
             assert_eq!(Checkpoint::parse(header.as_bytes(), Bytes::new()), None, "{header}");
         }
     }

@@ -109,6 +109,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Its text, with those of its sources.
+    pub(crate) fn with_sources(&self) -> String {
+        let (mut text, mut source) = (self.to_string(), std::error::Error::source(self));
+        while let Some(error) = source {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            source = error.source();
+        }
+        text
+    }
+
     /// Whether the step was not executed because the memory of the store is full.
     pub(crate) fn is_full(&self) -> bool {
         let Self::NotExecuted(source) = self else { return false };

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
-    AttestItem, AttestReply, Bootstrapped, Checkpoint, Cursors, DispatchItem, DispatchReply, EntryId,
-    Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome,
-    OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem,
+    AttestItem, AttestReply, Bootstrapped, Checkpoint, Counts, Cursors, DispatchItem, DispatchReply, EntryId,
+    Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply,
+    Outcome, OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem,
     ReleaseReply, Renewal, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey,
     ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError,
     Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins,
@@ -127,6 +127,11 @@ pub trait Jobs: Send + Sync + 'static {
     async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>>;
     /// The envelope of a job's payload.
     async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>>;
+    /// All that is known of a key's job, and of a dispatch of that key, at one moment.
+    async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence>;
+    /// How many jobs there are, and how many each of these workers has. Looks at `look` jobs of the queue for the oldest
+    /// new one, at most [`LOOK_MAX`](super::LOOK_MAX).
+    async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts>;
     /// A page of all jobs, about `limit` of them.
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage>;
 }
@@ -301,8 +306,9 @@ pub trait Events: Send + Sync + 'static {
 /// Repair, and the end of a pool.
 #[async_trait]
 pub trait Upkeep: Send + Sync + 'static {
-    /// Repairs due jobs, at most `limit`. `kick` includes those that wait for a worker.
-    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept>;
+    /// Repairs due jobs, at most `limit`. A kick includes those that wait for a worker, after as many of the waiting jobs as
+    /// it says.
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: Option<usize>) -> Result<Swept>;
     /// Inspects a page of the records: about `limit` of them, beginning at `cursor`. Puts each job into the indexes of
     /// its state. Gives an unknown owner a counter, so that it is expired. Compares `held`, at most
     /// [`BATCH_MAX`](super::BATCH_MAX) jobs that workers hold, with the records.

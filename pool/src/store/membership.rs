@@ -148,8 +148,10 @@ pub struct Renewal {
 /// sweep's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// The number of jobs that it changed. At the limit there may be more.
+    /// The number of jobs that it looked at. At the limit there may be more.
     pub count: usize,
+    /// The number of them that a kick left as they are.
+    pub passed: usize,
     /// The pool's stream is too long, so nothing was sent again.
     pub backlog: bool,
     /// Server time, ms, at which the next job is due.

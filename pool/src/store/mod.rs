@@ -13,6 +13,8 @@ mod checkpoints;
 mod dump;
 mod error;
 mod events;
+mod evidence;
+mod figures;
 mod interface;
 mod membership;
 mod memory;
@@ -29,6 +31,8 @@ pub use checkpoints::*;
 pub use dump::{Content, Dump, Text};
 pub use error::*;
 pub use events::*;
+pub use evidence::*;
+pub use figures::*;
 pub use interface::*;
 pub use membership::*;
 pub use memory::MemoryStore;
@@ -51,6 +55,8 @@ pub const BATCH_MAX: usize = 128;
 pub const BATCH_BYTES: usize = 1 << 20;
 /// A call that has deleted this many notifications deletes no further job, because more would hold up the server.
 pub const NOTES_PAGE: usize = 4_096;
+/// The most jobs of the queue that figures looks at.
+pub const LOOK_MAX: usize = 1_024;
 /// About how many entries a node's stream keeps. A slower node asks for the outcomes.
 pub(crate) const NODE_STREAM_MAX: usize = 1_024;
 

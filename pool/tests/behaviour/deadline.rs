@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::{DispatchError, Error, JobSpec, JobState, Settings, StopReason};
+use tenure_pool::{DispatchError, Error, JobSpec, JobState, Obstacle, Settings, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -24,8 +24,8 @@ async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: Wor
     let mut patience = Duration::from_millis(300);
     let ticket = loop {
         let late = a.dispatch(("key", "")).id("order-1").deadline(patience).await.unwrap_err();
-        let DispatchError::Deadline { ticket, accepted, no_worker, .. } = late else { panic!("{late:?}") };
-        assert!(no_worker, "nobody could start it");
+        let DispatchError::Deadline { ticket, accepted, obstacle, .. } = late else { panic!("{late:?}") };
+        assert_eq!(obstacle, Some(Obstacle::NoWorker));
         if accepted {
             break ticket;
         }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::JobState;
+use tenure_pool::{DispatchError, JobState, Obstacle};
 use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
     a_held_pool_starts_nothing_and_what_runs_runs_on,
@@ -30,6 +30,9 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
         job.next_try.is_some_and(|at| at > SystemTime::now() + waits)
     })
     .await;
+    world.history().submitted("late");
+    let late = a.dispatch(("late", "")).deadline(SHORT).await.unwrap_err();
+    assert!(matches!(late, DispatchError::Deadline { obstacle: Some(Obstacle::OnHold), .. }), "{late}");
     // A second worker would get its share of the jobs.
     world.add_worker(&b).await;
     a.notify("job-0", "hello").await.unwrap();

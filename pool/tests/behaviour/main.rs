@@ -20,6 +20,7 @@ mod health;
 mod holding;
 mod idle;
 mod input;
+mod inspecting;
 mod joining;
 mod levels;
 mod life;

@@ -24,6 +24,12 @@ fn documented_rights() -> Vec<String> {
     words(&PROTOCOL.replace("<pool>", POOL), "```acl\n", "```")
 }
 
+/// Those of a user who only looks: the second list.
+pub(crate) fn documented_rights_to_look() -> Vec<String> {
+    let (_, after) = PROTOCOL.split_once("```acl\n").unwrap();
+    words(&after.replace("<pool>", POOL), "```acl\n", "```")
+}
+
 #[test]
 fn the_security_page_gives_the_rights_of_the_protocol() {
     let documented = words(&PROTOCOL.replace("<pool>", "feeds"), "```acl\n", "```");

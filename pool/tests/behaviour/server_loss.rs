@@ -25,7 +25,7 @@ const SHORT_TTL: Duration = Duration::from_secs(1);
 
 impl World {
     /// Another server process takes over the data.
-    fn replace_server(&self) {
+    pub(crate) fn replace_server(&self) {
         match &self.home {
             Home::Memory(store) => store.new_process(),
             Home::Redis(_) | Home::Elsewhere => self.server().restart(Data::Keep).unwrap(),
@@ -146,6 +146,8 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     // From here on the store forgets everything that happens.
     world.add_worker(&a).await;
     world.dispatch_one(&b, "forgotten").await;
+    // The store alone knows of the stop of a job that is on its way to another worker.
+    world.placed(&a, &keys).await;
     let stopped = keys.remove(0);
     world.stop(&b, &stopped).await;
     eventually(PATIENCE, "the stopped job to go", async || b.job(stopped.as_str()).await.unwrap().is_none())

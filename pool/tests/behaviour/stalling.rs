@@ -53,7 +53,7 @@ async fn a_hung_job_that_ignores_its_cancellation_is_aborted(world: World) {
     world.assert_clean();
 }
 
-/// Beside it, a job that hangs is parked, after more than the time that this one may be silent.
+/// Beside them, a job that hangs is parked, after more than the time that these may be silent. A checkpoint is progress.
 async fn a_job_that_says_its_progress_runs_on(world: World) {
     const PATIENT: Duration = Duration::from_secs(3);
     let node = strict(&world, "a").await;
@@ -63,22 +63,29 @@ async fn a_job_that_says_its_progress_runs_on(world: World) {
             let mut steps = tokio::time::interval(SHORT);
             while job.cancelled().now_or_never().is_none() {
                 steps.tick().await;
-                job.progress();
+                if *job.key() == "saves" {
+                    job.checkpoint("here");
+                } else {
+                    job.progress();
+                }
             }
             Ok(())
         }
         .boxed()
     };
-    let script = move |job: &Job| if *job.key() == "lively" { Act::Body(progresses) } else { Act::Run };
+    let lively = |job: &Job| *job.key() == "lively" || *job.key() == "saves";
+    let script = move |job: &Job| if lively(job) { Act::Body(progresses) } else { Act::Run };
     node.add_worker(world.recorder.acting(script)).await.unwrap();
-    node.dispatch(("lively", "")).progress_timeout(PATIENT).await.unwrap();
+    for key in ["lively", "saves"] {
+        node.dispatch((key, "")).progress_timeout(PATIENT).await.unwrap();
+    }
     node.dispatch(("silent", "")).await.unwrap();
     for round in 0..2 {
         let key = format!("hangs-{round}");
         node.dispatch((key.as_str(), "")).progress_timeout(SILENCE).await.unwrap();
         until_parked(&node, &key).await;
     }
-    for key in ["lively", "silent"] {
+    for key in ["lively", "saves", "silent"] {
         assert_eq!((world.recorder.starts_of(key), world.recorder.stops(key)), (1, vec![]), "{key}");
     }
     world.assert_clean_at_end();

@@ -11,7 +11,7 @@ const SWEEPS_IN_TURN: ScriptPatch = patch(
     "sweep",
     "local t, limit, kick = now()",
     "if not call('SET', 'sweeper', '1', 'NX', 'PX', 600000) then
-      return { 'OK', 0, '', num(now()), {}, {}, {}, {}, 0 }
+      return { 'OK', 0, '', num(now()), {}, {}, {}, {}, 0, 0, 0 }
     end
     local t, limit, kick = now()",
 );

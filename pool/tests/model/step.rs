@@ -179,7 +179,7 @@ impl Pool {
                 on!(world.store, open_normal(world.inc)).ok()?;
             }
             Act::Sweep => {
-                on!(world.store, sweep(world.inc, 8, true)).ok()?;
+                on!(world.store, sweep(world.inc, 8, Some(0))).ok()?;
                 world.left.sweeps = world.left.sweeps.saturating_sub(1);
             }
         }

@@ -37,8 +37,8 @@ impl By {
 pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (NoSelfFence, Simulator("S1")),
     (BeginUnchecked, Simulator("S2")),
-    (ReleaseBeforeCheckpoint, Core("a_job_is_released_after_its_last_checkpoint")),
-    (StateNotSavedAgain, Core("checkpoints_are_saved_again_after_a_loss")),
+    (ReleaseBeforeCheckpoint, Simulator("S15")),
+    (StateNotSavedAgain, Simulator("S15")),
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
     (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),

@@ -40,6 +40,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "a_checkpoint_that_is_too_long_is_refused";
     "a save that comes before its record is not made again": "save", "letter = head[2] == 'R' and 'R' or 'S'"
         => "letter = 'S'", by "a_save_that_comes_before_the_record_is_made_again";
+    "a job that nobody has begun is given a checkpoint": "begin", "        if news == 1 then\n"
+        => "        if false then\n", by "a_job_that_nobody_has_begun_is_given_none";
+    "a stray checkpoint waits for its next begin": "begin", "redis.pcall('HDEL', CHECKPOINTS, 'h:' .. key, 'b:' .. key)"
+        => "", by "a_job_that_nobody_has_begun_is_given_none";
     "begin leaves a checkpoint behind": "begin", "header and state and given(header)"
         => "false", by "begin_brings_the_checkpoint";
     "a checkpoint hides that notifications wait": "begin", "letter = letter == 'N' and 'D' or 'C'"
@@ -278,6 +282,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
     "a drained slot is not handed off": "drain", "if oldest then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
+    "a drain before the report of a worker says that it has left": "drain", "head[2] == 'R' and 'RECOVERING' or 'FENCED'"
+        => "'FENCED'", by "phase_r_does_not_say_that_a_worker_has_left";
     "a counter falls behind the clock": "renew", "math.max(count + 1, t)"
         => "count + 1", by "a_counter_moves_with_each_heartbeat_and_follows_the_clock";
     "a counter goes back with the clock": "renew", "math.max(count + 1, t)"
@@ -292,6 +298,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "2", by "what_ran_for_a_while_waits_from_the_fifth_loss_on";
     "all suspects wait for the same time": "", "(100 + h % 901)"
         => "1000", by "suspects_of_one_loss_wait_for_different_times";
+    "a kick looks at the same suspects again": "sweep", "passed = passed + 1"
+        => "", by "a_kick_leaves_suspects_waiting";
     "a kick ends pauses": "sweep", " and tonumber(p.attempts) < 2"
         => "", by "a_kick_leaves_suspects_waiting";
     "reap of a living worker": "reap", "if not dead then return { 'GONE' } end"
@@ -436,6 +444,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "  if not text then notes[n] = nil return end\n", by "a_job_goes_with_its_damaged_header_by_every_way";
     "an ended dispatch is not remembered": "", "text = since + late_ms > t and num(since + late_ms)"
         => "text = false", by "an_ended_dispatch_is_remembered_until_its_deadline";
+    "an outcome is told of any key": "", "entry and entry.key == key and entry.outcome or false"
+        => "entry and entry.outcome or false", by "explain_remembers_an_ended_dispatch";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
     "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"

@@ -5,13 +5,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
-use tenure_pool::{Cursor, Error, JobState, RestartPolicy, Settings};
+use tenure_pool::{Cursor, Error, Inspector, JobState, PoolPhase, RestartPolicy, Settings};
 use tenure_testing::eventually;
 
-use crate::fleet::{Fleet, PATIENCE, SHARDS, SHORT, on_both_stores};
+use crate::fleet::{Fleet, PATIENCE, POOL, SHARDS, SHORT, on_both_stores};
 use crate::recorder::Act;
 
-on_both_stores!(every_job_is_listed_once, parked_jobs_of_all_shards_are_listed_and_tried_again);
+on_both_stores!(
+    every_job_is_listed_once,
+    parked_jobs_of_all_shards_are_listed_and_tried_again,
+    an_inspector_finds_the_shards,
+);
+
+async fn an_inspector_finds_the_shards(fleet: Fleet) {
+    let missing = Inspector::open(POOL, fleet.backend.clone()).await;
+    assert!(matches!(missing, Err(Error::NoPool { .. })), "{missing:?}");
+    let (node, _) = fleet.node_with("a").await;
+    let keys = fleet.dispatch(&node, 60).await;
+    let seen = Inspector::open(POOL, fleet.backend.clone()).await.unwrap();
+    assert_eq!((seen.pool_name(), seen.shards()), (POOL, SHARDS as usize));
+    assert_eq!(seen.jobs().await.unwrap(), node.jobs().await.unwrap());
+    assert_eq!(seen.workers().await.unwrap(), node.workers());
+    let nodes = seen.nodes().await.unwrap();
+    assert_eq!((nodes.len(), nodes[0].workers.len()), (1, SHARDS as usize));
+    let streamed = seen.job_stream().map(|job| job.unwrap().key.to_string()).collect::<BTreeSet<_>>().await;
+    assert_eq!(streamed, keys.iter().cloned().collect());
+    for key in &keys[..10] {
+        assert_eq!(seen.shard_of(key).unwrap(), node.shard_of(key).unwrap());
+        assert_eq!(seen.job(key).await.unwrap(), node.job(key).await.unwrap());
+        assert!(seen.owner(key).await.unwrap().is_some());
+    }
+    let figures = seen.figures().await.unwrap();
+    assert_eq!((figures.jobs, figures.workers.len()), (60, SHARDS as usize));
+    assert_eq!(figures.workers.iter().map(|worker| worker.jobs).sum::<u64>(), 60);
+    let states = seen.pool_state().await.unwrap();
+    assert_eq!(states.iter().map(|state| state.shard).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(states.iter().all(|state| state.phase == PoolPhase::Open));
+    assert!(node.shutdown().await.unwrap().complete);
+    let read = seen.jobs().await;
+    assert!(matches!(read, Err(Error::PoolClosed)), "{read:?}");
+}
 
 async fn every_job_is_listed_once(fleet: Fleet) {
     let (node, _) = fleet.node_with("a").await;

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BATCH_BYTES, BeginReply, Checkpoint, ReleaseMode, ReleaseReply, SaveItem, SaveReply,
-    ShutdownMode, StopReply,
+    AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, DispatchReply, ReleaseMode, ReleaseReply,
+    SaveItem, SaveReply, ShutdownMode, StopReply,
 };
 
 use super::attesting::{item, with_payload};
@@ -25,6 +25,8 @@ scenarios! {
     what_takes_a_jobs_place_gets_no_checkpoint,
     a_save_that_comes_before_the_record_is_made_again,
     what_is_handed_on_keeps_its_checkpoint,
+    a_batch_of_saves_names_any_tokens,
+    a_job_that_nobody_has_begun_is_given_none,
 }
 
 fn save(name: &str, token: Token, number: u64, bytes: &str) -> SaveItem {
@@ -267,4 +269,38 @@ async fn what_is_handed_on_keeps_its_checkpoint(kind: Kind) {
     assert_eq!(lab.kept("k").await.unwrap(), "one");
     lab.store().unpark(lab.inc, &[(key("k"), id("node1.g"))]).await.unwrap();
     assert_eq!(lab.kept("k").await.unwrap(), "one");
+}
+
+async fn a_batch_of_saves_names_any_tokens(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let names: Vec<String> = (0..BATCH_MAX).map(|n| format!("k{n}")).collect();
+    let mut items = Vec::new();
+    for name in &names {
+        let given = lab.run(name, &format!("node1.{name}"), worker).await;
+        lab.release(name, worker, ReleaseMode::HandOff).await;
+        let token = lab.run_again(name, worker).await;
+        items.push(SaveItem { given, ..save(name, token, 1, name) });
+    }
+    assert_eq!(lab.save_all(worker, &items).await, vec![SaveReply::Kept; BATCH_MAX]);
+    for item in items {
+        let kept = lab.checkpoint(&item.key.to_string()).await.unwrap();
+        assert_eq!((kept.token, kept.bytes), (item.given, item.bytes), "{}", item.key);
+    }
+}
+
+async fn a_job_that_nobody_has_begun_is_given_none(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
+    lab.backend.lose("jobs").await;
+    lab.backend.lose("owners").await;
+    assert_eq!(lab.dispatch("k", "node1.later").await, DispatchReply::Accepted);
+    lab.route("k", worker).await;
+    for _ in 0..2 {
+        let begun = lab.begin("k", worker).await;
+        assert!(matches!(begun, BeginReply::Begun { checkpoint: None, .. }), "{begun:?}");
+    }
+    assert!(lab.has_none().await);
 }

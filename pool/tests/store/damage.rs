@@ -6,7 +6,8 @@ use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply,
-    RouteReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply, Waiting,
+    RouteReply, SaveItem, SaveReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply,
+    Waiting,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
@@ -43,6 +44,7 @@ scenarios! {
     a_damaged_counter_of_a_worker_beats_on,
     a_dispatch_that_fails_half_way_is_made_again,
     an_end_that_fails_half_way_is_made_again,
+    a_save_answers_when_its_key_is_of_another_type,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -230,7 +232,7 @@ async fn sweep_reports_it_and_puts_it_off(kind: Kind) {
     lab.starts().await;
     let before = records(&lab).await;
     lab.backend.advance(2_000).await;
-    let mut swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
+    let mut swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
     swept.bad.sort();
     let mut damaged = DAMAGED.map(|(name, _)| key(name));
     damaged.sort();
@@ -319,7 +321,7 @@ async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
     }
     lab.route("k", worker).await;
     lab.backend.advance(10_000).await;
-    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().count, 1);
+    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().count, 1);
     kept("an assignment that nobody began", JobState::Queued).await;
     lab.run_again("k", worker).await;
     lab.leave(worker).await;
@@ -501,6 +503,25 @@ async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
             }
         }
     }
+}
+
+/// In memory no key is of another type.
+async fn a_save_answers_when_its_key_is_of_another_type(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let items = ["k", "absent"].map(|name| SaveItem {
+        key: key(name),
+        token,
+        given: token,
+        number: 1,
+        bytes: "state".into(),
+    });
+    let save = async || lab.store().save(lab.inc, worker, &items).await.unwrap();
+    let replies = while_spoiled(&lab, "checkpoints", save).await;
+    assert_eq!(replies, [SaveReply::Unusable, SaveReply::Stale]);
+    assert_eq!(save().await, [SaveReply::Kept, SaveReply::Stale]);
 }
 
 async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {

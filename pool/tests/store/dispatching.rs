@@ -214,10 +214,10 @@ async fn an_ended_dispatch_is_remembered_until_its_deadline(kind: Kind) {
     assert!(lab.lookup("k", "node1.g").await.ended);
     assert!(!lab.lookup("k", "node1.h").await.ended);
     lab.backend.advance(29_499).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Ended);
     lab.backend.advance(1).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert!(lab.backend.dump().await.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Accepted, "the key is free");
 }

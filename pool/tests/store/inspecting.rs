@@ -76,7 +76,7 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
     for name in ["runs", "stops"] {
         assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await, Some(0), "{name}");
     }
-    let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
+    let swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
     assert_eq!(swept.stops, [(key("stops"), id("node1.s"), worker)]);
 }
 

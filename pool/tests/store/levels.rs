@@ -86,7 +86,7 @@ async fn a_floor_refuses_older_scripts(kind: Kind) {
     let (store, inc) = (lab.store(), lab.inc);
     assert!(is_too_old(&lab.refused(store.join(inc, &lab.request())).await));
     assert!(is_too_old(&lab.refused(store.renew(inc, Seen::default(), None, &[worker])).await));
-    assert!(is_too_old(&lab.refused(store.sweep(inc, 10, false)).await));
+    assert!(is_too_old(&lab.refused(store.sweep(inc, 10, None)).await));
     assert!(is_too_old(&lab.refused(store.recover(inc, Seen::default(), "other", "")).await));
     assert!(is_too_old(&lab.refused(store.raise_level(inc, 1)).await));
     let other = Incarnation(lab.inc.0 + 1);
@@ -147,7 +147,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
         take(worker, &[], std::slice::from_ref(&take)),
         drop_notifications(&job, 1),
         unpark(&[(job.clone(), id("node1.job"))]),
-        sweep(1, true),
+        sweep(1, Some(0)),
         inspect(0, 1, &[]),
         owned(worker, None, 1),
         sched(&plan, &create),

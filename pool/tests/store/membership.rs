@@ -297,7 +297,7 @@ async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
     let before = lab.backend.dump().await;
     let again = lab.store().expire_all(lab.inc, &ends).await.unwrap();
     assert_eq!((again, lab.backend.dump().await), (answers, before));
-    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [first, third]);
+    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [first, third]);
     assert_eq!(lab.store().expire_all(lab.inc, &[]).await.unwrap(), []);
     let many = vec![(first, None); 129];
     assert_eq!(lab.refused(lab.store().expire_all(lab.inc, &many)).await, Refusal::BadArgument);
@@ -404,10 +404,10 @@ async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
     assert_eq!(lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().states, [None]);
     assert_eq!(lab.refused(lab.store().settle(lab.inc, worker)).await, Refusal::Fenced);
     assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
-    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [worker]);
+    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [worker]);
     lab.leave(worker).await;
     assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Gone);
-    assert!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead.is_empty());
+    assert!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead.is_empty());
 }
 
 async fn reaping_goes_in_pages(kind: Kind) {

@@ -131,7 +131,7 @@ pub(crate) enum Op {
     },
     Sweep {
         limit: usize,
-        kick: bool,
+        kick: Option<usize>,
     },
     Inspect {
         worker: usize,
@@ -384,7 +384,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
-        8 => (1_usize..9, any::<bool>()).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
+        8 => (1_usize..9, proptest::option::of(0_usize..3)).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
         8 => clock().prop_map(|step| Op::Clock { step }),
         5 => (0_usize..20).prop_map(|back| Op::Resend { back }),
     ];

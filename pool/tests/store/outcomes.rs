@@ -77,10 +77,10 @@ async fn an_outcome_is_kept_for_its_time(kind: Kind) {
     lab.release_item(worker, item).await;
     let retention = u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap();
     lab.backend.advance(retention - 1).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("e:no".into()));
     lab.backend.advance(1).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Accepted);
@@ -99,7 +99,7 @@ async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
     lab.run("k", "node1.!order", worker).await;
     assert!(lab.started("k", worker).await);
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert!(lab.backend.dump().await.get("outcomes").is_none());
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Accepted);
     assert_eq!(lab.dispatch("k", "node2.!other").await, DispatchReply::Exists);
@@ -126,7 +126,7 @@ async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
     }
     let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
     lab.backend.advance(late).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert!(lab.backend.dump().await.get("ended").is_none());
 }
 
@@ -141,7 +141,7 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     let other = with_hash(&lab, "j", "node1.!order", "h");
     assert_eq!(lab.dispatch_all(&[other]).await, [DispatchReply::Conflict]);
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
 }

@@ -253,9 +253,9 @@ async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
 
 async fn a_sweep_counts_the_parked_jobs(kind: Kind) {
     let (lab, worker) = strict(kind).await;
-    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().parked, 0);
+    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().parked, 0);
     for name in ["a", "b"] {
         park(&lab, worker, name, "boom").await;
     }
-    assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().parked, 2);
+    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().parked, 2);
 }

@@ -21,6 +21,7 @@ scenarios! {
     recovery_keeps_what_survived,
     phase_r_refuses_what_starts_jobs,
     phase_r_lets_work_end,
+    phase_r_does_not_say_that_a_worker_has_left,
     phase_r_asks_to_retry_what_may_run_unseen,
     the_pool_opens_when_the_last_member_is_gone,
     an_unblessed_client_sends_nothing,
@@ -110,7 +111,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         refusal(store.notify(inc, &[notification("k")]).await),
         refusal(store.take(inc, worker, &[], &[take("k", Token(1))]).await),
         refusal(store.drop_notifications(inc, &key("k"), 0).await),
-        refusal(store.sweep(inc, 10, false).await),
+        refusal(store.sweep(inc, 10, None).await),
         refusal(store.owned(inc, worker, None, 10).await),
         refusal(store.shutdown(inc, &router, ShutdownMode::DropQueued).await),
         refusal(store.purge(inc, 10).await),
@@ -190,7 +191,7 @@ async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
     let (store, inc) = (lab.store(), lab.inc);
     assert_eq!(lab.refused(store.join(inc, &lab.request())).await, Refusal::Recovering);
     assert_eq!(lab.refused(store.reap(inc, worker, 10)).await, Refusal::Recovering);
-    assert_eq!(lab.refused(store.sweep(inc, 10, true)).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.sweep(inc, 10, Some(0))).await, Refusal::Recovering);
     let revision = lab.revision().await;
     let jobs = [(key("a"), Some(worker))];
     assert_eq!(lab.refused(store.route(inc, revision, &[], &jobs)).await, Refusal::Recovering);
@@ -217,6 +218,17 @@ async fn phase_r_lets_work_end(kind: Kind) {
     lab.store().drain(lab.inc, worker).await.unwrap();
     assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Done);
     assert_eq!(lab.token("a").await, token, "a hand-off mints nothing");
+}
+
+async fn phase_r_does_not_say_that_a_worker_has_left(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.backend.wipe().await;
+    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    lab.inc = lab.store().bootstrap(Seen::default(), &run_id, &lab.settings).await.unwrap().incarnation;
+    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Recovering);
+    lab.store().open_normal(lab.inc).await.unwrap();
+    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
 }
 
 async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
@@ -452,7 +464,7 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
         assert_eq!(seen, None, "{strange:?}");
         assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
         assert_eq!(lab.store().expire(lab.inc, worker, Some(0)).await.unwrap(), Expired::Done, "{strange:?}");
-        assert_eq!(lab.store().sweep(lab.inc, 10, false).await.unwrap().dead, [worker]);
+        assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [worker]);
         assert!(lab.store().reap(lab.inc, worker, 10).await.unwrap().done);
     }
     for (text, counter) in [("007", 7), ("+7", 7), ("18446744073709551615", u64::MAX)] {

@@ -196,7 +196,7 @@ async fn a_delayed_job_waits_for_the_sweeper(kind: Kind) {
     }
     assert!(lab.starts().await.is_empty());
     lab.backend.advance(700).await;
-    lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert_eq!(lab.starts().await[0].1, [(key("a"), 0)]);
 }
 

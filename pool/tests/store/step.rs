@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
     SaveState(WorkerId, Vec<SaveItem>),
     Checkpoint(JobKey),
-    Sweep(usize, bool),
+    Sweep(usize, Option<usize>),
     Inspect(Vec<(WorkerId, JobKey, Token)>),
     Owned(WorkerId, Option<JobKey>, usize),
     Sched(ScheduleKey, ScheduleChange),

@@ -105,7 +105,7 @@ async fn the_sweeper_says_it_again(kind: Kind) {
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
     lab.backend.advance(2_000).await;
-    let swept = lab.store().sweep(lab.inc, 10, false).await.unwrap();
+    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
     let (name, id, owner) = swept.stops[0].clone();
     assert_eq!((swept.stops.len(), &name, owner), (1, &key("k"), worker));
     lab.backend.advance(10).await;

@@ -86,7 +86,7 @@ async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
     assert!(store.heartbeats(None).await.unwrap().contains_key(&worker));
     assert_eq!(lab.stop(&stops, &format!("node1.!{stops}"), Some(worker)).await, StopReply::Stopping);
     lab.backend.advance(2_000).await;
-    let swept = store.sweep(lab.inc, 100, false).await.unwrap();
+    let swept = store.sweep(lab.inc, 100, None).await.unwrap();
     assert!(swept.stops.iter().any(|(key, ..)| key.to_string() == stops), "{swept:?}");
     store.stop(lab.inc, true, None, &[stop("ghost", "node1.g", Some(worker))]).await.unwrap();
     assert_eq!(lab.release(&stops, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
@@ -164,7 +164,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
         lab.backend.write_record(&key(name), record.as_bytes()).await;
         lab.backend.write("ZADD", "queue", &["1", name]).await;
     }
-    let swept = lab.store().sweep(lab.inc, 100, false).await.unwrap();
+    let swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
     let mut bad: Vec<_> = swept.bad.iter().map(ToString::to_string).collect();
     bad.sort_unstable();
     assert_eq!(bad, ["id", "node", "owner", "strikes"]);

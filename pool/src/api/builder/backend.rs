@@ -1,25 +1,53 @@
 //! Where a node finds its pool.
 
 use std::fmt;
-#[cfg(feature = "sim")]
 use std::sync::Arc;
 
 use tenure_connection::Client;
 
-use crate::store::MemoryStore;
-#[cfg(feature = "sim")]
-use crate::store::Store;
+use crate::model::id::PoolName;
+use crate::model::settings::{InvalidSetting, ShardId};
+use crate::store::{MemoryStore, RedisStore, Store};
 
 /// Where a pool's data are: in a Redis or in this process's memory. A memory store holds one pool, of any name.
 #[derive(Clone)]
-pub struct Backend(pub(super) Kind);
+pub struct Backend(Kind);
 
 #[derive(Clone)]
-pub(super) enum Kind {
+enum Kind {
     Redis(Client),
     Memory(MemoryStore),
     #[cfg(feature = "sim")]
     Store(Arc<dyn Store>),
+}
+
+impl Backend {
+    /// The store of a pool, or of this shard of it. `user` names its connections to Redis.
+    #[cfg_attr(not(feature = "sim"), allow(clippy::unnecessary_wraps))]
+    pub(crate) fn store(
+        &self,
+        pool: &PoolName,
+        shard: Option<ShardId>,
+        user: &str,
+    ) -> Result<Arc<dyn Store>, InvalidSetting> {
+        Ok(match (&self.0, shard) {
+            (Kind::Redis(client), _) => {
+                let pool = shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index));
+                let client = client.with_name(&format!("tenure:{}:{user}", pool.as_str()));
+                Arc::new(RedisStore::open(&client, &pool))
+            }
+            (Kind::Memory(store), None) => Arc::new(store.clone()),
+            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            #[cfg(feature = "sim")]
+            (Kind::Store(store), None) => store.clone(),
+            #[cfg(feature = "sim")]
+            (Kind::Store(_), Some(shard)) => {
+                let (name, value) = ("shards", shard.count.to_string());
+                let why = "must not be asked for on a store of one pool".into();
+                return Err(InvalidSetting { name, value, why });
+            }
+        })
+    }
 }
 
 impl fmt::Debug for Backend {

@@ -18,9 +18,8 @@ use crate::model::trace::{JobSpanHook, TraceContext};
 use crate::mutation::{Mutation, Mutations};
 use crate::runtime::actors::Beside;
 use crate::runtime::thread::EngineThread;
-use crate::store::{RedisStore, Store, StoreError};
+use crate::store::{Store, StoreError};
 pub use backend::Backend;
-use backend::Kind;
 
 /// Builds a [`Node`]. A pool-wide setting that is not given here is the pool's, or the default if this node creates
 /// the pool. One that is given must equal the pool's, or the join fails.
@@ -391,24 +390,8 @@ impl NodeBuilder {
         shard: Option<ShardId>,
         node: Option<&NodeName>,
     ) -> Result<Arc<dyn Store>, Error> {
-        Ok(match (&self.backend.0, shard) {
-            (Kind::Redis(client), _) => {
-                let pool = self.pool_of(shard)?;
-                let node = node.map_or("", NodeName::as_str);
-                let client = client.with_name(&format!("tenure:{}:{node}", pool.as_str()));
-                Arc::new(RedisStore::open(&client, &pool))
-            }
-            (Kind::Memory(store), None) => Arc::new(store.clone()),
-            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
-            #[cfg(feature = "sim")]
-            (Kind::Store(store), None) => store.clone(),
-            #[cfg(feature = "sim")]
-            (Kind::Store(_), Some(shard)) => {
-                let (name, value) = ("shards", shard.count.to_string());
-                let why = "must not be asked for on a store of one pool".into();
-                return Err(InvalidSetting { name, value, why }.into());
-            }
-        })
+        let pool = PoolName::new(&self.pool)?;
+        Ok(self.backend.store(&pool, shard, node.map_or("", NodeName::as_str))?)
     }
 
     /// How long a join may take.

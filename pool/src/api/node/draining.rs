@@ -4,8 +4,8 @@ use futures::future::try_join_all;
 
 use super::Node;
 use super::calls::PATIENCE;
-use super::listings::NO_SHARD;
 use crate::api::listing::WorkerInfo;
+use crate::api::reader::NO_SHARD;
 use crate::error::Error;
 use crate::store::{Refusal, StoreError};
 

@@ -91,9 +91,7 @@ pub(super) async fn check_server(store: &dyn Store, limit: Limit, waiting: &Wait
     loop {
         match tokio::time::timeout(limit.rest(), store.server_checks()).await {
             Err(_) => return Err(limit.is_up(Some(last))),
-            Ok(Err(StoreError::NotExecuted(error))) if nobody_listens(&error) => {
-                return Err(StoreError::NotExecuted(error).into());
-            }
+            Ok(Err(error)) if nobody_listens(&error) => return Err(error.into()),
             Ok(Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_)))) => {
                 waiting.hear(&error);
                 last = error;
@@ -118,8 +116,9 @@ fn is_read_only(error: &StoreError) -> bool {
     of_connection(error).is_some_and(|error| error.code() == Some("READONLY"))
 }
 
-fn nobody_listens(error: &Arc<dyn std::error::Error + Send + Sync>) -> bool {
-    match error.downcast_ref() {
+/// Whether the connection was refused.
+pub(crate) fn nobody_listens(error: &StoreError) -> bool {
+    match of_connection(error) {
         Some(tenure_connection::Error::Unreachable(error)) => error.is_connection_refusal(),
         _ => false,
     }

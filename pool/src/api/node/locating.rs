@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::{Node, Shard};
-use crate::api::listing;
+use crate::api::listing::JobInfo;
 use crate::core::ring::Ring;
 use crate::error::Error;
 use crate::job::serving::Serving;
@@ -41,6 +41,21 @@ pub struct Owner {
     /// [`Assigned`](JobState::Assigned): it will start there. [`Running`](JobState::Running): it was begun there.
     /// [`Stopping`](JobState::Stopping): it ends there.
     pub state: JobState,
+}
+
+impl Owner {
+    /// `None` if nobody owns the job.
+    pub(crate) fn of(job: JobInfo, members: &Members) -> Option<Self> {
+        let worker = job.owner?;
+        let address = members.entries.get(&worker).map(|member| member.address.clone());
+        Some(Self {
+            worker,
+            node: job.node,
+            address: address.unwrap_or_default(),
+            token: job.token,
+            state: job.state,
+        })
+    }
 }
 
 impl Node {
@@ -83,17 +98,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        let store = &self.of(&key).shared.store.0;
-        let Some(job) = listing::job(&**store, key).await? else { return Ok(None) };
-        let Some(worker) = job.owner else { return Ok(None) };
-        let address = store.members().borrow().entries.get(&worker).map(|member| member.address.clone());
-        Ok(Some(Owner {
-            worker,
-            node: job.node,
-            address: address.unwrap_or_default(),
-            token: job.token,
-            state: job.state,
-        }))
+        self.reader.owner(key).await
     }
 
     /// The job of this key, if it runs on this node now, and its lease lasts. No round trip. A job counts from the

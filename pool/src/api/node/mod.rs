@@ -28,16 +28,18 @@ pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
-pub(crate) use joining::Limit;
+pub(crate) use joining::{Limit, nobody_listens};
 pub use locating::{Guess, Owner};
 pub use notifications::WaitingNotification;
 pub(crate) use shard::Shard;
+pub(crate) use shard_of::shard_of;
 pub use stopping::StopJob;
 pub use waiting::Wait;
 
 use std::sync::Arc;
 
 use crate::api::builder::{Backend, NodeBuilder};
+use crate::api::reader::Reader;
 use crate::api::worker::Worker;
 use crate::error::Error;
 use crate::model::id::{IdError, JobKey};
@@ -68,6 +70,8 @@ use crate::model::id::{IdError, JobKey};
 pub struct Node {
     /// Ordered by their index; never empty.
     pub(crate) shards: Arc<[Shard]>,
+    /// Over the same shards.
+    pub(super) reader: Reader,
 }
 
 impl Node {
@@ -78,7 +82,9 @@ impl Node {
     }
 
     pub(crate) fn new(shards: impl Into<Arc<[Shard]>>) -> Self {
-        Self { shards: shards.into() }
+        let shards = shards.into();
+        let reader = Reader::new(shards.iter().map(Shard::store));
+        Self { shards, reader }
     }
 
     /// The pool's name.
@@ -106,13 +112,13 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
-        Ok(shard_of::shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
+        Ok(shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
     }
 
     /// The shard of a key. Without a valid key any shard will do, because each of them refuses the call.
     fn of<'a>(&self, key: impl Into<Option<&'a JobKey>>) -> &Shard {
         match (&*self.shards, key.into()) {
-            ([_, _, ..], Some(key)) => &self.shards[shard_of::shard_of(key.as_bytes(), self.shards.len())],
+            ([_, _, ..], Some(key)) => &self.shards[shard_of(key.as_bytes(), self.shards.len())],
             _ => &self.shards[0],
         }
     }

@@ -9,7 +9,7 @@ use super::{Node, Shard};
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{IdError, Incarnation, JobKey};
-use crate::store::{Refusal, StoreError, Waiting};
+use crate::store::{Refusal, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -41,8 +41,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        let kept = self.of(&key).shared.store.0.checkpoint(&key).await?;
-        Ok(kept.map(Checkpointed::new))
+        self.reader.checkpoint_of(&key).await
     }
 
     /// The notifications that wait for a job, oldest first. The owner may already be delivering the first of them.
@@ -58,7 +57,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        self.of(&key).notifications(key).await
+        self.reader.notifications(key).await
     }
 
     /// Drops the oldest notifications of a job, up to and including this one, and returns how many still wait.
@@ -93,27 +92,6 @@ impl Node {
 }
 
 impl Shard {
-    async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
-        // Read this before the numbers: if they belong to another incarnation, nothing must be dropped.
-        let known = tokio::time::timeout(PATIENCE, self.known_incarnation()).await;
-        let incarnation = known.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
-        let (mut all, mut from) = (Vec::new(), 0);
-        loop {
-            match self.shared.store.0.notifications(&key, from).await? {
-                Waiting::Absent => return Err(Error::JobNotFound(key)),
-                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
-                Waiting::Page { first, bodies, more } => {
-                    from = first + bodies.len() as u64;
-                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
-                    all.extend((first..).zip(bodies).map(waiting));
-                    if !more {
-                        return Ok(all);
-                    }
-                }
-            }
-        }
-    }
-
     async fn drop_notifications(&self, key: JobKey, through: &WaitingNotification) -> Result<u64, Error> {
         let dropped = async {
             let WaitingNotification { number, incarnation, .. } = *through;
@@ -131,17 +109,5 @@ impl Shard {
             }
         };
         tokio::time::timeout(PATIENCE, dropped).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
-    }
-
-    async fn known_incarnation(&self) -> Result<Incarnation, Error> {
-        loop {
-            if let Some(incarnation) = self.incarnation() {
-                return Ok(incarnation);
-            }
-            if self.shared.messages.is_closed() {
-                return Err(self.gone().await.into());
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
     }
 }

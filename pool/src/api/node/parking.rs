@@ -1,12 +1,11 @@
 //! Parked jobs: those that failed too often.
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
 
 use super::calls::PATIENCE;
 use super::{Node, Shard};
-use crate::api::listing::{self, Cursor, PAGE, Page};
-use crate::api::parked::{self, ParkedJob, Unparked};
+use crate::api::listing::{Cursor, PAGE, Page};
+use crate::api::parked::{ParkedJob, Unparked};
 use crate::clock;
 use crate::core::input::Command;
 use crate::error::Error;
@@ -28,10 +27,7 @@ impl Node {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
-        let listing = self.shards.iter().map(|shard| parked::all(&*shard.shared.store.0));
-        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
-        jobs.sort_by_key(|job| job.since);
-        Ok(jobs)
+        self.reader.parked().await
     }
 
     /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096). It follows the page that
@@ -44,9 +40,7 @@ impl Node {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
-        let (shard, cursor) = self.at(cursor)?;
-        let (items, next) = parked::page(&*shard.shared.store.0, cursor.at, limit).await?;
-        Ok(Page { items, next: self.after(cursor, next) })
+        self.reader.parked_page(cursor, limit).await
     }
 
     /// Retries a parked job as if it had never failed, with its payload, its notifications and its dispatch. Its

@@ -8,8 +8,7 @@ use futures::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::calls::PATIENCE;
-use super::shard_of::shard_of;
-use super::{Node, Shard};
+use super::{Node, Shard, shard_of};
 use crate::api::schedule::{InShard, Schedule, Ticker};
 use crate::core::input::{Command, LocalSchedule, NewSchedule};
 use crate::error::{BoxError, Error};

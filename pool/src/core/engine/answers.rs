@@ -243,11 +243,12 @@ impl Engine {
         if let Ok(seat) = &answer {
             self.pool.saw_token(Token(seat.worker.0));
         }
-        if let Some(worker) = self.workers.get_mut(&seating.local)
-            && worker.on_joined(&mut self.ctx, seating, behind, answer)?
-        {
+        let Some(worker) = self.workers.get_mut(&seating.local) else { return Ok(()) };
+        if worker.on_joined(&mut self.ctx, seating, behind, answer)? {
             self.sweeping.kick();
         }
+        // The map may already have told of a drain that followed the join.
+        worker.on_member(&mut self.ctx, self.members.entries.get(&worker.jobs.worker), false);
         Ok(())
     }
 
@@ -449,7 +450,7 @@ impl Engine {
         self.tells.queue.extend(outcomes);
     }
 
-    fn on_swept(&mut self, kick: bool, answer: Result<Swept>) -> Result<()> {
+    fn on_swept(&mut self, kick: Option<usize>, answer: Result<Swept>) -> Result<()> {
         let nodes: BTreeSet<_> = self.members.entries.values().map(|m| &m.node).collect();
         let mut swept = self.sweeping.on_swept(&mut self.ctx, nodes.len(), kick, answer)?;
         self.parked = Some(swept.parked);

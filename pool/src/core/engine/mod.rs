@@ -35,6 +35,7 @@ use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
 use crate::model::settings::{Settings, StoredSettings};
+use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
 use crate::store::{Outcome, Refusal, Renewal, Result, Seen, StoreError};
 use inspecting::Inspecting;
@@ -247,8 +248,9 @@ impl Engine {
             Input::Handler { worker, key, token, event } => {
                 if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) {
                     worker.jobs.on_handler(&mut self.ctx, &key, token, event);
-                } else if matches!(event, HandlerEvent::Checkpoint { .. }) {
-                    self.ctx.out.push(Effect::NotSaved { worker, key, token });
+                } else if let HandlerEvent::Checkpoint { number, .. } = event {
+                    let why = NotSaved::JobGone;
+                    self.ctx.out.push(Effect::NotSaved { worker, key, token, number, why });
                 }
             }
             Input::Planned { local, run, planned } => {

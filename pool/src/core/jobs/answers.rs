@@ -3,7 +3,7 @@
 use tenure_streaming::EntryId;
 
 use super::held::{JobPhase, LeavingJob};
-use super::unsaid::Word;
+use super::unsaid::{Word, Words};
 use super::{Jobs, PendingBegin};
 use crate::core::batcher::is_of_an_item;
 use crate::core::call::ToRelease;
@@ -161,10 +161,20 @@ impl Jobs {
         error: &StoreError,
     ) -> bool {
         self.inbox.not_deleted(finished);
-        let items: Vec<_> = items.into_iter().map(|(item, _)| (self.once_more(item), Vec::new())).collect();
-        self.audit_due = true;
         let whole = items.len();
-        self.releases.failed(now, items, whole, error)
+        let mut again = Vec::with_capacity(whole);
+        for (item, _) in items {
+            let item = self.once_more(item);
+            let id = (item.key.clone(), item.token);
+            // Data were lost meanwhile: its checkpoint goes first.
+            if self.unsaid.holds(&id) {
+                self.unsaid.hold_back(id, Words::default(), (item, Vec::new()));
+            } else {
+                again.push((item, Vec::new()));
+            }
+        }
+        self.audit_due = true;
+        self.releases.failed(now, again, whole, error)
     }
 
     /// These notifications were not fetched: they are fetched again.
@@ -201,14 +211,13 @@ impl Jobs {
     pub(in crate::core) fn on_started_noted(&mut self, now: Time, items: Vec<StartedItem>, noted: &[bool]) {
         let mut again = Vec::new();
         for (item, noted) in items.into_iter().zip(noted) {
-            let id = (item.key.clone(), item.token);
-            if !noted && self.is_here(&id.0, id.1) && self.attesting.is_some() {
+            match self.held.get_mut(&item.key).filter(|held| held.token == item.token) {
                 // The report of the start came before that of the job. Only an attestation gives a lost job its
                 // record.
-                again.push(item);
-                continue;
+                Some(_) if !noted && self.attesting.is_some() => again.push(item),
+                Some(held) => held.unsaid.remove(Word::Start),
+                None => self.said((item.key, item.token), Word::Start),
             }
-            self.said(id, Word::Start);
         }
         if again.is_empty() {
             self.starteds.answered();

@@ -21,7 +21,7 @@ use super::Jobs;
 use super::held::{JobPhase, LeavingJob, StopOrder};
 use super::inbox::Inbox;
 use super::journal::{Left, Past};
-use super::unsaid::Word;
+use super::unsaid::{Word, Words};
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -110,6 +110,7 @@ impl Jobs {
     /// The pool lives in another incarnation, and this worker's lease holds.
     pub(in crate::core) fn attest(&mut self, ctx: &Ctx) {
         self.void(ctx);
+        self.owe_checkpoints(ctx);
         let mut words = Batcher::default();
         for (key, held) in &self.held {
             words.push(Statement::Runs { key: key.clone(), token: held.token, with_payload: false });
@@ -313,7 +314,7 @@ impl Jobs {
         if matches!(reply, AttestReply::Kept | AttestReply::MustStop) {
             self.save_again(ctx, &id);
             if reply == AttestReply::Kept && self.unsaid.holds(&id) {
-                self.unsaid.hold_back(id, (item, Vec::new()));
+                self.unsaid.hold_back(id, Words::default(), (item, Vec::new()));
             } else {
                 self.releases.push((item, Vec::new()));
             }
@@ -332,8 +333,9 @@ impl Jobs {
     fn must_stop(&mut self, ctx: &mut Ctx, key: JobKey, token: Token, id: DispatchId) {
         if self.held.get(&key).is_some_and(|held| held.token == token) {
             self.order(ctx, &key, StopOrder::own(StopReason::Stopped));
+            self.forget_checkpoint(ctx, &(key, token));
         } else if self.releasing.contains_key(&(key.clone(), token)) {
-            self.stop_leaving(&(key, token), None);
+            self.stop_leaving(ctx, &(key, token), None);
         } else {
             self.release_for_stopper(key, token, LeavingJob::to_stop(Some(id)), None, vec![]);
         }
@@ -345,6 +347,7 @@ impl Jobs {
             return;
         }
         self.order(ctx, &key, StopOrder::own(StopReason::LeaseLost));
+        self.forget_checkpoint(ctx, &(key.clone(), token));
         if self.held.get(&key).is_some_and(|held| !matches!(held.phase, JobPhase::Aborting)) {
             self.arm(&key, Some(ctx.now + ctx.config.timing.kill));
         }
@@ -376,6 +379,7 @@ impl Jobs {
         if attesting.after.is_none() {
             let (worker, count) = (self.worker, attesting.count);
             self.attesting = None;
+            self.save_the_rest();
             ctx.report(Notice::Attested { worker, count });
         }
     }

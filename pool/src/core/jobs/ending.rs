@@ -66,7 +66,7 @@ impl Jobs {
         let ending = held.order.as_ref().map(|o| o.why);
         if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
             let tell = if held.started_before { None } else { held.waiting_node() };
-            self.unsaid.add((key.clone(), held.token), Word::Start);
+            held.unsaid.add(Word::Start);
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
             held.started_before = true;
         }
@@ -179,7 +179,7 @@ impl Jobs {
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         let (key, token) = (key.clone(), held.token);
         let id = (key.clone(), token);
-        let unnoted = self.unsaid.has(&id, Word::Start);
+        let unnoted = held.unsaid.has(Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
@@ -210,9 +210,9 @@ impl Jobs {
             if !held.notes.busy {
                 self.takes.push(TakeItem { key: id.0.clone(), token: id.1, ack: held.notes.ack });
             }
-            self.unsaid.add(id.clone(), Word::Deliveries);
+            held.unsaid.add(Word::Deliveries);
         }
-        let (attempts, started) = (held.attempts, held.started_before);
+        let (attempts, started, words) = (held.attempts, held.started_before, held.unsaid);
         let out = LeavingJob {
             id: Some(held.id.clone()),
             attempts,
@@ -228,8 +228,12 @@ impl Jobs {
         }
         if !goes_on {
             self.forget_checkpoint(ctx, &id);
-        } else if self.unsaid.holds(&id) {
-            return self.unsaid.hold_back(id, (item, entries));
+        } else if !words.is_empty() {
+            if words.has(Word::Checkpoint) && self.attesting.is_some() {
+                // The report names only what is held.
+                self.saves.wake(&id);
+            }
+            return self.unsaid.hold_back(id, words, (item, entries));
         }
         if unnoted {
             // The release may overtake the report of the start, and the caller that waits for the start must hear of
@@ -249,9 +253,19 @@ impl Jobs {
         was
     }
 
+    /// The store may not know this of the job, held or on its way out.
+    pub(super) fn owes(&mut self, id: (JobKey, Token), word: Word) {
+        match self.held.get_mut(&id.0).filter(|held| held.token == id.1) {
+            Some(held) => held.unsaid.add(word),
+            None => self.unsaid.add(id, word),
+        }
+    }
+
     /// The store knows this of the job, or never will: gives the job back, if it has waited for just that.
     pub(super) fn said(&mut self, id: (JobKey, Token), word: Word) {
-        if let Some(release) = self.unsaid.said(id, word) {
+        if let Some(held) = self.held.get_mut(&id.0).filter(|held| held.token == id.1) {
+            held.unsaid.remove(word);
+        } else if let Some(release) = self.unsaid.said(id, word) {
             self.releases.push(release);
         }
     }
@@ -291,13 +305,21 @@ impl Jobs {
 
     /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back
     /// meanwhile, only this worker can end it. The node `tell` waits for the stop.
-    pub(super) fn stop_leaving(&mut self, id: &(JobKey, Token), tell: Option<NodeName>) {
+    pub(super) fn stop_leaving(&mut self, ctx: &mut Ctx, id: &(JobKey, Token), tell: Option<NodeName>) {
         let Some(out) = self.releasing.get_mut(id) else { return };
         out.stopped = true;
         out.stopper = tell.or(out.stopper.take());
-        let noted = self.unsaid.waiting().chain(self.releases.waiting()).map(|(item, _)| item);
-        let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
-        noted.chain(self.retaken.values_mut()).filter(its).for_each(|item| end_for_good(item, out));
+        if let Some((item, _)) = self.unsaid.release_of(id) {
+            end_for_good(item, out);
+        } else if let Some(item) = self.retaken.get_mut(id) {
+            end_for_good(item, out);
+        } else {
+            let its = |item: &&mut ReleaseItem| (&item.key, item.token) == (&id.0, id.1);
+            let waiting = self.releases.waiting().map(|(item, _)| item);
+            waiting.filter(its).for_each(|item| end_for_good(item, out));
+        }
+        // What ends for good has no next owner.
+        self.forget_checkpoint(ctx, id);
     }
 
     /// Repeats a release that may have been carried out. It ends the job for good if that must stop by now.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_streaming::EntryId;
 
+use super::unsaid::Words;
 use crate::core::effect::NewJob;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token};
@@ -89,6 +90,8 @@ pub(in crate::core) struct HeldJob {
     pub(super) envelope: Bytes,
     pub(super) begun_at: Time,
     pub(super) started_before: bool,
+    /// What the store may not know of it.
+    pub(super) unsaid: Words,
     pub(super) policy: RestartPolicy,
     /// How long it may make no progress.
     pub(super) progress: Option<ProgressTimeout>,
@@ -124,6 +127,7 @@ impl HeldJob {
             envelope,
             begun_at: now,
             started_before: record.begun == Begun::Started,
+            unsaid: Words::default(),
             policy: RestartPolicy::default(),
             progress: None,
             has_permit: false,

@@ -244,7 +244,7 @@ impl Jobs {
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
             self.inbox.answered(entry);
-            self.stop_leaving(&id, tell);
+            self.stop_leaving(ctx, &id, tell);
         } else {
             let mut out = LeavingJob::to_stop(of);
             if self.succeeds(&id.0, id.1)

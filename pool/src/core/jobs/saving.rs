@@ -4,20 +4,36 @@
 //! without a throttle, the last one is never left out. The newest one stays here as long as the job does: after a loss
 //! of data it is saved again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
 use super::Jobs;
-use super::unsaid::Word;
+use super::unsaid::{Word, Words};
 use crate::core::batcher::{Batcher, is_of_an_item};
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
+use crate::model::stop::StopReason;
+use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
 use crate::store::{Checkpoint, SaveItem, SaveReply, StoreError};
+
+/// A job in this worker's hands.
+type Id = (JobKey, Token);
+
+/// Where a checkpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Nothing is to be done for it now.
+    Rests,
+    /// It waits for the next call.
+    Waits,
+    /// The call in flight carries it.
+    Goes,
+}
 
 /// The newest checkpoint of a job.
 #[derive(Debug)]
@@ -28,15 +44,20 @@ struct Newest {
     bytes: Bytes,
     /// The store has it.
     kept: bool,
-    /// It waits for the next call.
-    waits: bool,
+    way: Way,
+}
+
+impl Newest {
+    fn is(&self, item: &SaveItem) -> bool {
+        (self.given, self.number) == (item.given, item.number)
+    }
 }
 
 /// The checkpoints of a worker's jobs.
 #[derive(Debug, Default)]
 pub(super) struct Saves {
-    newest: BTreeMap<(JobKey, Token), Newest>,
-    lane: Batcher<(JobKey, Token)>,
+    newest: BTreeMap<Id, Newest>,
+    lane: Batcher<Id>,
 }
 
 impl Saves {
@@ -45,21 +66,26 @@ impl Saves {
     }
 
     /// Puts the job's newest checkpoint into the next call.
-    fn line_up(&mut self, id: &(JobKey, Token)) {
+    fn line_up(&mut self, id: &Id) {
         if let Some(newest) = self.newest.get_mut(id)
-            && !std::mem::replace(&mut newest.waits, true)
+            && std::mem::replace(&mut newest.way, Way::Waits) != Way::Waits
         {
             self.lane.push(id.clone());
         }
     }
 
+    /// Does so, unless it is on its way.
+    pub(super) fn wake(&mut self, id: &Id) {
+        if self.newest.get(id).is_some_and(|newest| newest.way == Way::Rests) {
+            self.line_up(id);
+        }
+    }
+
     /// These were not saved: each waits again, unless a newer one waits by now.
-    fn wait_again(&mut self, items: Vec<SaveItem>) -> Vec<(JobKey, Token)> {
+    fn wait_again(&mut self, items: Vec<SaveItem>) -> Vec<Id> {
         let ids = items.into_iter().map(|item| (item.key, item.token));
-        let again = |id: &(JobKey, Token)| {
-            self.newest.get_mut(id).is_some_and(|newest| !std::mem::replace(&mut newest.waits, true))
-        };
-        ids.filter(again).collect()
+        let mut to_wait = |newest: &mut Newest| std::mem::replace(&mut newest.way, Way::Waits) != Way::Waits;
+        ids.filter(|id| self.newest.get_mut(id).is_some_and(&mut to_wait)).collect()
     }
 }
 
@@ -73,101 +99,138 @@ impl Jobs {
         number: u64,
         bytes: Bytes,
     ) {
-        if !self.is_here(key, token) {
-            return ctx.out.push(Effect::NotSaved { worker: self.worker, key: key.clone(), token });
+        let lost = |why| why == StopReason::LeaseLost;
+        let held = self.held.get_mut(key).filter(|held| held.token == token);
+        let Some(held) = held.filter(|held| !held.order.as_ref().is_some_and(|order| lost(order.why))) else {
+            return self.tell_unsaved(ctx, key.clone(), token, number, NotSaved::JobGone);
+        };
+        if !ctx.config.broken.has(Mutation::ReleaseBeforeCheckpoint) {
+            held.unsaid.add(Word::Checkpoint);
         }
         let id = (key.clone(), token);
-        let waits = self.saves.newest.get(&id).is_some_and(|newest| newest.waits);
-        let newest = Newest { given: token, number, bytes, kept: false, waits };
+        let way = self.saves.newest.get(&id).map_or(Way::Rests, |newest| newest.way);
+        let newest = Newest { given: token, number, bytes, kept: false, way };
         self.saves.newest.insert(id.clone(), newest);
         self.saves.line_up(&id);
-        if !ctx.config.broken.has(Mutation::ReleaseBeforeCheckpoint) {
-            self.unsaid.add(id, Word::Checkpoint);
-        }
     }
 
     /// A job was begun that a former owner has left a checkpoint for.
-    pub(super) fn inherit(&mut self, key: &JobKey, token: Token, checkpoint: &Checkpoint) {
-        let Checkpoint { token: given, number, bytes, .. } = checkpoint;
+    pub(super) fn inherit(&mut self, key: &JobKey, token: Token, checkpoint: Option<&Checkpoint>) {
+        let Some(Checkpoint { token: given, number, bytes, .. }) = checkpoint else { return };
         let newest =
-            Newest { given: *given, number: *number, bytes: bytes.clone(), kept: true, waits: false };
+            Newest { given: *given, number: *number, bytes: bytes.clone(), kept: true, way: Way::Rests };
         self.saves.newest.insert((key.clone(), token), newest);
     }
 
-    /// The data may have gone back, and the job has its record: its checkpoint is saved again, before its release.
-    pub(super) fn save_again(&mut self, ctx: &Ctx, id: &(JobKey, Token)) {
-        if self.saves.newest.contains_key(id) && !ctx.config.broken.has(Mutation::StateNotSavedAgain) {
-            self.saves.line_up(id);
-            self.unsaid.add(id.clone(), Word::Checkpoint);
+    /// The data may have gone back. From now on no job leaves before its checkpoint is saved again. That of a held job
+    /// goes when the job is known to have its record.
+    pub(super) fn owe_checkpoints(&mut self, ctx: &Ctx) {
+        if self.saves.newest.is_empty() || ctx.config.broken.has(Mutation::StateNotSavedAgain) {
+            return;
+        }
+        for id in self.saves.newest.keys().cloned().collect::<Vec<_>>() {
+            if !self.is_here(&id.0, id.1) {
+                self.saves.line_up(&id);
+            }
+            self.owes(id, Word::Checkpoint);
+        }
+        let waits = self.releases.take_out(|(item, _)| self.unsaid.holds(&(item.key.clone(), item.token)));
+        for release in waits {
+            let id = (release.0.key.clone(), release.0.token);
+            self.unsaid.hold_back(id, Words::default(), release);
         }
     }
 
-    /// The job has left this worker's hands, or ends here.
-    pub(super) fn forget_checkpoint(&mut self, ctx: &mut Ctx, id: &(JobKey, Token)) {
-        if self.saves.newest.is_empty() {
-            return;
+    /// The data may have gone back, and the job has its record: its checkpoint is saved again, before its release.
+    pub(super) fn save_again(&mut self, ctx: &Ctx, id: &Id) {
+        if self.saves.newest.contains_key(id) && !ctx.config.broken.has(Mutation::StateNotSavedAgain) {
+            self.saves.line_up(id);
+            self.owes(id.clone(), Word::Checkpoint);
         }
-        if let Some(newest) = self.saves.newest.remove(id) {
-            self.not_saved(ctx, id, &newest);
-            if let Some(release) = self.unsaid.said(id.clone(), Word::Checkpoint) {
-                self.releases.push(release);
+    }
+
+    /// The report after a loss of data is over. Checkpoints of jobs that it gave no record go all the same.
+    pub(super) fn save_the_rest(&mut self) {
+        for id in self.saves.newest.keys().cloned().collect::<Vec<_>>() {
+            let held = self.held.get(&id.0).filter(|held| held.token == id.1);
+            if held.is_some_and(|held| held.unsaid.has(Word::Checkpoint)) {
+                self.saves.wake(&id);
             }
         }
     }
 
-    fn not_saved(&self, ctx: &mut Ctx, (key, token): &(JobKey, Token), newest: &Newest) {
-        if newest.given == *token && !newest.kept {
-            ctx.out.push(Effect::NotSaved { worker: self.worker, key: key.clone(), token: *token });
+    /// The job has left this worker's hands, or ends here.
+    pub(super) fn forget_checkpoint(&mut self, ctx: &mut Ctx, id: &Id) {
+        self.give_up_checkpoint(ctx, id, NotSaved::JobGone);
+    }
+
+    fn give_up_checkpoint(&mut self, ctx: &mut Ctx, id: &Id, why: NotSaved) {
+        if self.saves.newest.is_empty() {
+            return;
         }
+        if let Some(newest) = self.saves.newest.remove(id) {
+            self.not_saved(ctx, id, &newest, why);
+            self.said(id.clone(), Word::Checkpoint);
+        }
+    }
+
+    /// Whoever waits for this checkpoint waits no longer.
+    fn not_saved(&self, ctx: &mut Ctx, (key, token): &Id, newest: &Newest, why: NotSaved) {
+        if newest.given == *token && !newest.kept {
+            self.tell_unsaved(ctx, key.clone(), *token, newest.number, why);
+        }
+    }
+
+    fn tell_unsaved(&self, ctx: &mut Ctx, key: JobKey, token: Token, number: u64, why: NotSaved) {
+        ctx.out.push(Effect::NotSaved { worker: self.worker, key, token, number, why });
     }
 
     /// The worker is fenced: the next owners get what was kept.
     pub(super) fn drop_checkpoints(&mut self, ctx: &mut Ctx) {
         let saves = std::mem::take(&mut self.saves.newest);
         for (id, newest) in &saves {
-            self.not_saved(ctx, id, newest);
+            self.not_saved(ctx, id, newest, NotSaved::JobGone);
         }
         self.saves.lane.clear();
     }
 
     pub(super) fn flush_saves(&mut self, ctx: &mut Ctx) {
         let Saves { newest, lane } = &mut self.saves;
-        let size = |id: &(JobKey, Token)| id.0.as_bytes().len() + newest.get(id).map_or(0, |n| n.bytes.len());
-        let Some(ids) = lane.batch(ctx.now, size) else { return };
-        let item = |(key, token): (JobKey, Token)| {
-            let id = (key, token);
-            let newest = newest.get_mut(&id)?;
-            newest.waits = false;
-            let (given, number, bytes) = (newest.given, newest.number, newest.bytes.clone());
-            Some(SaveItem { key: id.0, token, given, number, bytes })
-        };
-        let items: Vec<_> = ids.into_iter().filter_map(item).collect();
-        if items.is_empty() {
-            return lane.answered();
+        loop {
+            let size = |id: &Id| id.0.as_bytes().len() + newest.get(id).map_or(0, |n| n.bytes.len());
+            let Some(ids) = lane.batch(ctx.now, size) else { return };
+            let item = |(key, token): Id| {
+                let id = (key, token);
+                let newest = newest.get_mut(&id)?;
+                let (given, number, bytes) = (newest.given, newest.number, newest.bytes.clone());
+                let item = SaveItem { key: id.0, token, given, number, bytes };
+                (std::mem::replace(&mut newest.way, Way::Goes) == Way::Waits).then_some(item)
+            };
+            let items: Vec<_> = ids.into_iter().filter_map(item).collect();
+            if !items.is_empty() {
+                return ctx.call(Call::Save { worker: self.worker, items });
+            }
+            // All of their jobs have left meanwhile.
+            lane.answered();
         }
-        ctx.call(Call::Save { worker: self.worker, items });
     }
 
     pub(in crate::core) fn on_saved(&mut self, ctx: &mut Ctx, items: Vec<SaveItem>, replies: &[SaveReply]) {
-        let mut again = Vec::new();
+        let mut unusable = Vec::new();
         for (item, reply) in items.into_iter().zip(replies) {
-            let id = (item.key.clone(), item.token);
             match reply {
-                SaveReply::Kept => self.kept(ctx, &id, &item),
-                // The job has no record yet, or an old one. Only the worker's report gives it one.
-                SaveReply::Recovering | SaveReply::Stale if self.attesting.is_some() => {
-                    if self.is_here(&id.0, id.1) {
-                        again.push(item);
-                    } else {
-                        self.give_up_waiting(id);
-                    }
-                }
-                SaveReply::Recovering | SaveReply::Stale | SaveReply::TooLong => {
-                    self.forget_checkpoint(ctx, &id);
-                }
+                SaveReply::Kept => self.kept(ctx, &item),
+                SaveReply::Recovering | SaveReply::Stale => self.not_its_owner(ctx, &item),
+                SaveReply::TooLong => self.too_long(ctx, &item),
+                SaveReply::Unusable => unusable.push(item),
             }
         }
-        let again = self.saves.wait_again(again);
+        if let Some(first) = unusable.first() {
+            let why = NotSaved::Refused("what it has of checkpoints is of another type".into());
+            ctx.report(Notice::NotSaved { key: first.key.clone(), why: why.clone(), others: 0 });
+            self.refuse(ctx, &unusable, true, &why);
+        }
+        let again = self.saves.wait_again(unusable);
         if again.is_empty() {
             self.saves.lane.answered();
         } else {
@@ -175,28 +238,61 @@ impl Jobs {
         }
     }
 
-    fn kept(&mut self, ctx: &mut Ctx, id: &(JobKey, Token), item: &SaveItem) {
-        let Some(newest) = self.saves.newest.get_mut(id) else { return };
-        let is_newest = (newest.given, newest.number) == (item.given, item.number);
+    fn kept(&mut self, ctx: &mut Ctx, item: &SaveItem) {
+        let id = (item.key.clone(), item.token);
+        let Some(newest) = self.saves.newest.get_mut(&id) else { return };
+        let is_newest = newest.is(item);
         newest.kept |= is_newest;
-        if item.given == id.1 {
-            let (worker, key, token, number) = (self.worker, id.0.clone(), id.1, item.number);
+        let settled = is_newest && newest.way != Way::Waits;
+        if settled {
+            newest.way = Way::Rests;
+        }
+        if item.given == item.token {
+            let (worker, key, token, number) = (self.worker, item.key.clone(), item.token, item.number);
             ctx.out.push(Effect::Saved { worker, key, token, number });
         }
-        if is_newest && !newest.waits {
-            self.give_up_waiting(id.clone());
+        if settled {
+            self.said(id, Word::Checkpoint);
         }
     }
 
-    /// The release of this job no longer waits for its checkpoint.
-    fn give_up_waiting(&mut self, id: (JobKey, Token)) {
-        if let Some(release) = self.unsaid.said(id, Word::Checkpoint) {
-            self.releases.push(release);
+    /// The store does not know the worker as the job's owner. Only the worker's report gives a job of lost data its
+    /// record, so the bytes stay for that. The answer concerns no checkpoint that waits by now.
+    fn not_its_owner(&mut self, ctx: &mut Ctx, item: &SaveItem) {
+        let id = (item.key.clone(), item.token);
+        let newest = self.saves.newest.get_mut(&id);
+        let Some(newest) = newest.filter(|newest| newest.is(item) && newest.way != Way::Waits) else {
+            return;
+        };
+        newest.way = Way::Rests;
+        let held = self.held.get(&id.0).filter(|held| held.token == id.1);
+        if let Some(held) = held {
+            if self.attesting.is_some() && !held.ends_for_good() {
+                return;
+            }
+            if let Some(newest) = self.saves.newest.get(&id) {
+                self.not_saved(ctx, &id, newest, NotSaved::JobGone);
+            }
+        }
+        self.said(id, Word::Checkpoint);
+    }
+
+    /// The pool's limit is lower by now than it was when the handler gave this.
+    fn too_long(&mut self, ctx: &mut Ctx, item: &SaveItem) {
+        let id = (item.key.clone(), item.token);
+        let max = usize::try_from(ctx.config.settings.checkpoint_max).unwrap_or(usize::MAX);
+        let why = NotSaved::TooLong { len: item.bytes.len(), max };
+        ctx.report(Notice::NotSaved { key: item.key.clone(), why: why.clone(), others: 0 });
+        match self.saves.newest.get(&id) {
+            Some(newest) if newest.is(item) => self.give_up_checkpoint(ctx, &id, why),
+            _ if item.given == item.token => {
+                self.tell_unsaved(ctx, id.0, id.1, item.number, why);
+            }
+            _ => {}
         }
     }
 
-    /// A call has no answer, or failed. Where the store refuses a checkpoint itself, its job does not wait for that any
-    /// longer when it is to leave. Returns whether the error is news.
+    /// A call has no answer, or failed. Returns whether the error is news.
     pub(in crate::core) fn save_failed(
         &mut self,
         ctx: &mut Ctx,
@@ -204,19 +300,40 @@ impl Jobs {
         error: &StoreError,
     ) -> bool {
         let whole = items.len();
-        let unusable = matches!(error, StoreError::Unusable(_));
-        let refused = unusable || error.is_full() || is_of_an_item(error) && whole == 1;
-        let mut stays = Vec::with_capacity(items.len());
-        for item in items {
-            let id = (item.key.clone(), item.token);
-            if refused && self.releasing.contains_key(&id) {
-                ctx.report(Notice::NotSaved { key: id.0.clone(), error: error.clone() });
-                self.forget_checkpoint(ctx, &id);
-            } else {
-                stays.push(item);
+        let all = matches!(error, StoreError::Unusable(_)) || error.is_full();
+        if all || is_of_an_item(error) && whole == 1 {
+            self.refuse(ctx, &items, all, &NotSaved::Refused(error.with_sources()));
+        }
+        let stays = self.saves.wait_again(items);
+        if stays.is_empty() {
+            self.saves.lane.answered();
+            return true;
+        }
+        self.saves.lane.failed(ctx.now, stays, whole, error)
+    }
+
+    /// The store refuses these checkpoints, or all of them: no job waits for that when it is to leave, and no handler
+    /// when it must end.
+    fn refuse(&mut self, ctx: &mut Ctx, items: &[SaveItem], all: bool, why: &NotSaved) {
+        let of_items = items.iter().map(|item| (item.key.clone(), item.token));
+        let mut ids: BTreeSet<Id> = of_items.collect();
+        if all {
+            ids.extend(self.saves.lane.waiting().map(|id| id.clone()));
+        }
+        let (leaving, stay): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| !self.is_here(&id.0, id.1));
+        let mut lost = leaving.iter().filter(|id| self.saves.newest.contains_key(id));
+        if let Some((key, _)) = lost.next() {
+            let (key, why, others) = (key.clone(), why.clone(), lost.count());
+            ctx.report(Notice::NotSaved { key, why, others });
+        }
+        for id in leaving {
+            self.give_up_checkpoint(ctx, &id, why.clone());
+        }
+        for id in stay {
+            let must_end = self.held.get(&id.0).is_some_and(|held| held.order.is_some());
+            if let Some(newest) = self.saves.newest.get(&id).filter(|_| must_end) {
+                self.not_saved(ctx, &id, newest, why.clone());
             }
         }
-        let stays = self.saves.wait_again(stays);
-        self.saves.lane.failed(ctx.now, stays, whole, error)
     }
 }

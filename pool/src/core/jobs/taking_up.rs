@@ -38,6 +38,7 @@ impl Jobs {
         waiting: bool,
     ) {
         let token = record.token;
+        self.inherit(&key, token, checkpoint.as_deref());
         if !self.takes_up(record) || !self.may_start(ctx) {
             let tell = NodeName::new(record.id.node()).ok();
             let out = LeavingJob::in_passing(record, payload, ctx.now);
@@ -59,9 +60,6 @@ impl Jobs {
         (envelope, checkpoint): (Bytes, Option<Box<Checkpoint>>),
         waiting: bool,
     ) {
-        if let Some(checkpoint) = &checkpoint {
-            self.inherit(key, record.token, checkpoint);
-        }
         let job = NewJob {
             key: key.clone(),
             token: record.token,
@@ -129,7 +127,8 @@ impl Jobs {
     /// Gives back the jobs that wait for their former run. Until the store answers, this worker may be the only one
     /// that has their payload.
     pub(super) fn give_successors_back(&mut self, ctx: &Ctx) {
-        for (key, Successor { record, payload, .. }) in std::mem::take(&mut self.successors) {
+        for (key, Successor { record, payload, checkpoint, .. }) in std::mem::take(&mut self.successors) {
+            self.inherit(&key, record.token, checkpoint.as_deref());
             let tell = NodeName::new(record.id.node()).ok();
             let out = LeavingJob::in_passing(&record, payload, ctx.now);
             self.give_back(key, record.token, out, tell, Vec::new());

@@ -15,6 +15,9 @@ use crate::mutation::Mutation;
 /// A longer start counts as slow, even within its own time limit.
 const SLOW_START: Duration = Duration::from_secs(5);
 
+/// A look at a running job that comes later than this is put off.
+const LATE: Duration = Duration::from_secs(1);
+
 impl Jobs {
     /// Sets the deadline of the job's handler, in place of the former one.
     pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
@@ -54,6 +57,11 @@ impl Jobs {
                     ctx.report(Notice::Stuck { key, token });
                 }
                 JobPhase::Running if ctx.config.broken.has(Mutation::StalledStays) => {}
+                // The engine stood still, and so perhaps did the job.
+                JobPhase::Running if ctx.now.since(at) > LATE => {
+                    let pause = held.progress.map_or(LATE, |timeout| timeout.get().min(ctx.now.since(at)));
+                    self.arm(&key, Some(ctx.now + pause));
+                }
                 JobPhase::Running => ctx.out.push(Effect::Look { worker, key, token }),
                 JobPhase::Waiting(_) => {}
             }

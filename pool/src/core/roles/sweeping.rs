@@ -15,8 +15,9 @@ pub(in crate::core) struct Sweeping {
     next: Option<Time>,
     rounds: u64,
     busy: bool,
-    /// Also wake the jobs that wait for a worker, until none is left.
-    kick: bool,
+    /// Also wake the jobs that wait for a worker, until none is left. Those that pause are left as they are: the number
+    /// that this kick has passed over.
+    kick: Option<usize>,
 }
 
 /// The number of sweeps between two removals of dead consumers of the pool's stream.
@@ -28,7 +29,7 @@ const CLAIM_EVERY: u64 = 4;
 impl Sweeping {
     /// The pool has its first worker or was opened: wakes the jobs that wait for one.
     pub(in crate::core) fn kick(&mut self) {
-        self.kick = true;
+        self.kick = Some(0);
         self.next = None;
     }
 
@@ -37,16 +38,21 @@ impl Sweeping {
         &mut self,
         ctx: &mut Ctx,
         nodes: usize,
-        kick: bool,
+        kick: Option<usize>,
         answer: Result<Swept>,
     ) -> Result<Swept> {
         self.busy = false;
         let period = Duration::from_millis(500) * u32::try_from(nodes.max(2)).unwrap_or(u32::MAX);
         self.next = Some(ctx.now + ctx.jitter.stretch(period));
-        let swept = answer.inspect_err(|_| self.kick |= kick)?;
+        let swept = answer.inspect_err(|_| self.kick = self.kick.or(kick.map(|_| 0)))?;
+        if swept.backlog {
+            self.kick = self.kick.or(kick);
+        }
         if swept.count >= PAGE || swept.forgets_more {
             self.next = Some(ctx.now);
-            self.kick |= kick && swept.count >= PAGE;
+            if swept.count >= PAGE {
+                self.kick = self.kick.or(kick.map(|passed| passed + swept.passed));
+            }
         } else if let Some(wait) = swept.next_in {
             let due = ctx.now + wait.max(Duration::from_millis(1));
             self.next = earliest(self.next, Some(due));
@@ -61,7 +67,7 @@ impl Sweeping {
         }
         self.busy = true;
         self.rounds += 1;
-        ctx.call(Call::Sweep { kick: std::mem::take(&mut self.kick) });
+        ctx.call(Call::Sweep { kick: self.kick.take() });
         if self.rounds.is_multiple_of(PRUNE_EVERY) {
             ctx.call(Call::PruneConsumers);
         }

@@ -361,16 +361,20 @@ impl Bench {
     /// Answers the join in flight: seated, and in the ring.
     pub(super) fn seat(&mut self, worker: u64, slot: u32) {
         let worker = WorkerId(worker);
-        self.leases.insert(worker, self.now + secs(1_000_000));
-        let seat = Seat { worker, member: up(slot), first: false };
-        self.answer("join", |call| match call {
-            Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
-            call => panic!("{call:?}"),
-        });
+        self.answer_join(Seat { worker, member: up(slot), first: false });
         self.change_members(|members| {
             members.insert(worker, up(slot));
         });
         self.all();
+    }
+
+    /// Answers the join in flight. The lease holds from now on.
+    pub(super) fn answer_join(&mut self, seat: Seat) {
+        self.leases.insert(seat.worker, self.now + secs(1_000_000));
+        self.answer("join", |call| match call {
+            Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
+            call => panic!("{call:?}"),
+        });
     }
 
     // ---- a worker's stream and its jobs

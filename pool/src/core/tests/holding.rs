@@ -46,7 +46,7 @@ fn a_held_pool_gives_nobody_a_job() {
 fn whoever_hears_that_a_hold_is_lifted_wakes_what_waits() {
     let mut bench = Bench::with_worker();
     bench.advance(secs(2));
-    bench.answer("sweep", |_| Done::Sweep { kick: false, answer: Ok(Swept::default()) });
+    bench.answer("sweep", |_| Done::Sweep { kick: None, answer: Ok(Swept::default()) });
     hold(&mut bench, true);
     assert!(!bench.all().contains(&"sweep kick".to_owned()));
     hold(&mut bench, false);

@@ -6,7 +6,7 @@ use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
-use crate::store::{Expired, PoolEvent, Reaped, RouteReply};
+use crate::store::{Expired, PoolEvent, Reaped, RouteReply, Seat};
 
 /// The answer to a drain.
 pub(super) fn drained(call: Call) -> Done {
@@ -238,4 +238,35 @@ fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
     bench.all();
     bench.answer("forget-node", |_| Done::ForgetNode);
     assert_eq!(bench.seen(), ["reply 1 submitted NodeClosed", "reply 2 closed", "end"]);
+}
+
+#[test]
+fn a_drain_that_is_heard_before_the_join_is_answered_counts() {
+    let mut bench = Bench::attached();
+    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.all();
+    bench.change_members(|members| {
+        members.insert(WorkerId(1), Member { state: MemberState::Draining, ..up(0) });
+    });
+    bench.answer_join(Seat { worker: WorkerId(1), member: up(0), first: false });
+    assert_eq!(bench.of(&["leave", "drain"]), ["leave 1"]);
+}
+
+#[test]
+fn a_join_and_a_settle_tell_of_a_drain() {
+    for joins in [true, false] {
+        let mut bench = Bench::attached();
+        bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+        bench.all();
+        let state = if joins { MemberState::Draining } else { MemberState::Standby };
+        bench.answer_join(Seat { worker: WorkerId(1), member: Member { state, ..up(0) }, first: false });
+        if !joins {
+            bench.advance(secs(60));
+            bench.all();
+            let member = Member { state: MemberState::Draining, ..up(0) };
+            let seat = Seat { worker: WorkerId(1), member, first: false };
+            bench.answer("settle", |_| Done::Settle { worker: WorkerId(1), answer: Ok(seat) });
+        }
+        assert_eq!(bench.of(&["leave", "drain"]), ["leave 1"], "{state:?}");
+    }
 }

@@ -413,39 +413,3 @@ fn a_member_whose_counter_is_lost_is_expired() {
     });
     assert_eq!(expires, [true, false]);
 }
-
-fn checkpoint(number: u64) -> HandlerEvent {
-    HandlerEvent::Checkpoint { number, bytes: "state".into() }
-}
-
-#[test]
-fn a_job_is_released_after_its_last_checkpoint() {
-    let said = whole_and_broken(Mutation::ReleaseBeforeCheckpoint).map(|mut bench| {
-        bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, checkpoint(1));
-        super::leaving::drain(&mut bench, 1);
-        bench.answer("drain", super::leaving::drained);
-        bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
-        bench.of(&["release"])
-    });
-    assert_eq!(said, [vec![], vec!["release 1: k@3 h".to_owned()]]);
-}
-
-#[test]
-fn checkpoints_are_saved_again_after_a_loss() {
-    let said = whole_and_broken(Mutation::StateNotSavedAgain).map(|mut bench| {
-        bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, checkpoint(1));
-        bench.answer("save", |call| match call {
-            Call::Save { worker, items } => {
-                Done::Save { worker, items, answer: Ok(vec![crate::store::SaveReply::Kept]) }
-            }
-            call => panic!("{call:?}"),
-        });
-        bench.lost(2);
-        bench.all();
-        bench.attested(&[Kept]);
-        bench.of(&["save"])
-    });
-    assert_eq!(said, [vec!["save 1: k@3 given=3#1".to_owned()], vec![]]);
-}

@@ -146,7 +146,11 @@ pub(super) fn call(call: &Call) -> String {
         Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
         Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
         Call::Inspect { cursor, held } => format!("inspect from={cursor} held={}", held.len()),
-        Call::Sweep { kick } => format!("sweep{}", if *kick { " kick" } else { "" }),
+        Call::Sweep { kick } => match kick {
+            None => "sweep".to_owned(),
+            Some(0) => "sweep kick".to_owned(),
+            Some(passed) => format!("sweep kick after {passed}"),
+        },
         Call::Heartbeats(workers) => {
             format!("heartbeats{}", some("of", workers.as_ref().map(|w| join(w, ToString::to_string))))
         }
@@ -262,7 +266,7 @@ fn notice(notice: &Notice) -> String {
         Notice::NotTakenBack { error } => format!("not-taken-back '{error}'"),
         Notice::BadRecord { key } => format!("bad-record {key}"),
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
-        Notice::NotSaved { key, error } => format!("not-saved {key} '{error}'"),
+        Notice::NotSaved { key, others, .. } => format!("not-saved {key} and {others} others"),
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::ParkedUnowned { id } => format!("parked {id}"),
@@ -296,7 +300,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Look { key, token, .. } => format!("LOOK {key}@{token}"),
         Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
         Effect::Saved { key, token, number, .. } => format!("saved {key}@{token} #{number}"),
-        Effect::NotSaved { key, token, .. } => format!("not-saved {key}@{token}"),
+        Effect::NotSaved { key, token, number, .. } => format!("not-saved {key}@{token} #{number}"),
         Effect::Deliver { key, token, bodies, .. } => {
             format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))
         }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::bench::{Bench, millis, sealed, secs};
 use crate::core::call::{Call, Done};
-use crate::core::input::HandlerEvent;
+use crate::core::input::{HandlerEvent, Input};
+use crate::model::id::WorkerId;
 use crate::model::policy::RestartPolicy;
 use crate::store::{AttestReply, MemoryFull, ReleaseReply, SaveReply, StoreError};
 
@@ -14,6 +15,12 @@ impl Bench {
     fn gives(&mut self, name: &str, number: u64) {
         let bytes = Bytes::from(number.to_string());
         self.handler(1, name, 7, HandlerEvent::Checkpoint { number, bytes });
+    }
+
+    /// Worker 1 must hand on its jobs.
+    fn drained(&mut self) {
+        super::leaving::drain(self, 1);
+        self.answer("drain", super::leaving::drained);
     }
 
     /// Answers the save in flight.
@@ -38,6 +45,10 @@ fn running(names: &[&str]) -> Bench {
     }
     bench.all();
     bench
+}
+
+fn full() -> StoreError {
+    StoreError::NotExecuted(Arc::new(MemoryFull))
 }
 
 fn ends(bench: &mut Bench, name: &str) {
@@ -81,14 +92,13 @@ fn a_job_that_ends_for_good_waits_for_no_checkpoint() {
     bench.gives("a", 1);
     bench.stop_event(1, 9, None, &[("a", 7)]);
     bench.handler(1, "a", 7, HandlerEvent::Stopped(Ok(())));
-    assert_eq!(bench.of(&["not-saved", "release"]), ["not-saved a@7", "release 1: a@7 d; done 9"]);
+    assert_eq!(bench.of(&["not-saved", "release"]), ["not-saved a@7 #1", "release 1: a@7 d; done 9"]);
     bench.saved(&[SaveReply::Stale]);
     assert_eq!(bench.of(&["saved", "not-saved"]), [""; 0]);
 }
 
 #[test]
 fn a_job_may_leave_while_the_memory_is_full() {
-    let full = || StoreError::NotExecuted(Arc::new(MemoryFull));
     let mut bench = running(&["a"]);
     bench.gives("a", 1);
     bench.fail_with("save", full());
@@ -108,7 +118,7 @@ fn what_comes_after_the_end_is_not_saved() {
     ends(&mut bench, "a");
     bench.all();
     bench.gives("a", 1);
-    assert_eq!(bench.seen(), ["not-saved a@7"]);
+    assert_eq!(bench.seen(), ["not-saved a@7 #1"]);
 }
 
 #[test]
@@ -117,7 +127,7 @@ fn another_owners_job_keeps_no_checkpoint() {
     bench.gives("a", 1);
     bench.all();
     bench.saved(&[SaveReply::Stale]);
-    assert_eq!(bench.seen(), ["not-saved a@7"]);
+    assert_eq!(bench.seen(), ["not-saved a@7 #1"]);
     ends(&mut bench, "a");
     assert_eq!(bench.of(&["release"]).len(), 1);
 }
@@ -138,16 +148,213 @@ fn after_a_loss_the_last_checkpoint_is_saved_again() {
 }
 
 #[test]
-fn a_save_that_comes_before_the_report_goes_again() {
+fn a_save_that_comes_before_the_report_goes_after_it() {
     let mut bench = running(&["a"]);
     bench.lost(2);
     bench.gives("a", 1);
     bench.all();
     bench.saved(&[SaveReply::Recovering]);
-    assert_eq!(bench.of(&["save", "not-saved"]), [""; 0], "after a pause");
-    bench.attested(&[AttestReply::Kept]);
     bench.advance(millis(100));
+    assert_eq!(bench.of(&["save", "not-saved"]), [""; 0], "only the report gives the job its record");
+    bench.attested(&[AttestReply::Kept]);
     assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#1"]);
+}
+
+#[test]
+fn what_no_report_could_repair_is_saved_after_it() {
+    let mut bench = running(&["a"]);
+    bench.lost(2);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Recovering]);
+    bench.attested(&[AttestReply::Unreadable]);
+    bench.all();
+    bench.attended(None);
+    assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#1"]);
+    bench.saved(&[SaveReply::Stale]);
+    assert_eq!(bench.of(&["not-saved"]).len(), 1);
+}
+
+#[test]
+fn after_a_loss_a_job_leaves_after_its_checkpoint() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Kept]);
+    bench.lost(2);
+    bench.all();
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"], "the data may have gone back");
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_release_of_before_a_loss_goes_after_the_checkpoint() {
+    let mut bench = running(&["a", "b"]);
+    for name in ["a", "b"] {
+        bench.gives(name, 1);
+        bench.saved(&[SaveReply::Kept]);
+        ends(&mut bench, name);
+    }
+    assert_eq!(bench.of(&["release"]).len(), 1, "one is under way, the other waits");
+    bench.lost(2);
+    assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#1 b@7 given=7#1"]);
+    bench.fail("release");
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["release"]), [""; 0]);
+    bench.saved(&[SaveReply::Kept, SaveReply::Kept]);
+    let line = bench.of(&["release"]);
+    assert!(line.len() == 1 && line[0].contains("a@7") && line[0].contains("b@7"), "{line:?}");
+}
+
+#[test]
+fn a_full_memory_frees_all_leaving_jobs_at_once() {
+    let names = ["a", "b", "c", "d"];
+    let mut bench = running(&names);
+    for name in &names[..3] {
+        bench.gives(name, 1);
+    }
+    for name in &names[..3] {
+        ends(&mut bench, name);
+    }
+    bench.all();
+    bench.fail_with("save", full());
+    let told = bench.all();
+    let count = |kind: &str| told.iter().filter(|line| line.starts_with(kind)).count();
+    assert_eq!((count("not-saved"), count("! not-saved"), count("release")), (3, 1, 1), "{told:#?}");
+    bench.gives("d", 1);
+    assert_eq!(bench.of(&["save"]).len(), 1, "nobody waits for a pause");
+}
+
+#[test]
+fn who_must_end_hears_at_once_that_the_memory_is_full() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.fail_with("save", full());
+    assert_eq!(bench.of(&["not-saved"]), [""; 0], "it is tried again while the job runs");
+    bench.drained();
+    bench.advance(secs(1));
+    bench.fail_with("save", full());
+    assert_eq!(bench.of(&["not-saved"]).len(), 1, "its handler may await this");
+    bench.advance(secs(2));
+    bench.handler(1, "a", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(bench.of(&["release"]), [""; 0], "once more");
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["saved", "release"]).len(), 2);
+}
+
+#[test]
+fn a_fenced_worker_refuses_checkpoints_at_once() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.step([Input::LeaseLost(WorkerId(1))]);
+    assert_eq!(bench.of(&["not-saved"]).len(), 1);
+    bench.gives("a", 2);
+    assert_eq!(bench.of(&["not-saved"]).len(), 1, "while it ends");
+}
+
+#[test]
+fn a_run_that_a_report_ends_waits_for_no_checkpoint() {
+    for reply in [AttestReply::Ended, AttestReply::Outranked, AttestReply::MustStop] {
+        for first in [true, false] {
+            let mut bench = running(&["a"]);
+            bench.lost(2);
+            bench.gives("a", 1);
+            if first {
+                bench.saved(&[SaveReply::Recovering]);
+                bench.attested(&[reply]);
+            } else {
+                bench.attested(&[reply]);
+                bench.saved(&[SaveReply::Stale]);
+            }
+            assert!(!bench.of(&["not-saved"]).is_empty(), "{reply:?}, answered first: {first}");
+            bench.gives("a", 2);
+            if bench.is_calling("save") {
+                bench.saved(&[SaveReply::Stale]);
+            }
+            assert_eq!(bench.of(&["not-saved"]).len(), 1, "{reply:?}, in its stop handler");
+        }
+    }
+}
+
+#[test]
+fn an_answer_concerns_no_newer_checkpoint() {
+    for reply in [SaveReply::Stale, SaveReply::TooLong] {
+        let mut bench = running(&["a"]);
+        bench.gives("a", 1);
+        bench.gives("a", 2);
+        bench.all();
+        bench.saved(&[reply]);
+        assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#2"], "{reply:?}");
+        bench.saved(&[SaveReply::Kept]);
+        assert_eq!(bench.of(&["saved"]), ["saved a@7 #2"], "{reply:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_has_become_too_long_is_told() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.all();
+    bench.saved(&[SaveReply::TooLong]);
+    assert_eq!(bench.of(&["not-saved", "!"]).len(), 2, "to its handler and to the operator");
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_checkpoint_of_lost_data_is_kept_for_the_report() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Stale]);
+    bench.lost(2);
+    bench.all();
+    bench.attested(&[AttestReply::Kept]);
+    assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#1"]);
+}
+
+#[test]
+fn a_store_that_can_keep_none_holds_no_leaving_job_back() {
+    let mut bench = running(&["a", "b"]);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Unusable]);
+    assert_eq!(bench.of(&["not-saved"]), [""; 0], "it is tried again while the job runs");
+    bench.gives("b", 1);
+    ends(&mut bench, "b");
+    bench.advance(secs(1));
+    bench.saved(&[SaveReply::Unusable, SaveReply::Unusable]);
+    assert_eq!(bench.of(&["not-saved", "release"]).len(), 2);
+    bench.advance(secs(1));
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["saved"]), ["saved a@7 #1"]);
+}
+
+#[test]
+fn a_batch_of_jobs_that_have_gone_holds_up_no_other() {
+    let names = ["a", "b", "c"];
+    let mut bench = running(&names);
+    for name in names {
+        bench.gives(name, 1);
+    }
+    bench.saved(&[SaveReply::Kept]);
+    // From now on each goes alone.
+    bench.fail_with("save", StoreError::Damaged(Arc::new(std::fmt::Error)));
+    bench.stop_event(1, 9, None, &[("b", 7)]);
+    bench.handler(1, "b", 7, HandlerEvent::Stopped(Ok(())));
+    bench.all();
+    bench.now = bench.now + millis(30);
+    bench.step([Input::Woke]);
+    assert_eq!(bench.of(&["save"]), ["save 1: c@7 given=7#1"]);
+}
+
+#[test]
+fn one_that_must_stop_waits_for_its_checkpoint_no_longer() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    ends(&mut bench, "a");
+    bench.all();
+    bench.stop_event(1, 9, None, &[("a", 7)]);
+    let told = bench.of(&["release"]);
+    assert!(told.len() == 1 && told[0].starts_with("release 1: a@7 d"), "{told:?}");
 }
 
 #[test]
@@ -157,6 +364,7 @@ fn a_release_that_found_nothing_saves_its_checkpoint_first() {
     bench.saved(&[SaveReply::Kept]);
     ends(&mut bench, "a");
     bench.lost(2);
+    bench.saved(&[SaveReply::Recovering]);
     bench.all();
     bench.answer("release", |call| match call {
         Call::Release { worker, finished, items } => {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::bench::{Bench, millis, secs};
-use crate::core::input::HandlerEvent;
+use crate::core::input::{HandlerEvent, Input};
 use crate::model::policy::RestartPolicy;
 use crate::model::wire::{Envelope, ProgressTimeout};
 
@@ -47,6 +47,20 @@ fn a_job_that_makes_progress_runs_on() {
     assert_eq!(bench.seen(), [""; 0], "its time counts from its progress");
     bench.advance(millis(1));
     assert_eq!(bench.seen(), ["LOOK k@7"]);
+}
+
+#[test]
+fn a_process_that_stood_still_leaves_its_jobs_time() {
+    for (stood, more) in [(secs(3), secs(3)), (secs(900), secs(30))] {
+        let mut bench = running(RestartPolicy::Never);
+        bench.now = bench.now + secs(30) + stood;
+        bench.step([Input::Woke]);
+        assert!(!bench.all().contains(&"LOOK k@7".to_owned()), "{stood:?}");
+        bench.advance(more.saturating_sub(millis(1)));
+        assert_eq!(bench.of(&["LOOK"]), [""; 0], "{stood:?}");
+        bench.advance(millis(1));
+        assert_eq!(bench.of(&["LOOK"]), ["LOOK k@7"], "{stood:?}");
+    }
 }
 
 #[test]

@@ -93,10 +93,17 @@ fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);
     swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
     assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);
+    for passed in [6, 10] {
+        swept(&mut bench, Swept { count: PAGE, passed: passed - passed / 10 * 6, ..Swept::default() });
+        assert_eq!(bench.of(&["sweep"]), [format!("sweep kick after {passed}")]);
+    }
     bench.fail("sweep");
     bench.all();
     bench.advance(secs(2));
-    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "one without an answer counts for nothing");
+    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "one without an answer begins anew");
+    swept(&mut bench, Swept { backlog: true, ..Swept::default() });
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "a full stream puts it off");
     swept(&mut bench, Swept::default());
     bench.advance(secs(2));
     assert_eq!(bench.of(&["sweep"]), ["sweep"]);

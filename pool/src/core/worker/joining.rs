@@ -72,16 +72,15 @@ impl Worker {
 
     fn seated(&mut self, ctx: &mut Ctx, since: Time, seat: &Seat) {
         self.jobs = self.jobs.anew(seat.worker);
-        self.member = Some(seat.member.clone());
         self.rebalance = Rebalance::default();
         self.audit = Audit::default();
         self.refused = false;
-        self.slot = seat.member.slot.or(self.slot);
         let settle = ctx.config.settings.join_settle;
         // If no worker is up, no slot is handed over: it waits for workers that join at the same time.
         let settle = if seat.first { settle.min(GATHERING) } else { settle };
         let settle_at = (seat.member.state == MemberState::Standby).then(|| ctx.now + settle);
         self.stage = Stage::In { settle_at, busy: false };
+        self.learn(ctx, &seat.member);
         ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
         ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });
         if let Some(to) = self.added.take() {

@@ -205,23 +205,28 @@ impl Worker {
 
     /// The members changed, and perhaps whether it is up.
     pub(super) fn on_member(&mut self, ctx: &mut Ctx, member: Option<&Member>, ring_changed: bool) {
-        let Stage::In { settle_at, .. } = &mut self.stage else { return };
-        let Some(member) = member else { return };
-        self.member = Some(member.clone());
-        match member.state {
-            MemberState::Up => {
-                *settle_at = None;
-                self.slot = member.slot;
-            }
-            // Another node drained it: it is out of the ring already.
-            MemberState::Draining if !ctx.config.broken.has(Mutation::DrainsUnheard) => {
-                self.departing = true;
-                self.stage = Stage::Draining { told: true, busy: false, retry_at: Time(0) };
-            }
-            MemberState::Standby | MemberState::Draining => {}
+        if !matches!(self.stage, Stage::In { .. }) {
+            return;
         }
+        let Some(member) = member else { return };
+        self.learn(ctx, member);
         if ring_changed {
             self.rebalance.ring_changed(ctx);
+        }
+    }
+
+    /// Its entry says this, while it is a member that does not drain by itself.
+    fn learn(&mut self, ctx: &Ctx, member: &Member) {
+        self.slot = member.slot.or(self.slot);
+        self.member = Some(member.clone());
+        // Another node drained it: it is out of the ring already.
+        if member.state == MemberState::Draining && !ctx.config.broken.has(Mutation::DrainsUnheard) {
+            self.departing = true;
+            self.stage = Stage::Draining { told: true, busy: false, retry_at: Time(0) };
+        } else if let Stage::In { settle_at, .. } = &mut self.stage
+            && member.state == MemberState::Up
+        {
+            *settle_at = None;
         }
     }
 
@@ -231,8 +236,7 @@ impl Worker {
         match answer {
             Ok(seat) => {
                 *settle_at = None;
-                self.member = Some(seat.member.clone());
-                self.slot = seat.member.slot.or(self.slot);
+                self.learn(ctx, &seat.member);
                 Ok(seat.first)
             }
             Err(error) => {

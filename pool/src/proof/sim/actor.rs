@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::node::nanos;
+use super::saves::Saver;
 use super::stalls::Progress;
 use super::world::{Event, MS, World};
 use crate::core::effect::NewJob;
@@ -68,6 +69,7 @@ pub(super) struct Actor {
     ends_at: Option<u64>,
     /// For a job with a progress timeout.
     pub(super) progress: Option<Progress>,
+    pub(super) saver: Saver,
     /// Events of an earlier generation are void.
     generation: u64,
 }
@@ -119,7 +121,7 @@ impl World {
 
     pub(super) fn start(&mut self, at: usize, worker: WorkerId, job: NewJob) {
         let (id, script) = (self.id(), self.script());
-        let NewJob { key, token, id: dispatch, payload, .. } = job;
+        let NewJob { key, token, id: dispatch, payload, checkpoint, .. } = job;
         let progress = self.draw_progress(payload.progress, at);
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.running.insert((worker, key.clone()), id);
@@ -136,6 +138,7 @@ impl World {
             orders: VecDeque::new(),
             ends_at: None,
             progress,
+            saver: Saver::new(checkpoint),
             generation: 0,
         };
         // A worker's fence does not reach a job that is admitted later, so the job hears of it here.
@@ -221,8 +224,8 @@ impl World {
             }
             Some(Order::Stop) => {
                 actor.state = State::Stopping;
-                if let Some(delay) = actor.script.stop_takes {
-                    self.rouse(id, delay);
+                if !self.saves_in_stop(id) {
+                    self.stops(id);
                 }
             }
             None => {
@@ -231,6 +234,16 @@ impl World {
                     self.rouse(id, delay);
                 }
             }
+        }
+    }
+
+    /// Its stop handler goes on to its end.
+    pub(super) fn stops(&mut self, id: u64) {
+        let Some(actor) = self.actors.get(&id).filter(|actor| matches!(actor.state, State::Stopping)) else {
+            return;
+        };
+        if let Some(delay) = actor.script.stop_takes {
+            self.rouse(id, delay);
         }
     }
 

@@ -31,6 +31,7 @@ impl World {
             self.judge.violations.push(what);
         }
         self.exclusive(id);
+        self.brought(id);
     }
 
     /// A handler of the dispatch runs under a lease that holds.

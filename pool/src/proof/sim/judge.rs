@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::lives::{Life, Lives};
 use super::rng::Rng;
+use super::saves::Run;
 use crate::model::id::{DispatchId, Incarnation, JobKey, ScheduleId, Term, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{JobState, Record};
@@ -31,6 +32,9 @@ pub(super) struct Judge {
     /// Every notification that the store has kept.
     pub(super) kept: BTreeSet<Bytes>,
     pub(super) full_at: Option<u64>,
+    /// The handlers' runs, by key and token, and when the store's memory was last full.
+    pub(super) runs: BTreeMap<(JobKey, Token), Run>,
+    pub(super) memory_full_at: Option<u64>,
     /// When a key's job last had the maximum of waiting notifications.
     pub(super) crowded_at: BTreeMap<JobKey, u64>,
     /// The minimum time that the outcome of a caller's own id is kept, ns.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::notes::Notes;
+use super::saves::States;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::model::policy::RestartPolicy;
 
@@ -30,6 +31,7 @@ pub(super) struct Life {
     /// Its handler may end it by itself.
     pub(super) may_end: bool,
     pub(super) notes: Notes,
+    pub(super) states: States,
     /// When a worker last ended it, and that worker, if it knows.
     pub(super) ended: Option<(u64, WorkerId)>,
     /// Workers that have heard that it must stop.
@@ -66,6 +68,7 @@ impl Life {
             to_stop: false,
             may_end: false,
             notes: Notes::default(),
+            states: States::default(),
             ended: None,
             told: BTreeSet::new(),
             in_journal: None,

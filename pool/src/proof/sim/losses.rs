@@ -174,6 +174,7 @@ impl World {
                 life.to_stop |= stops.get(key).is_some_and(|&open| open > 0);
             }
         });
+        self.lost_states();
         for (key, record) in &self.judge.records {
             if let Some(life) = record.as_ref().and_then(|record| self.judge.lives.get_mut(&record.id)) {
                 life.notes.lost(self.store.mail(key));

@@ -10,7 +10,7 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes`, `stalls`, `holds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
+//! `notes`, `saves`, `stalls`, `holds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
 //! at the pool at `rest`.
 //!
 //! ```
@@ -27,6 +27,7 @@ mod clock;
 mod handlers;
 mod holds;
 mod judge;
+mod leases;
 mod levels;
 mod lives;
 mod losses;
@@ -37,6 +38,7 @@ mod planner;
 mod records;
 mod rest;
 mod rng;
+mod saves;
 mod stalls;
 mod users;
 mod world;

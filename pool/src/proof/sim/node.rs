@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fault;
-use super::calls::{Request, Role};
+use super::calls::Role;
 use super::clock::{NodeClock, RHO_PPB};
 use super::planner::Part;
 use super::users::Asked;
@@ -15,15 +15,14 @@ use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::{Effect, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Input, LocalSchedule, LocalWorker, ReplyTo};
-use crate::core::lease::longest_read;
-use crate::core::lease::table::{Expiry, LeaseTable};
-use crate::core::lease::{Lease, Standing, Timing};
+use crate::core::lease::Timing;
+use crate::core::lease::table::LeaseTable;
 use crate::core::time::Time;
 use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::{Given, StoredSettings};
 use crate::mutation::Mutation;
-use crate::store::{MemoryStore, Renewal, Store};
+use crate::store::{MemoryStore, Store};
 
 /// The directions that are cut between a node and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,10 +46,10 @@ pub(super) struct SimNode {
     pub(super) cut: Cut,
     pub(super) turns: u32,
     wake_at: Option<u64>,
-    lease_at: Option<u64>,
-    renewing: bool,
-    next_renewal: Time,
-    progress: Time,
+    pub(super) lease_at: Option<u64>,
+    pub(super) renewing: bool,
+    pub(super) next_renewal: Time,
+    pub(super) progress: Time,
     pub(super) reads: BTreeMap<Role, u64>,
     members: Arc<Members>,
     settings: Arc<StoredSettings>,
@@ -65,11 +64,6 @@ pub(super) struct SimNode {
     pub(super) last_local: u32,
     pub(super) attached: bool,
     pub(super) closing: bool,
-}
-
-/// The lease thread's pause between two looks at the leases.
-fn tick(timing: Timing) -> Duration {
-    (timing.ttl / 50).clamp(Duration::from_millis(5), Duration::from_millis(200))
 }
 
 /// The keys that nodes would draw. They are the same in all runs, so that a seed is a run.
@@ -294,12 +288,16 @@ impl World {
             Effect::Plan { local, run, tick } => self.plan(at, local, run, tick),
             Effect::AbortPlan { local } => self.abort_plan(at, local),
             Effect::ScheduleEnded { local } => self.schedule_ended(at, local),
-            Effect::Tick { .. } | Effect::Report(_) | Effect::Saved { .. } | Effect::NotSaved { .. } => {}
+            Effect::Saved { worker, key, token, number }
+            | Effect::NotSaved { worker, key, token, number, .. } => {
+                self.heard_of_save(at, (worker, key, token), number);
+            }
+            Effect::Tick { .. } | Effect::Report(_) => {}
             Effect::End => self.ended(at),
         }
     }
 
-    fn running(&self, at: usize, worker: WorkerId, key: JobKey, token: Token) -> Option<u64> {
+    pub(super) fn running(&self, at: usize, worker: WorkerId, key: JobKey, token: Token) -> Option<u64> {
         let id = *self.nodes.get(at)?.running.get(&(worker, key))?;
         self.actors.get(&id).filter(|actor| actor.token == token).map(|_| id)
     }
@@ -311,98 +309,6 @@ impl World {
         node.last_said = node.last_said.max(self.now + delay);
         let time = node.last_said;
         self.at(time, Event::Said(at, Box::new(input)));
-    }
-
-    // ---- leases
-
-    fn renew_now(&mut self, at: usize) {
-        let now = self.local(at);
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        node.next_renewal = now;
-        node.lease_at = None;
-        self.after(0, Event::Lease(at));
-    }
-
-    /// One round of the lease thread.
-    pub(super) fn look_at_leases(&mut self, at: usize) {
-        self.expire_leases(at);
-        let now = self.local(at);
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        let (ttl, tick) = (node.config.timing.ttl, tick(node.config.timing));
-        if !node.renewing && now >= node.next_renewal {
-            let read = node.engine.read_at().unwrap_or(now);
-            let stalled = now.since(node.progress) > ttl || now.since(read) > longest_read(ttl);
-            if let Some((incarnation, workers)) = node.leases.to_renew().filter(|_| !stalled) {
-                node.renewing = true;
-                node.next_renewal = now + node.config.timing.renew_every;
-                let seen = node.engine.seen();
-                self.send(at, Role::Renewal, Request::Renew { incarnation, seen, workers, sent: now });
-            }
-        }
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        let expiry = node.leases.next_expiry();
-        let renewal = (!node.renewing).then_some(node.next_renewal);
-        let next = crate::core::time::earliest(expiry, renewal).unwrap_or(now + ttl);
-        // The thread looks once per tick, and not at once.
-        let due = next.max(now + Duration::from_millis(1)) + tick * (self.rng.below(100) as u32) / 100;
-        let time = node.clock.when(self.now, due);
-        if node.lease_at.is_none_or(|known| known <= self.now || time < known) {
-            node.lease_at = Some(time);
-            self.at(time, Event::Lease(at));
-        }
-    }
-
-    /// Handlers whose lease has run out are asked to end, or aborted.
-    pub(super) fn expire_leases(&mut self, at: usize) {
-        let now = self.local(at);
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        for (worker, expiry) in node.leases.expire(now) {
-            self.note(|| format!("n{at} lease of {worker}: {expiry:?}"));
-            match expiry {
-                Expiry::AskToEnd => {
-                    self.cancel_all(at, worker);
-                    self.say(at, Input::LeaseLost(worker));
-                }
-                Expiry::Abort => self.abort_all(at, worker),
-            }
-        }
-    }
-
-    /// The node was paused: expired leases end their handlers before any of them goes on.
-    pub(super) fn expire_at_once(&mut self, at: usize) {
-        self.expire_leases(at);
-        let now = self.local(at);
-        let Some(node) = self.nodes.get(at) else { return };
-        if node.config.broken.has(Mutation::NoSelfFence) {
-            return;
-        }
-        let hard =
-            |(worker, lease): (WorkerId, Lease)| (lease.standing(now) == Standing::Hard).then_some(worker);
-        let over: Vec<WorkerId> = node.leases.leases().filter_map(hard).collect();
-        for worker in over {
-            self.end_all(at, worker);
-        }
-    }
-
-    /// A renewal has come back, with or without an answer.
-    pub(super) fn renewed(
-        &mut self,
-        at: usize,
-        sent: Time,
-        input: (crate::model::id::Incarnation, Vec<WorkerId>, crate::store::Result<Renewal>),
-    ) {
-        let now = self.local(at);
-        let (incarnation, workers, answer) = input;
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        node.renewing = false;
-        match &answer {
-            Ok(renewal) => {
-                node.leases.renewed(sent, now, &workers, &renewal.states);
-            }
-            Err(_) => node.next_renewal = now + node.config.timing.renew_every / 4,
-        }
-        self.say(at, Input::Renewed { incarnation, workers, answer });
-        self.after(0, Event::Lease(at));
     }
 
     // ---- maps

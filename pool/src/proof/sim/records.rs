@@ -6,7 +6,7 @@ use super::lives::Life;
 use super::losses::Said;
 use super::world::World;
 use crate::core::call::{Call, Done};
-use crate::model::id::{JobKey, Token};
+use crate::model::id::{Incarnation, JobKey, Token};
 use crate::model::record::{Begun, JobState, Record};
 use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
 
@@ -17,9 +17,16 @@ struct Change<'a> {
     step: &'a str,
     now: u64,
     request: &'a Request,
+    /// The pool's.
+    incarnation: Option<Incarnation>,
 }
 
 impl Change<'_> {
+    /// The call is of the pool's present incarnation: its node knows of the last loss of data.
+    fn is_current(&self) -> bool {
+        matches!(self.request, Request::Call(incarnation, _) if Some(*incarnation) == self.incarnation)
+    }
+
     /// Its worker releases the job for good.
     fn ends(&self, key: &JobKey, token: Token) -> bool {
         let Request::Call(_, call) = self.request else { return false };
@@ -35,6 +42,7 @@ impl World {
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply) {
             self.saw_turn(call, done);
             self.judge.saw_dispatch(call, done);
+            self.judge.saw_save(call, done);
             if let Some(said) = Said::of(request) {
                 self.answers(said, done);
             }
@@ -52,8 +60,11 @@ impl World {
 
     /// Compares the records with those before the step.
     pub(super) fn changed(&mut self, step: &str, request: &Request) {
-        let change = Change { step, now: self.now, request };
         let facts = self.store.facts();
+        let change = Change { step, now: self.now, request, incarnation: facts.incarnation };
+        if self.full {
+            self.judge.memory_full_at = Some(self.now);
+        }
         if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
             self.judge.full_at = Some(self.now);
         }
@@ -116,6 +127,7 @@ impl Judge {
     fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(change.now);
+        life.states.kept = None;
         life.settled.get_or_insert(change.now);
         // A worker that hands a job off does not know that it was stopped meanwhile.
         if let ("release", Some(worker)) = (change.step, before.owner)
@@ -227,6 +239,11 @@ impl Judge {
             let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
             violations.push(wrong(what));
         }
+        if let (Some(before), "release", Queued | Parked) = (before, step, record.state)
+            && before.state == Running
+        {
+            self.handed_on(key, before, change.is_current());
+        }
         if record.state == Running && before.is_none_or(|before| before.state != Running) {
             let token: Token = record.token;
             if let Some(owner) = record.owner.filter(|_| !attested)
@@ -257,7 +274,7 @@ impl Judge {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::model::id::{DispatchId, Incarnation, WorkerId};
+    use crate::model::id::{DispatchId, WorkerId};
     use crate::model::member::{Member, MemberState};
     use crate::model::policy::RestartPolicy;
     use crate::store::{Attest, AttestItem, AttestReply};
@@ -311,7 +328,8 @@ mod tests {
             items: vec![item(HANDED_ON, runs)],
         };
         let request = Request::Call(Incarnation(2), Box::new(call));
-        let change = Change { step: "attest", now: 3, request: &request };
+        let incarnation = Some(Incarnation(2));
+        let change = Change { step: "attest", now: 3, request: &request, incarnation };
         judge.became(&key, None, &Record::parse(record.as_bytes()).unwrap(), true, &change);
         judge.violations
     }

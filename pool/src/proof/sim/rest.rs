@@ -4,6 +4,7 @@ use futures::FutureExt;
 
 use super::world::World;
 use crate::core::ring::Ring;
+use crate::model::member::MemberState;
 use crate::model::record::JobState;
 use crate::store::Store;
 
@@ -37,6 +38,11 @@ impl World {
             if runs && place != record.owner {
                 unrest.push(format!("L7: {key} is {record}, and its place is with {place:?}"));
             }
+            let run = self.judge.runs.get(&(key.clone(), record.token)).and_then(|run| run.newest);
+            let kept = self.judge.life(&record.id).and_then(|life| life.states.kept);
+            if runs && kept < run {
+                unrest.push(format!("the state of {key} is {run:?}, and {kept:?} is kept"));
+            }
             let left = self.judge.undelivered(&record.id);
             if runs && left > 0 {
                 unrest.push(format!("{left} notifications of {key} are not delivered"));
@@ -58,6 +64,8 @@ impl World {
             });
             if !there {
                 unrest.push(format!("{worker} of {} is a member and gone", member.node));
+            } else if member.state == MemberState::Draining {
+                unrest.push(format!("{worker} of {} drains and stays", member.node));
             }
         }
         unrest

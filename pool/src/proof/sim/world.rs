@@ -14,6 +14,7 @@ use super::levels::Levels;
 use super::nemesis::Rates;
 use super::node::{SimNode, nanos};
 use super::rng::Rng;
+use super::saves::Saves;
 use super::stalls::Stalls;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, LocalSchedule, ReplyTo};
@@ -49,6 +50,8 @@ pub(super) enum Event {
     Block(u64),
     /// A handler goes on: the actor and its generation.
     Act(u64, u64),
+    /// A handler saves.
+    Save(u64),
     /// An input reaches the engine.
     Said(usize, Box<Input>),
     /// A planner has a result: the node, its schedule and the run.
@@ -81,6 +84,7 @@ pub(super) struct World {
     pub(super) rates: Rates,
     pub(super) levels: Levels,
     pub(super) stalls: Stalls,
+    pub(super) saves: Saves,
     pub(super) holds: Holds,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
@@ -158,6 +162,7 @@ impl World {
             rates,
             levels: Levels::of(seed),
             stalls: Stalls::of(seed),
+            saves: Saves::of(seed),
             holds: Holds::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
@@ -289,6 +294,7 @@ impl World {
             Event::Timeout(flight) => self.timed_out(flight),
             Event::Block(flight) => self.waited(flight),
             Event::Act(actor, generation) => self.act(actor, generation),
+            Event::Save(actor) => self.saves(actor),
             Event::Said(node, input) => self.step(node, *input),
             Event::Planned(node, local, run) => self.planned(node, local, run),
             Event::Maps(node, members, settings, fresh) => self.maps(node, members, settings, fresh),
@@ -299,7 +305,10 @@ impl World {
             Event::Join(..) if self.ending || self.closing && self.store.facts().closed => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
-            Event::Room => self.full = false,
+            Event::Room => {
+                self.full = false;
+                self.judge.memory_full_at = Some(self.now);
+            }
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 self.hold();
@@ -335,7 +344,7 @@ impl World {
             | Event::Reread(node)
             | Event::Overdue(node, _) => Some(*node),
             Event::Answer(flight) | Event::Timeout(flight) => self.flights.get(flight).map(|f| f.node),
-            Event::Act(actor, _) => self.actors.get(actor).map(|a| a.node),
+            Event::Act(actor, _) | Event::Save(actor) => self.actors.get(actor).map(|a| a.node),
             _ => None,
         }
     }

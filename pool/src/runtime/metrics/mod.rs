@@ -11,8 +11,9 @@ use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::error::DispatchError;
 use crate::model::id::{NodeName, PoolName};
 use crate::model::phase::PoolPhase;
+use crate::model::record::Begun;
 use crate::model::stop::StopReason;
-use crate::store::{ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
+use crate::store::{BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
 
 /// Metrics of one name that differ in one label, whose values come from a short fixed list.
 struct Family<M> {
@@ -51,6 +52,7 @@ pub(crate) struct Metrics {
     expired: Counter,
     errors: Family<Counter>,
     calls: Family<Histogram>,
+    start_wait: Histogram,
     jobs: Gauge,
     stuck: Gauge,
     workers: Gauge,
@@ -101,6 +103,7 @@ impl Metrics {
             calls: Family::new(move |step| {
                 metrics::histogram!("tenure_pool_store_call_seconds", steps(step))
             }),
+            start_wait: metrics::histogram!("tenure_pool_start_wait_seconds", own.clone()),
             jobs: gauge("tenure_pool_jobs"),
             stuck: gauge("tenure_pool_stuck_jobs"),
             workers: gauge("tenure_pool_workers"),
@@ -145,6 +148,13 @@ impl Metrics {
                 for ((item, _), reply) in items.iter().zip(replies) {
                     if let Some(outcome) = released(item, *reply) {
                         self.releases.of(outcome).increment(1);
+                    }
+                }
+            }
+            Done::Begin { answer: Ok(replies), .. } => {
+                for reply in replies.iter().flatten().flatten() {
+                    if let Some(waited) = waited(reply) {
+                        self.start_wait.record(waited);
                     }
                 }
             }
@@ -211,6 +221,13 @@ impl Metrics {
         }
         self.open.set(f64::from(u8::from(status.phase == PoolPhase::Open)));
     }
+}
+
+/// How long a job had waited that is begun for the first time, s. `None` for any other.
+fn waited(reply: &BeginReply) -> Option<f64> {
+    let BeginReply::Begun { record, .. } = reply else { return None };
+    let is_first = record.begun == Begun::Begun && record.attempts == 1;
+    is_first.then(|| record.since.saturating_sub(record.created) as f64 / 1_000.0)
 }
 
 /// The result of a release; `None` if the job was no longer this worker's.
@@ -348,6 +365,9 @@ fn describe() {
     counter("tenure_pool_store_errors_total", "Calls to the store that failed, by kind.");
     let seconds = "How long a call to the store took.";
     metrics::describe_histogram!("tenure_pool_store_call_seconds", Unit::Seconds, seconds);
+    let seconds =
+        "How long a job had waited when it was first begun, since it was accepted, by the store's clock.";
+    metrics::describe_histogram!("tenure_pool_start_wait_seconds", Unit::Seconds, seconds);
     let gauge = |name: &'static str, what: &'static str| metrics::describe_gauge!(name, Unit::Count, what);
     gauge("tenure_pool_jobs", "Jobs in the hands of this node's workers.");
     gauge("tenure_pool_stuck_jobs", "Jobs whose handler does not end although it was aborted.");

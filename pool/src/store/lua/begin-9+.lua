@@ -28,7 +28,7 @@ local stored = n > 0 and call('HMGET', JOBS, unpack(argv, base + 1, base + n))
 local out, heard, letters, at = { 'OK', '', '' }, {}, {}, 3
 local any_notes, ts = n > 0 and call('EXISTS', NOTIFICATIONS) == 1, num(now())
 local any_checkpoints = n > 0 and call('EXISTS', CHECKPOINTS) == 1
-local records, unqueued, explained, seen, k, never_begun, bytes = {}, {}, {}, {}, 0, 0, 0
+local records, unqueued, explained, strays, seen, k, never_begun, bytes = {}, {}, {}, {}, {}, 0, 0, 0
 local page, payloads, kept = nil, nil, {} -- payloads and checkpoints are read 16 at a time, and only as far as the answer may go
 local last = 0 -- the last job of the workers before
 for w = 1, workers do
@@ -76,7 +76,10 @@ for w = 1, workers do
         at = at + 2
         letter = any_notes and redis.pcall('HEXISTS', NOTIFICATIONS, 'h:' .. key) == 1 and 'N' or 'B'
         local header, state = kept[2 * (i - page) + 1], kept[2 * (i - page) + 2]
-        if header and state and given(header) then
+        if news == 1 then
+          -- No owner has had this job: a checkpoint is of a job whose record was lost.
+          if header or state then strays[#strays + 1] = key end
+        elseif header and state and given(header) then
           letter = letter == 'N' and 'D' or 'C'
           bytes = bytes + #state
           out[at + 1], out[at + 2] = header, state
@@ -92,6 +95,7 @@ if k > 0 then
   call('HSET', JOBS, unpack(records))
   call('ZREM', QUEUE, unpack(unqueued))
   if #explained > 0 then redis.pcall('HDEL', ERRORS, unpack(explained)) end
+  for _, key in ipairs(strays) do redis.pcall('HDEL', CHECKPOINTS, 'h:' .. key, 'b:' .. key) end
   if never_begun > 0 then count('queued', -never_begun) end
 end
 out[2], out[3] = table.concat(heard), table.concat(letters)

@@ -2,7 +2,7 @@
 -- A worker leaves the ring and keeps its jobs until they are handed off; the oldest standby takes its slot.
 -- KEYS: pool workers changes
 -- ARGV: inc, wid
--- Returns: OK entry | FENCED
+-- Returns: OK entry | FENCED | RECOVERING
 -- Publishes: workers, one or two entries
 --@base
 --@guard
@@ -11,7 +11,8 @@
 local head, refusal = guard(true)
 if not head then return refusal end
 local entry = call('HGET', WORKERS, argv[2])
-if not entry then return { 'FENCED' } end
+-- While the pool recovers, its node may still report it.
+if not entry then return { head[2] == 'R' and 'RECOVERING' or 'FENCED' } end
 if sub(entry, 1, 1) == 'G' then return { 'OK', entry } end
 local changes = { argv[2], 'G' .. sub(entry, 2) }
 local slot = match(entry, '^U|(%d+)|')

@@ -2,9 +2,10 @@
 -- The owner keeps checkpoints of its jobs, each in place of the one before. A copy that comes late undoes nothing. One
 -- that the owner was given itself says so with its token, and gives way to every newer one.
 -- KEYS: pool settings jobs checkpoints
--- ARGV: inc, wid, count of tokens, token*, a byte per job: which token it has; a byte per job: under which token its
---       checkpoint was given; then key*, number*, bytes*
--- Returns: OK, a letter per job, K kept, or a newer one is | S not the owner | R recovering and no record | L too long
+-- ARGV: inc, wid, count of tokens, token*, a byte per job: which token it has; count of tokens, token*, a byte per job:
+--       under which of these its checkpoint was given; then key*, number*, bytes*
+-- Returns: OK, a letter per job, K kept, or a newer one is | S not the owner | R recovering and no record | L too long |
+--          X checkpoints is of another type
 --@base
 --@guard
 --@clock
@@ -15,12 +16,13 @@ local head, refusal = guard(true)
 if not head then return refusal end
 local _, most = settings('checkpoint_max')
 local wid, of_tokens = argv[2], 3
-local base = of_tokens + argv[of_tokens] + 2
-local n, token_of, given_of = (#argv - base) / 3, argv[base - 1], argv[base]
+local of_givens = of_tokens + argv[of_tokens] + 2
+local base = of_givens + argv[of_givens] + 1
+local n, token_of, given_of = (#argv - base) / 3, argv[of_givens - 1], argv[base]
 local of_numbers, of_bytes = base + n, base + 2 * n
 local stored, headers, rest = call('HMGET', JOBS, unpack(argv, base + 1, of_numbers)), {}, '^' .. REST
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
-local known, ts = call('HMGET', CHECKPOINTS, unpack(headers)), num(now())
+local known, ts = redis.pcall('HMGET', CHECKPOINTS, unpack(headers)), num(now())
 local letters, fields, written = {}, {}, {}
 local last, running, stopping = nil, nil, nil
 
@@ -34,7 +36,7 @@ end
 
 for i = 1, n do
   local key, r, letter = argv[base + i], stored[i], 'S'
-  local token, of = argv[of_tokens + byte(token_of, i)], argv[of_tokens + byte(given_of, i)]
+  local token, of = argv[of_tokens + byte(token_of, i)], argv[of_givens + byte(given_of, i)]
   if token ~= last then
     last, running, stopping = token, '1|R|' .. wid .. '|' .. token, '1|S|' .. wid .. '|' .. token
   end
@@ -46,6 +48,8 @@ for i = 1, n do
     letter = 'K'
     if #state > most then
       letter = 'L'
+    elseif known.err then
+      letter = 'X'
     elseif not is_late(written[key] or known[i], token, of, number) then
       local j = #fields
       written[key] = '1|' .. of .. '|' .. number .. '|' .. ts

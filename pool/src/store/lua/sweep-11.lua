@@ -2,9 +2,9 @@
 -- Repairs what is due: start events are sent again, assignments that nobody began are taken back, stops are returned
 -- so that the caller sends them again. Forgets ended ids whose time has come.
 -- KEYS: pool settings jobs queue owners parked errors starts ended outcomes expired
--- ARGV: inc, limit, kick 0|1 (also jobs that wait because no worker lived)
+-- ARGV: inc, limit, kick '' or n (also jobs that wait because no worker lived, from the n-th of those that wait on)
 -- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap
---          0|1 (it forgot as many ended ids as one call does) parked jobs |
+--          0|1 (it forgot as many ended ids as one call does) parked jobs, n of the kick's jobs left as they are |
 --          BACKLOG, the same shape (the pool's stream is too long: nothing was sent again)
 --@base
 --@guard
@@ -16,8 +16,9 @@ local head, refusal = guard()
 if not head then return refusal end
 local flag, route_ms, assign_ms, stop_ms, max_attempts =
   settings('route_timeout', 'assign_timeout', 'stop_retry', 'max_attempts')
-local t, limit, kick = now(), tonumber(argv[2]), argv[3] == '1'
+local t, limit, kick = now(), tonumber(argv[2]), tonumber(argv[3])
 local stops, told, bad = {}, {}, {}
+local passed = 0
 
 local FORGET_MAX = 512
 
@@ -37,13 +38,13 @@ end
 -- that do not pause: they are due later than any event or assignment of now.
 local function due_jobs()
   local due = call('ZRANGEBYSCORE', QUEUE, '-inf', num(t), 'LIMIT', 0, limit)
-  local function add(from, to)
+  local function add(from, to, after)
     if #due >= limit then return end
-    for _, key in ipairs(call('ZRANGEBYSCORE', QUEUE, from, to, 'LIMIT', 0, limit - #due)) do due[#due + 1] = key end
+    for _, key in ipairs(call('ZRANGEBYSCORE', QUEUE, from, to, 'LIMIT', after, limit - #due)) do due[#due + 1] = key end
   end
-  add('(' .. num(t + 300000), '+inf')
+  add('(' .. num(t + 300000), '+inf', 0)
   local waiting = #due + 1
-  if kick then add('(' .. num(t + math.max(route_ms, assign_ms)), num(t + 30000)) end
+  if kick then add('(' .. num(t + math.max(route_ms, assign_ms)), num(t + 30000), kick) end
   return due, waiting
 end
 
@@ -69,8 +70,8 @@ local forgets_more = forget_ended()
 local dead = call('HKEYS', EXPIRED)
 local parked_jobs = redis.pcall('ZCARD', PARKED)
 if type(parked_jobs) ~= 'number' then parked_jobs = 0 end
-if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
-if call('XLEN', STARTS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs } end
+if is_stopping(flag) then return { 'OK', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs, passed } end
+if call('XLEN', STARTS) > 4096 then return { 'BACKLOG', 0, '', num(t), {}, {}, {}, dead, forgets_more, parked_jobs, passed } end
 local due, waiting = due_jobs()
 for i, key in ipairs(due) do
   local r = call('HGET', JOBS, key)
@@ -82,10 +83,12 @@ for i, key in ipairs(due) do
     call('ZADD', QUEUE, t + 60000, key)
   elseif p and (i < waiting or p.state == 'Q' and tonumber(p.attempts) < 2) then
     repair(key, p)
+  else
+    passed = passed + 1
   end
 end
 write_requeues()
 -- A score that no step has written may have a fraction, or be beyond all numbers.
 local next_due = tonumber(call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')[2])
 next_due = next_due and num(math.floor(math.min(math.max(next_due, 0), 2 ^ 52)))
-return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs }
+return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs, passed }

@@ -11,6 +11,7 @@ use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
 use crate::model::member::Members;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::settings::StoredSettings;
+use crate::store::Checkpoint;
 
 /// The scalar facts of the pool, and the counters that rise with each appended entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +82,11 @@ impl MemoryStore {
     pub(crate) fn mail(&self, key: &JobKey) -> Vec<Bytes> {
         let state = &self.shared.lock().state;
         state.mailboxes.get(key).map(|mailbox| mailbox.bodies.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The state that the job's owner has left with it.
+    pub(crate) fn state_of(&self, key: &JobKey) -> Option<Checkpoint> {
+        self.shared.lock().state.checkpoint(key)
     }
 
     /// Whether the pool has fenced the worker and not yet reaped it.

@@ -392,8 +392,9 @@ impl State {
 
     /// A worker leaves the ring and keeps its jobs.
     pub(super) fn drain(&mut self, inc: Incarnation, worker: WorkerId) -> Result<Member, Refusal> {
-        self.guard(inc)?;
-        let member = self.members.get_mut(&worker).ok_or(Refusal::Fenced)?;
+        // While the pool recovers, its node may still report it.
+        let absent = if self.guard(inc)? { Refusal::Recovering } else { Refusal::Fenced };
+        let member = self.members.get_mut(&worker).ok_or(absent)?;
         let before = member.state;
         member.state = MemberState::Draining;
         let member = member.clone();

@@ -12,6 +12,8 @@ mod dispatching;
 mod dump;
 #[cfg(feature = "sim")]
 mod exam;
+mod explaining;
+mod figures;
 mod inspecting;
 mod levels;
 mod log;

@@ -78,6 +78,8 @@ impl State {
             if record.begun == Begun::Never {
                 record.begun = Begun::Begun;
                 self.meta.queued -= 1;
+                // No owner has had this job: a checkpoint is of a job whose record was lost.
+                self.checkpoints.remove(key);
             }
             record.state = JobState::Running;
             record.attempts += 1;

@@ -19,13 +19,14 @@ const FAR_AHEAD: u64 = 300_000;
 const BAD_RETRY: u64 = 60_000;
 
 impl State {
-    /// Repairs due jobs, at most `limit`. `kick` includes those that wait for a worker.
+    /// Repairs due jobs, at most `limit`. A kick includes those that wait for a worker, after as many of the waiting jobs as
+    /// it says.
     pub(super) fn sweep(
         &mut self,
         now: u64,
         inc: Incarnation,
         limit: usize,
-        kick: bool,
+        kick: Option<usize>,
     ) -> Result<Swept, Refusal> {
         self.guard_normal(inc)?;
         let forgets_more = self.forget_ended(now);
@@ -42,16 +43,20 @@ impl State {
         let late: Vec<_> = late.take(limit).cloned().collect();
         let later = now + self.limit("route_timeout").max(self.limit("assign_timeout"));
         let waiting = self.queue.range(Some(later), now + NO_WORKER_RETRY);
-        let waiting: Vec<_> = waiting.take(if kick { limit - late.len() } else { 0 }).cloned().collect();
+        let most = if kick.is_some() { limit - late.len() } else { 0 };
+        let waiting: Vec<_> = waiting.skip(kick.unwrap_or(0)).take(most).cloned().collect();
         swept.count = late.len() + waiting.len();
         let mut starts = Starts::new();
         for key in late {
             self.repair(now, key, &mut swept, &mut starts);
         }
         for key in waiting {
-            if self.record(&key).is_some_and(|record| record.state == JobState::Queued && record.attempts < 2)
-            {
-                self.repair(now, key, &mut swept, &mut starts);
+            match self.record(&key) {
+                Some(record) if record.state == JobState::Queued && record.attempts < 2 => {
+                    self.repair(now, key, &mut swept, &mut starts);
+                }
+                None if !self.is_damaged(&key) => self.queue.remove(&key),
+                _ => swept.passed += 1,
             }
         }
         self.emit(now, &starts);

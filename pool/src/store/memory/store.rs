@@ -18,12 +18,12 @@ use crate::model::id::{
 use crate::model::member::{Member, Members};
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
-    AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Cursors, DispatchItem,
-    DispatchReply, Events, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup, Membership, Messages,
-    NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause,
-    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
-    RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat, Seen,
-    ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, Store, Swept, TakeItem, Taken,
+    AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Counts, Cursors,
+    DispatchItem, DispatchReply, Events, Evidence, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup,
+    Membership, Messages, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage,
+    Parking, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal,
+    Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat,
+    Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, Store, Swept, TakeItem, Taken,
     TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
     check_batch,
 };
@@ -150,6 +150,14 @@ impl Jobs for MemoryStore {
 
     async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
         self.step(|state, _| Ok(state.payload(key))).await
+    }
+
+    async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
+        self.step(|state, now| state.explain(now, key, id)).await
+    }
+
+    async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts> {
+        self.step(|state, now| state.figures(now, look, workers)).await
     }
 
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
@@ -376,7 +384,7 @@ impl Events for MemoryStore {
 
 #[async_trait]
 impl Upkeep for MemoryStore {
-    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: Option<usize>) -> Result<Swept> {
         self.step(|state, now| state.sweep(now, inc, limit, kick)).await
     }
 

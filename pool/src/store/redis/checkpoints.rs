@@ -14,13 +14,14 @@ impl Checkpoints for RedisStore {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let mut of = Targets::new();
-        let token_of: Vec<_> = items.iter().map(|item| of.number(Some(item.token))).collect();
-        let given_of: Vec<_> = items.iter().map(|item| of.number(Some(item.given))).collect();
+        let (mut tokens, mut givens) = (Targets::new(), Targets::new());
+        let token_of: Vec<_> = items.iter().map(|item| tokens.number(Some(item.token))).collect();
+        let given_of: Vec<_> = items.iter().map(|item| givens.number(Some(item.given))).collect();
         let mut call = self.steps.scripts.save.call(&[]);
         call.arg(inc.0).arg(worker.0);
-        call.arg(of.iter().len()).args(of.iter().map(|token| token.0));
-        call.arg(column(token_of)?).arg(column(given_of)?);
+        for (of, column_of) in [(&tokens, token_of), (&givens, given_of)] {
+            call.arg(of.iter().len()).args(of.iter().map(|token| token.0)).arg(column(column_of)?);
+        }
         call.args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.number)).args(items.iter().map(|item| &*item.bytes));
         let mut values = self.steps.run("save", call).await?.ok()?;
@@ -30,6 +31,7 @@ impl Checkpoints for RedisStore {
                 b'S' => SaveReply::Stale,
                 b'R' => SaveReply::Recovering,
                 b'L' => SaveReply::TooLong,
+                b'X' => SaveReply::Unusable,
                 _ => return Ok(None),
             }))
         })

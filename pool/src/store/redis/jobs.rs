@@ -6,12 +6,16 @@ use redis::Value;
 use tenure_streaming::EntryId;
 
 use super::RedisStore;
+use super::explaining;
+use super::figures;
 use super::reply::{Values, unexpected};
 use super::schedules;
 use super::steps::{Steps, Targets, column};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
 use crate::model::record::Record;
-use crate::store::{DispatchItem, DispatchReply, Jobs, JobsPage, Lookup, Result, RouteReply, Turn};
+use crate::store::{
+    Counts, DispatchItem, DispatchReply, Evidence, Jobs, JobsPage, Lookup, Result, RouteReply, Turn,
+};
 
 #[async_trait]
 impl Jobs for RedisStore {
@@ -82,6 +86,14 @@ impl Jobs for RedisStore {
             Value::Nil => Ok(None),
             other => Err(unexpected("HGET", "bytes", &other)),
         }
+    }
+
+    async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
+        explaining::explain(&self.steps, key, id).await
+    }
+
+    async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts> {
+        figures::figures(&self.steps, look, workers).await
     }
 
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
@@ -165,7 +177,7 @@ fn record(stored: Option<&[u8]>) -> Lookup {
     }
 }
 
-fn found(values: &mut Values) -> Result<Lookup> {
+pub(super) fn found(values: &mut Values) -> Result<Lookup> {
     let stored = values.bytes_or_nil()?;
     let (ended, outcome, unread) = (values.number()?, values.bytes_or_nil()?, values.number_or_empty()?);
     Ok(Lookup {

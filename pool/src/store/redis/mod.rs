@@ -9,6 +9,8 @@ mod checkpoints;
 #[cfg(feature = "sim")]
 mod dump;
 mod events;
+mod explaining;
+mod figures;
 mod heartbeats;
 mod jobs;
 mod keys;

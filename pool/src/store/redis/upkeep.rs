@@ -14,9 +14,9 @@ use crate::store::{
 
 #[async_trait]
 impl Upkeep for RedisStore {
-    async fn sweep(&self, inc: Incarnation, limit: usize, kick: bool) -> Result<Swept> {
+    async fn sweep(&self, inc: Incarnation, limit: usize, kick: Option<usize>) -> Result<Swept> {
         let mut call = self.steps.scripts.sweep.call(&[]);
-        call.arg(inc.0).arg(limit).arg(u8::from(kick));
+        call.arg(inc.0).arg(limit).arg(kick.map_or_else(String::new, |after| after.to_string()));
         let reply = self.steps.run("sweep", call).await?;
         let backlog = reply.code() == b"BACKLOG";
         let mut values = if backlog { reply.values() } else { reply.ok()? };
@@ -33,10 +33,22 @@ impl Upkeep for RedisStore {
         let mut dead = values.groups(1, |worker| worker.number().map(WorkerId))?;
         dead.sort_unstable();
         let forgets_more = values.number()? == 1;
-        let parked = values.number()?;
+        let (parked, passed) = (values.number()?, values.number()? as usize);
         self.steps.tell(&values);
         let next_in = next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
-        Ok(Swept { count, backlog, next_due, next_in, stops, outcomes, bad, dead, forgets_more, parked })
+        Ok(Swept {
+            count,
+            passed,
+            backlog,
+            next_due,
+            next_in,
+            stops,
+            outcomes,
+            bad,
+            dead,
+            forgets_more,
+            parked,
+        })
     }
 
     async fn inspect(

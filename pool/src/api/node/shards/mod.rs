@@ -12,7 +12,7 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
-pub(super) use probe::{Probe, Seen, is_silence};
+pub(crate) use probe::{Probe, Seen, is_silence};
 
 use super::Shard;
 use super::joining::Limit;

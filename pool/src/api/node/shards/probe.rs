@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::node::joining::{Limit, Waiting, check_server};
 use crate::error::Error;
-use crate::model::id::Incarnation;
+use crate::model::id::{Incarnation, Revision};
 use crate::model::settings::{ShardId, StoredSettings};
 use crate::store::{PoolState, Store, StoreError};
 
@@ -27,6 +27,8 @@ pub(crate) struct Probe {
     store: Arc<dyn Store>,
     /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
+    /// The copy of the members must be as new as that of the settings.
+    members: bool,
     deadline: Instant,
     /// The join that looks, if one does.
     waiting: Option<Waiting>,
@@ -36,12 +38,18 @@ impl Probe {
     /// Looks through a store of its own.
     pub(super) async fn at(store: Arc<dyn Store>, limit: Limit, waiting: Waiting) -> Result<Self, Error> {
         check_server(&*store, limit, &waiting).await?;
-        Ok(Self { store, own: true, deadline: limit.deadline, waiting: Some(waiting) })
+        Ok(Self { store, own: true, members: false, deadline: limit.deadline, waiting: Some(waiting) })
+    }
+
+    /// Looks through the store of an inspector, which nobody else tells of a new server.
+    pub(crate) fn inspecting(store: Arc<dyn Store>, deadline: Instant) -> Self {
+        Self { store, own: true, members: true, deadline, waiting: None }
     }
 
     /// Looks through the store of a node. There is time for an answer even if the deadline has passed.
     pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
-        Self { store, own: false, deadline: deadline.max(Instant::now() + SOON), waiting: None }
+        let deadline = deadline.max(Instant::now() + SOON);
+        Self { store, own: false, members: false, deadline, waiting: None }
     }
 
     /// Goes on through the store of a node that has joined meanwhile.
@@ -80,15 +88,18 @@ impl Probe {
             self.store.bless(&self.store.server_identity().await?.run_id);
         }
         self.store.expect(incarnation, members, revision);
-        let mut settings = self.store.settings();
-        let as_new = |seen: &Arc<StoredSettings>| {
-            // A revision that no map has is never reached. The node that joins recovers the pool from it.
-            seen.incarnation > Some(incarnation)
-                || seen.incarnation == Some(incarnation)
-                    && (seen.revision >= revision || !revision.is_sound())
+        // A revision that no map has is never reached. The node that joins recovers the pool from it.
+        let as_new = |seen: Option<Incarnation>, at: Revision, wanted: Revision| {
+            seen > Some(incarnation) || seen == Some(incarnation) && (at >= wanted || !wanted.is_sound())
         };
-        let seen = settings.wait_for(as_new).await.map(|seen| seen.clone());
-        let seen = seen.map_err(|ended| StoreError::Unanswered(Arc::new(ended)))?;
+        let ended = |ended| StoreError::Unanswered(Arc::new(ended));
+        if self.members {
+            let mut map = self.store.members();
+            map.wait_for(|seen| as_new(seen.incarnation, seen.revision, members)).await.map_err(ended)?;
+        }
+        let mut settings = self.store.settings();
+        let seen = settings.wait_for(|seen| as_new(seen.incarnation, seen.revision, revision)).await;
+        let seen = seen.map(|seen| seen.clone()).map_err(ended)?;
         Ok(Seen::Present(seen.incarnation.unwrap_or(incarnation), seen))
     }
 
@@ -117,7 +128,7 @@ pub(super) async fn server_ms(store: &dyn Store) -> Option<u64> {
 
 impl Seen {
     /// Refuses a shard of a pool with another number of shards.
-    pub(super) fn check_count(&self, ours: u32) -> Result<(), Error> {
+    pub(crate) fn check_count(&self, ours: u32) -> Result<(), Error> {
         let Self::Present(_, settings) = self else { return Ok(()) };
         match settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text)) {
             Some(theirs) if theirs.count != ours => Err(Error::OtherShards { theirs: theirs.count, ours }),

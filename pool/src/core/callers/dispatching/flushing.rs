@@ -8,7 +8,7 @@ use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::ring::Ring;
 use crate::core::time::Time;
-use crate::error::DispatchError;
+use crate::error::{DispatchError, Obstacle};
 use crate::model::id::DispatchId;
 use crate::mutation::Mutation;
 use crate::store::{Refusal, StoreError};
@@ -25,7 +25,7 @@ impl Dispatching {
     ) {
         while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= ctx.now) {
             let id = first.remove();
-            self.on_time(ctx, &id, ring.is_empty());
+            self.on_time(ctx, &id, ring.obstacle());
         }
         if std::mem::take(&mut self.some_ended) {
             self.sends.retain(|item| self.pending.contains_key(&item.id));
@@ -53,11 +53,11 @@ impl Dispatching {
         }
     }
 
-    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId, no_worker: bool) {
+    fn on_time(&mut self, ctx: &mut Ctx, id: &DispatchId, obstacle: Option<Obstacle>) {
         let Some(pending) = self.pending.get_mut(id) else { return };
         let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
         let (ticket, trouble) = (pending.ticket.clone(), gone.or_else(|| pending.trouble.clone()));
-        let error = DispatchError::Deadline { ticket, accepted: pending.accepted, no_worker, trouble };
+        let error = DispatchError::Deadline { ticket, accepted: pending.accepted, obstacle, trouble };
         pending.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {

@@ -90,6 +90,8 @@ scripts! {
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",
     expire = "expire-5",
+    explain = "explain-12",
+    figures = "figures-5",
     inspect = "inspect-9",
     join = "join-7",
     lookup = "lookup-3",

@@ -1,0 +1,274 @@
+//! Why a key's job is where it is: a pure function of what the store knows at one moment.
+
+mod text;
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::core::ring::Ring;
+use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::member::{MemberState, Members};
+use crate::model::record::{Begun, JobState, Record};
+use crate::model::serial;
+use crate::model::settings::{Settings, ShutdownFlag};
+use crate::store::Evidence;
+
+/// Where a key's job is, why, since when, and how it goes on: the answer of [`Node::explain`](crate::Node::explain) and
+/// [`Inspector::explain`](crate::Inspector::explain). Its text is made to be read. Its times count by the store's clock.
+/// When serialized, times are milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The key.
+    pub key: JobKey,
+    /// Why it is where it is.
+    pub verdict: Verdict,
+    /// Its state. `None` if there is no job, or its record cannot be read.
+    pub state: Option<JobState>,
+    /// How long ago it was last begun or became free. For a parked job, how long it has been parked.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub lasting: Option<Duration>,
+    /// The worker that has it.
+    pub owner: Option<OwnerSeen>,
+    /// The number of begins since it was last healthy.
+    pub attempts: u32,
+    /// The pool's limit for them.
+    pub max_attempts: u32,
+    /// The error because of which it waits or is parked.
+    pub error: Option<String>,
+    /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub due: Option<Duration>,
+    /// How many notifications wait for it.
+    pub notifications: u64,
+    /// Its checkpoint.
+    pub checkpoint: Option<CheckpointInfo>,
+    /// The node that dispatched it.
+    pub dispatched_by: Option<String>,
+    /// When it was accepted.
+    #[serde(serialize_with = "serial::maybe_time")]
+    pub accepted: Option<SystemTime>,
+    /// How long ago that was.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub age: Option<Duration>,
+    /// The schedule whose plan wants it.
+    pub plan: Option<String>,
+}
+
+/// The owner of an explained job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct OwnerSeen {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The node that it lives on. `None` if it is no member any more, or not known yet.
+    pub node: Option<String>,
+    /// The address that its node publishes, or empty.
+    pub address: String,
+    /// The fencing token of its ownership.
+    pub token: Token,
+    /// How long ago it renewed its lease. `None` if it has not yet, or is expired.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub renewed: Option<Duration>,
+}
+
+/// The checkpoint of an explained job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CheckpointInfo {
+    /// Its length, bytes.
+    pub len: u64,
+    /// The token under which it was given.
+    pub token: Token,
+    /// How old it is.
+    #[serde(serialize_with = "serial::lapse")]
+    pub age: Duration,
+}
+
+/// Why a key's job is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// There is no job with this key.
+    Absent,
+    /// There is no job with this key, and the dispatch that was asked about has ended.
+    Ended {
+        /// Its outcome, where the pool keeps it: for a dispatch with a caller's own id.
+        outcome: Option<String>,
+    },
+    /// There is no record, and the pool recovers from a loss of data: a worker may still report the job.
+    NotReported,
+    /// The record cannot be read. It was left as it is.
+    Unreadable {
+        /// Its version, if a newer version of this crate wrote it.
+        newer: Option<u64>,
+    },
+    /// Queued: the pool is being shut down, and drops it.
+    Dropped,
+    /// Queued: the pool is being opened after a loss of data.
+    Recovering,
+    /// Queued: the pool is on hold.
+    OnHold,
+    /// Queued: no worker is up.
+    NoWorker,
+    /// Queued: no worker is up, and some are about to take their places.
+    Settling,
+    /// Queued: it failed, and pauses before its next attempt.
+    BackOff,
+    /// Queued: workers have refused it, or have not begun it in time.
+    PassedOver {
+        /// How often.
+        times: u32,
+        /// The worker that the ring gives it to now.
+        next: WorkerId,
+    },
+    /// Queued: it has run before. Its worker has handed it on or was lost, or it was unparked.
+    RanBefore {
+        /// The worker that the ring gives it to now.
+        next: WorkerId,
+    },
+    /// Queued: it was accepted, and a router is about to assign it.
+    Unrouted {
+        /// The worker that the ring gives it to now.
+        next: WorkerId,
+    },
+    /// Assigned: its worker has not begun it.
+    NotBegun,
+    /// Running: its start handler has not succeeded yet, on any worker. A job that has started once counts as running from
+    /// its begin on.
+    Starting,
+    /// Running where the ring places its key.
+    AtHome,
+    /// Running past the worker to whom the ring gives its key, because that one has refused it or was too slow.
+    PastHome {
+        /// The first worker of its chain.
+        home: WorkerId,
+    },
+    /// Running, and another worker is to have it.
+    Moving {
+        /// That worker. `None` if no worker is up.
+        to: Option<WorkerId>,
+        /// Nothing moves, because the pool is on hold.
+        on_hold: bool,
+    },
+    /// Running on a worker that leaves.
+    Leaving,
+    /// Running on a worker that has not renewed its lease for most of the worker TTL.
+    OwnerSilent,
+    /// Its worker was lost, and the pool is about to take the job from it.
+    OwnerLost,
+    /// Its owner was told to end it.
+    Stopping,
+    /// It failed too often, and waits for an operator.
+    Parked,
+}
+
+/// A time below this is no time: the counter of a worker that has not renewed yet.
+const EARLIEST: u64 = 1_000_000_000_000;
+
+/// Explains the job of a key.
+pub(crate) fn explain(key: JobKey, seen: Evidence, members: &Members, settings: &Settings) -> Explanation {
+    let verdict = verdict(&key, &seen, members, settings);
+    let ago = |at: u64| Duration::from_millis(seen.now.saturating_sub(at));
+    let until = |at: u64| Duration::from_millis(at.saturating_sub(seen.now));
+    let record = seen.found.record.as_ref();
+    let owner = record.and_then(|record| Some((record.owner?, record.token)));
+    let plan = record.map(|record| record.plan.clone());
+    Explanation {
+        key,
+        verdict,
+        state: record.map(|record| record.state),
+        lasting: record.map(|record| ago(seen.parked.unwrap_or(record.since))),
+        owner: owner.map(|(worker, token)| {
+            let member = members.entries.get(&worker);
+            OwnerSeen {
+                worker,
+                node: member.map(|member| member.node.to_string()),
+                address: member.map(|member| member.address.clone()).unwrap_or_default(),
+                token,
+                renewed: seen.heard.filter(|at| *at >= EARLIEST).map(ago),
+            }
+        }),
+        attempts: record.map_or(0, |record| record.attempts),
+        max_attempts: settings.max_attempts,
+        due: seen.pause.until.filter(|_| record.is_some()).map(until),
+        notifications: seen.notifications,
+        checkpoint: seen.checkpoint.map(|kept| CheckpointInfo {
+            len: kept.len,
+            token: kept.token,
+            age: ago(kept.at),
+        }),
+        dispatched_by: record.map(|record| record.id.node().to_owned()),
+        accepted: record.map(|record| SystemTime::UNIX_EPOCH + Duration::from_millis(record.created)),
+        age: record.map(|record| ago(record.created)),
+        plan: plan.filter(|plan| !plan.is_empty()),
+        error: seen.pause.error,
+    }
+}
+
+fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings) -> Verdict {
+    let found = &seen.found;
+    let Some(record) = &found.record else {
+        return match (found.bad, seen.recovering) {
+            (true, _) => Verdict::Unreadable { newer: found.newer },
+            _ if found.ended || found.outcome.is_some() => Verdict::Ended { outcome: found.outcome.clone() },
+            (_, true) => Verdict::NotReported,
+            _ => Verdict::Absent,
+        };
+    };
+    // Where it belongs does not depend on a hold.
+    let ring = Ring::new(members, &Settings { hold: false, ..settings.clone() });
+    let is_lost = seen.expired || seen.heard.is_none();
+    match record.state {
+        JobState::Parked => Verdict::Parked,
+        JobState::Queued => queued(key, record, seen, &ring, settings),
+        _ if is_lost => Verdict::OwnerLost,
+        JobState::Stopping => Verdict::Stopping,
+        JobState::Assigned => Verdict::NotBegun,
+        JobState::Running => running(key, record, seen, members, &ring, settings),
+    }
+}
+
+fn queued(key: &JobKey, record: &Record, seen: &Evidence, ring: &Ring, settings: &Settings) -> Verdict {
+    let next = match ring.pick(key.as_bytes(), record.strikes) {
+        _ if seen.flag.as_ref().is_some_and(ShutdownFlag::is_stopping) => return Verdict::Dropped,
+        _ if seen.recovering => return Verdict::Recovering,
+        _ if settings.hold => return Verdict::OnHold,
+        _ if seen.pause.error.is_some() => return Verdict::BackOff,
+        None if ring.is_filling() => return Verdict::Settling,
+        None => return Verdict::NoWorker,
+        Some(next) => next,
+    };
+    match record {
+        Record { strikes: times @ 1.., .. } => Verdict::PassedOver { times: *times, next },
+        Record { begun: Begun::Never, .. } => Verdict::Unrouted { next },
+        _ => Verdict::RanBefore { next },
+    }
+}
+
+fn running(
+    key: &JobKey,
+    record: &Record,
+    seen: &Evidence,
+    members: &Members,
+    ring: &Ring,
+    settings: &Settings,
+) -> Verdict {
+    let member = record.owner.and_then(|owner| members.entries.get(&owner));
+    let ttl = u64::try_from(settings.worker_ttl.as_millis()).unwrap_or(u64::MAX);
+    let is_silent = |at: u64| at >= EARLIEST && seen.now.saturating_sub(at) > ttl / 5 * 3;
+    let to = ring.pick(key.as_bytes(), record.strikes);
+    match ring.home(key.as_bytes()) {
+        _ if seen.heard.is_some_and(is_silent) => Verdict::OwnerSilent,
+        _ if member.is_some_and(|member| member.state == MemberState::Draining) => Verdict::Leaving,
+        _ if record.begun == Begun::Begun => Verdict::Starting,
+        _ if to != record.owner => Verdict::Moving { to, on_hold: settings.hold },
+        Some(home) if Some(home) != to => Verdict::PastHome { home },
+        _ => Verdict::AtHome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,361 @@
+//! Every verdict, with its text.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::model::id::{NodeName, Nonce};
+use crate::model::member::Member;
+use crate::store::{CheckpointSeen, Lookup, Pause};
+
+const NOW: u64 = 2_000_000_000_000;
+const S: u64 = 1_000;
+const MIN: u64 = 60 * S;
+const H: u64 = 60 * MIN;
+
+/// A job with this state, owner and token; attempts; how far it has come; how long ago it was begun or became free; and
+/// the strikes against its placement. It was accepted 3 h 13 min ago.
+fn job(owner: &str, attempts: u32, begun: u32, ago: u64, strikes: u32) -> Evidence {
+    let (since, created) = (NOW - ago, NOW - 3 * H - 13 * MIN);
+    let text = format!("1|{owner}|{attempts}|{begun}|{since}|api-2.x|{created}||{strikes}|");
+    let record = Record::parse(text.as_bytes());
+    assert!(record.is_some(), "{text}");
+    let heard = record.as_ref().and_then(|record| record.owner).map(|_| NOW - 1_300);
+    Evidence { now: NOW, found: Lookup { record, ..Lookup::default() }, heard, ..Evidence::default() }
+}
+
+fn due(seen: Evidence, within: u64, error: Option<&str>) -> Evidence {
+    let pause = Pause { until: Some(NOW + within), error: error.map(str::to_owned) };
+    Evidence { pause, ..seen }
+}
+
+fn member(state: MemberState, slot: Option<u32>, node: &str) -> Member {
+    Member {
+        state,
+        slot,
+        ttl: Duration::from_secs(10),
+        nonce: Nonce::new("n").unwrap(),
+        node: NodeName::new(node).unwrap(),
+        meta: String::new(),
+        level: 1,
+        address: format!("http://{node}:8080"),
+    }
+}
+
+fn members(entries: &[(u64, MemberState)]) -> Members {
+    let up = |(slot, (id, state)): (usize, &(u64, MemberState))| {
+        let slot = (*state != MemberState::Standby).then_some(slot as u32);
+        (WorkerId(*id), member(*state, slot, &format!("feeds-{id}")))
+    };
+    let ring_size = entries.len() as u32;
+    Members { ring_size, entries: entries.iter().enumerate().map(up).collect(), ..Members::default() }
+}
+
+fn one() -> Members {
+    members(&[(41, MemberState::Up)])
+}
+
+/// The first worker of the chain of `acme` is 41.
+fn two() -> Members {
+    let both = members(&[(41, MemberState::Up), (12, MemberState::Up)]);
+    let home = Ring::new(&both, &Settings::default()).home(b"acme");
+    if home == Some(WorkerId(41)) { both } else { members(&[(12, MemberState::Up), (41, MemberState::Up)]) }
+}
+
+fn row(seen: Evidence, members: &Members, settings: &Settings, verdict: Verdict, text: &str) -> Verdict {
+    let key = JobKey::new("acme").unwrap();
+    let explained = explain(key, seen, members, settings);
+    assert_eq!(explained.verdict, verdict, "{explained}");
+    assert_eq!(explained.to_string(), text);
+    let json = serde_json::to_value(&explained).unwrap();
+    assert_eq!(json["key"], "acme");
+    verdict
+}
+
+/// One number for each verdict. A new one does not compile before it is named here, and fails before it has a row.
+fn number(verdict: &Verdict) -> usize {
+    match verdict {
+        Verdict::Absent => 0,
+        Verdict::Ended { .. } => 1,
+        Verdict::NotReported => 2,
+        Verdict::Unreadable { .. } => 3,
+        Verdict::Dropped => 4,
+        Verdict::Recovering => 5,
+        Verdict::OnHold => 6,
+        Verdict::NoWorker => 7,
+        Verdict::Settling => 8,
+        Verdict::BackOff => 9,
+        Verdict::PassedOver { .. } => 10,
+        Verdict::RanBefore { .. } => 11,
+        Verdict::Unrouted { .. } => 12,
+        Verdict::NotBegun => 13,
+        Verdict::Starting => 14,
+        Verdict::AtHome => 15,
+        Verdict::PastHome { .. } => 16,
+        Verdict::Moving { .. } => 17,
+        Verdict::Leaving => 18,
+        Verdict::OwnerSilent => 19,
+        Verdict::OwnerLost => 20,
+        Verdict::Stopping => 21,
+        Verdict::Parked => 22,
+    }
+}
+const VERDICTS: usize = 23;
+
+#[test]
+fn each_verdict_has_its_text() {
+    let defaults = Settings::default();
+    let on_hold = Settings { hold: true, ..Settings::default() };
+    let mut rows = absent_rows(&defaults);
+    rows.extend(queued_rows(&defaults, &on_hold));
+    rows.extend(owned_rows(&defaults, &on_hold));
+    let seen: BTreeSet<_> = rows.iter().map(number).collect();
+    assert_eq!(seen, (0..VERDICTS).collect());
+}
+
+fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
+    let none = || Evidence { now: NOW, ..Evidence::default() };
+    let found = |found| Evidence { found, ..none() };
+    let ended = Lookup { ended: true, ..Lookup::default() };
+    let outcome = Some("e:no route".to_owned());
+    let bad = |newer| Lookup { bad: true, newer, ..Lookup::default() };
+    let row = |seen, verdict, text| row(seen, &one(), defaults, verdict, text);
+    vec![
+        row(none(), Verdict::Absent, "acme: there is no job with this key"),
+        row(
+            found(ended.clone()),
+            Verdict::Ended { outcome: None },
+            "acme: there is no job with this key; the dispatch has ended, and its outcome is not kept",
+        ),
+        row(
+            found(Lookup { outcome: outcome.clone(), ..ended }),
+            Verdict::Ended { outcome },
+            "acme: there is no job with this key; the dispatch has ended: e:no route",
+        ),
+        row(
+            Evidence { recovering: true, ..none() },
+            Verdict::NotReported,
+            "acme: the pool recovers from a loss of data, and no worker has reported this job so far",
+        ),
+        row(
+            found(bad(None)),
+            Verdict::Unreadable { newer: None },
+            "acme: its record cannot be read; it was left as it is",
+        ),
+        row(
+            found(bad(Some(2))),
+            Verdict::Unreadable { newer: Some(2) },
+            "acme: its record has version 2, this version of tenure reads up to 1; it was left as it is",
+        ),
+    ]
+}
+
+fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
+    const FROM: &str = "\n  accepted 3 h 13 min ago from node api-2";
+    let stopping = ShutdownFlag::Stopping { deadline_ms: None, by: "ops".to_owned() };
+    let new = || job("Q||0", 0, 0, 8 * S, 0);
+    let row = |seen, members: Members, settings, verdict, line: &str| {
+        row(seen, &members, settings, verdict, &format!("acme: {line}{FROM}"))
+    };
+    let standby = || members(&[(41, MemberState::Standby)]);
+    let next = WorkerId(41);
+    vec![
+        row(
+            Evidence { flag: Some(stopping), ..new() },
+            one(),
+            defaults,
+            Verdict::Dropped,
+            "queued for 8 s: the pool is being shut down, and drops it",
+        ),
+        row(
+            Evidence { recovering: true, ..new() },
+            one(),
+            defaults,
+            Verdict::Recovering,
+            "queued for 8 s: the pool is being opened after a loss of data",
+        ),
+        row(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
+        row(new(), Members::default(), defaults, Verdict::NoWorker, "queued for 8 s: no worker is up"),
+        row(
+            new(),
+            standby(),
+            defaults,
+            Verdict::Settling,
+            "queued for 8 s: workers are about to take their places",
+        ),
+        row(
+            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
+            one(),
+            defaults,
+            Verdict::BackOff,
+            "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)",
+        ),
+        row(
+            due(job("Q||17", 0, 0, 850, 1), 5 * S, None),
+            one(),
+            defaults,
+            Verdict::PassedOver { times: 1, next },
+            "queued for 850 ms: passed over once, worker 41 is next",
+        ),
+        row(
+            job("Q||17", 0, 0, 8 * S, 3),
+            one(),
+            defaults,
+            Verdict::PassedOver { times: 3, next },
+            "queued for 8 s: passed over 3 times, worker 41 is next",
+        ),
+        row(
+            job("Q||17", 0, 2, 8 * S, 0),
+            one(),
+            defaults,
+            Verdict::RanBefore { next },
+            "queued for 8 s: it has run before, worker 41 is next",
+        ),
+        row(
+            new(),
+            one(),
+            defaults,
+            Verdict::Unrouted { next },
+            "queued for 8 s: it is about to be assigned to worker 41",
+        ),
+        row(
+            Evidence {
+                parked: Some(NOW - 50 * H),
+                ..due(job("P||17", 20, 1, 60 * H, 0), 0, Some("no route"))
+            },
+            one(),
+            defaults,
+            Verdict::Parked,
+            "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  nothing tries it again before it is unparked",
+        ),
+    ]
+}
+
+fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
+    const FROM: &str = "\n  accepted 3 h 13 min ago from node api-2";
+    const HERE: &str = "worker 41 (node feeds-41, http://feeds-41:8080) under token 8812";
+    let runs = |strikes| job("R|41|8812", 1, 2, 3 * H + 12 * MIN, strikes);
+    let row = |seen, members: Members, settings, verdict, line: &str| {
+        let line = line.replace("{here}", HERE);
+        row(seen, &members, settings, verdict, &format!("acme: {line}{FROM}"))
+    };
+    let belongings = Evidence {
+        notifications: 3,
+        checkpoint: Some(CheckpointSeen { token: Token(8_812), at: NOW - 4 * S, len: 2_150 }),
+        ..runs(0)
+    };
+    let plan = {
+        let mut seen = runs(0);
+        seen.found.record.as_mut().unwrap().plan = "nightly".to_owned();
+        Evidence { notifications: 1, checkpoint: None, ..seen }
+    };
+    let draining = || members(&[(41, MemberState::Draining), (12, MemberState::Up)]);
+    let home = WorkerId(41);
+    let here = "worker 12 (node feeds-12, http://feeds-12:8080) under token 8812";
+    let elsewhere = |strikes| job("R|12|8812", 1, 2, 3 * H + 12 * MIN, strikes);
+    let lost = |seen| Evidence { heard: None, expired: true, ..seen };
+    let at_home = "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to that worker";
+    let mut rows = vec![
+        row(runs(0), two(), defaults, Verdict::AtHome, at_home),
+        row(runs(0), two(), on_hold, Verdict::AtHome, at_home),
+        row(
+            elsewhere(3),
+            two(),
+            defaults,
+            Verdict::PastHome { home },
+            &format!(
+                "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41, which passed it \
+                 on: it stays where it is until it is handed on"
+            ),
+        ),
+        row(
+            elsewhere(0),
+            two(),
+            defaults,
+            Verdict::Moving { to: Some(home), on_hold: false },
+            &format!(
+                "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41: it moves there \
+                 when the ring has been stable for a while"
+            ),
+        ),
+        row(
+            elsewhere(0),
+            two(),
+            on_hold,
+            Verdict::Moving { to: Some(home), on_hold: true },
+            &format!(
+                "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41: nothing moves \
+                 while the pool is on hold"
+            ),
+        ),
+        row(
+            runs(0),
+            members(&[(41, MemberState::Standby)]),
+            defaults,
+            Verdict::Moving { to: None, on_hold: false },
+            "running on {here}, for 3 h 12 min, attempt 1\n  no worker is up: it stays where it is",
+        ),
+        row(
+            runs(0),
+            draining(),
+            defaults,
+            Verdict::Leaving,
+            "running on {here}, for 3 h 12 min, attempt 1\n  that worker is leaving, and hands the job on",
+        ),
+        row(
+            Evidence { heard: Some(NOW - 7 * S), ..runs(0) },
+            two(),
+            defaults,
+            Verdict::OwnerSilent,
+            "running on {here}, for 3 h 12 min, attempt 1\n  that worker renewed its lease 7 s ago: unless it renews \
+             it soon, it loses its jobs",
+        ),
+        row(
+            job("R|41|8812", 2, 1, 4 * S, 0),
+            two(),
+            defaults,
+            Verdict::Starting,
+            "starting on {here}, for 4 s, attempt 2\n  its start handler has not succeeded yet",
+        ),
+        row(
+            due(job("A|41|8812", 0, 0, 2 * S, 0), 3 * S, None),
+            two(),
+            defaults,
+            Verdict::NotBegun,
+            "assigned to {here}, waiting for 2 s\n  if that worker does not begin it within 3 s, it is assigned anew",
+        ),
+        row(
+            due(job("S|41|8812", 1, 2, H, 0), 3 * S, None),
+            two(),
+            defaults,
+            Verdict::Stopping,
+            "stopping on {here}\n  its handler has not ended; the worker is told again in 3 s",
+        ),
+    ];
+    for state in ["R", "A", "S"] {
+        rows.push(row(
+            lost(job(&format!("{state}|7|8812"), 1, 2, H, 0)),
+            two(),
+            defaults,
+            Verdict::OwnerLost,
+            "left behind by worker 7 under token 8812, which was lost\n  the pool takes the job from that worker soon",
+        ));
+    }
+    for (seen, has) in [
+        (belongings, "3 notifications wait; checkpoint of 2.0 KiB by token 8812, 4 s old; "),
+        (plan.clone(), "1 notification waits; "),
+    ] {
+        let explained = explain(JobKey::new("acme").unwrap(), seen, &two(), defaults);
+        assert!(explained.to_string().contains(&format!("\n  {has}accepted 3 h 13 min ago")), "{explained}");
+    }
+    let explained = explain(JobKey::new("acme").unwrap(), plan, &two(), defaults);
+    assert!(explained.to_string().ends_with("from node api-2; wanted by the plan nightly"), "{explained}");
+    rows
+}
+
+#[test]
+fn a_worker_that_has_not_renewed_yet_is_not_silent() {
+    let seen = Evidence { heard: Some(1), ..job("R|41|8812", 1, 2, S, 0) };
+    let explained = explain(JobKey::new("acme").unwrap(), seen, &one(), &Settings::default());
+    assert_eq!((explained.verdict, explained.owner.unwrap().renewed), (Verdict::AtHome, None));
+}

@@ -1,0 +1,210 @@
+//! The text of an explanation: a line that says it all, and lines that say more.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use super::{CheckpointInfo, Explanation, OwnerSeen, Verdict};
+use crate::model::record::Record;
+
+/// A time in the two largest units that it has.
+struct For(Duration);
+
+impl Display for For {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (ms, s) = (self.0.as_millis(), self.0.as_secs());
+        match s {
+            0 => write!(f, "{ms} ms"),
+            1..60 => write!(f, "{s} s"),
+            60..3_600 => write!(f, "{} min {} s", s / 60, s % 60),
+            3_600..86_400 => write!(f, "{} h {} min", s / 3_600, s / 60 % 60),
+            _ => write!(f, "{} d {} h", s / 86_400, s / 3_600 % 24),
+        }
+    }
+}
+
+/// A number of bytes.
+struct Bytes(u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1_024 => write!(f, "{bytes} B"),
+            bytes => write!(f, "{}.{} KiB", bytes / 1_024, bytes % 1_024 * 10 / 1_024),
+        }
+    }
+}
+
+impl Display for OwnerSeen {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.worker)?;
+        match &self.node {
+            Some(node) if self.address.is_empty() => write!(f, " (node {node})"),
+            Some(node) => write!(f, " (node {node}, {})", self.address),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Explanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.key)?;
+        self.first_line(f)?;
+        self.more(f)?;
+        self.belongings(f)
+    }
+}
+
+impl Explanation {
+    fn first_line(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let lasting = For(self.lasting.unwrap_or_default());
+        let due = For(self.due.unwrap_or_default());
+        let error = self.error.as_deref().unwrap_or("no error was kept");
+        match &self.verdict {
+            Verdict::Absent => f.write_str("there is no job with this key"),
+            Verdict::Ended { outcome: Some(outcome) } => {
+                write!(f, "there is no job with this key; the dispatch has ended: {outcome}")
+            }
+            Verdict::Ended { outcome: None } => f.write_str(
+                "there is no job with this key; the dispatch has ended, and its outcome is not kept",
+            ),
+            Verdict::NotReported => f.write_str(
+                "the pool recovers from a loss of data, and no worker has reported this job so far",
+            ),
+            Verdict::Unreadable { newer: Some(version) } => write!(
+                f,
+                "its record has version {version}, this version of tenure reads up to {}; it was left as it is",
+                Record::VERSION
+            ),
+            Verdict::Unreadable { newer: None } => {
+                f.write_str("its record cannot be read; it was left as it is")
+            }
+            Verdict::Dropped => write!(f, "queued for {lasting}: the pool is being shut down, and drops it"),
+            Verdict::Recovering => {
+                write!(f, "queued for {lasting}: the pool is being opened after a loss of data")
+            }
+            Verdict::OnHold => write!(f, "queued for {lasting}: the pool is on hold"),
+            Verdict::NoWorker => write!(f, "queued for {lasting}: no worker is up"),
+            Verdict::Settling => write!(f, "queued for {lasting}: workers are about to take their places"),
+            Verdict::BackOff => {
+                let Self { attempts, max_attempts, .. } = self;
+                write!(f, "queued for {lasting}, after attempt {attempts} of {max_attempts}: ")?;
+                write!(f, "tried again in {due} (failed: {error})")
+            }
+            Verdict::PassedOver { times, next } => {
+                write!(f, "queued for {lasting}: passed over {}, worker {next} is next", Times(*times))
+            }
+            Verdict::RanBefore { next } => {
+                write!(f, "queued for {lasting}: it has run before, worker {next} is next")
+            }
+            Verdict::Unrouted { next } => {
+                write!(f, "queued for {lasting}: it is about to be assigned to worker {next}")
+            }
+            Verdict::NotBegun => {
+                self.with_owner(f, "assigned to")?;
+                write!(f, ", waiting for {lasting}")
+            }
+            Verdict::OwnerLost => {
+                self.with_owner(f, "left behind by")?;
+                f.write_str(", which was lost")
+            }
+            Verdict::Stopping => self.with_owner(f, "stopping on"),
+            Verdict::Parked => {
+                write!(
+                    f,
+                    "parked for {lasting}, after {} of {} attempts: ",
+                    self.attempts, self.max_attempts
+                )?;
+                f.write_str(error)
+            }
+            Verdict::Starting => {
+                self.with_owner(f, "starting on")?;
+                write!(f, ", for {lasting}, attempt {}", self.attempts)
+            }
+            Verdict::AtHome
+            | Verdict::PastHome { .. }
+            | Verdict::Moving { .. }
+            | Verdict::Leaving
+            | Verdict::OwnerSilent => {
+                self.with_owner(f, "running on")?;
+                write!(f, ", for {lasting}, attempt {}", self.attempts)
+            }
+        }
+    }
+
+    fn with_owner(&self, f: &mut Formatter<'_>, doing: &str) -> fmt::Result {
+        match &self.owner {
+            Some(owner) => write!(f, "{doing} {owner} under token {}", owner.token),
+            None => write!(f, "{doing} an unknown worker"),
+        }
+    }
+
+    /// Why it is there, and how it goes on.
+    fn more(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let due = For(self.due.unwrap_or_default());
+        let renewed = self.owner.as_ref().and_then(|owner| owner.renewed).unwrap_or_default();
+        match &self.verdict {
+            Verdict::AtHome => f.write_str("\n  the ring gives this key to that worker"),
+            Verdict::PastHome { home } => {
+                write!(f, "\n  the ring gives this key to worker {home}, which passed it on: ")?;
+                f.write_str("it stays where it is until it is handed on")
+            }
+            Verdict::Moving { to, on_hold } => {
+                match to {
+                    Some(to) => write!(f, "\n  the ring gives this key to worker {to}: ")?,
+                    None => f.write_str("\n  no worker is up: ")?,
+                }
+                f.write_str(match (to, on_hold) {
+                    (_, true) => "nothing moves while the pool is on hold",
+                    (Some(_), false) => "it moves there when the ring has been stable for a while",
+                    (None, false) => "it stays where it is",
+                })
+            }
+            Verdict::Leaving => f.write_str("\n  that worker is leaving, and hands the job on"),
+            Verdict::OwnerSilent => {
+                write!(f, "\n  that worker renewed its lease {} ago: ", For(renewed))?;
+                f.write_str("unless it renews it soon, it loses its jobs")
+            }
+            Verdict::OwnerLost => f.write_str("\n  the pool takes the job from that worker soon"),
+            Verdict::Starting => f.write_str("\n  its start handler has not succeeded yet"),
+            Verdict::NotBegun => {
+                write!(f, "\n  if that worker does not begin it within {due}, it is assigned anew")
+            }
+            Verdict::Stopping => {
+                write!(f, "\n  its handler has not ended; the worker is told again in {due}")
+            }
+            Verdict::Parked => f.write_str("\n  nothing tries it again before it is unparked"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What it has, and where it comes from.
+    fn belongings(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (Some(node), Some(age)) = (&self.dispatched_by, self.age) else { return Ok(()) };
+        f.write_str("\n  ")?;
+        match self.notifications {
+            0 => {}
+            1 => f.write_str("1 notification waits; ")?,
+            waiting => write!(f, "{waiting} notifications wait; ")?,
+        }
+        if let Some(CheckpointInfo { len, token, age }) = &self.checkpoint {
+            write!(f, "checkpoint of {} by token {token}, {} old; ", Bytes(*len), For(*age))?;
+        }
+        write!(f, "accepted {} ago from node {node}", For(age))?;
+        match &self.plan {
+            Some(plan) => write!(f, "; wanted by the plan {plan}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How often something happened.
+struct Times(u32);
+
+impl Display for Times {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("once"),
+            times => write!(f, "{times} times"),
+        }
+    }
+}

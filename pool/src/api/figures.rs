@@ -1,0 +1,94 @@
+//! How many jobs a pool has, and where: for dashboards and autoscalers.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::model::id::WorkerId;
+use crate::model::member::MemberState;
+use crate::model::serial;
+use crate::store::{LOOK_MAX, Store};
+
+/// How many jobs a pool has, and where, at one moment: the answer of [`Node::figures`](crate::Node::figures) and
+/// [`Inspector::figures`](crate::Inspector::figures). The counts of several shards are added up. When serialized, times are
+/// milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Figures {
+    /// All jobs, in any state.
+    pub jobs: u64,
+    /// Accepted jobs that have never begun. [`Settings::max_queued`](crate::Settings::max_queued) limits them.
+    pub queued: u64,
+    /// Jobs that no worker has: new, handed on, or between two attempts. Parked ones are not among them.
+    pub waiting: u64,
+    /// Jobs that failed too often and wait for an operator.
+    pub parked: u64,
+    /// How long ago the oldest queued job was accepted. `None` if none is queued.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub oldest_queued: Option<Duration>,
+    /// There may be an older one, because a shard has more than 1,024 jobs to take up, and only so many are looked at.
+    pub older_possible: bool,
+    /// The jobs of each worker, shard by shard.
+    pub workers: Vec<WorkerJobs>,
+}
+
+/// How many jobs a worker has in one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WorkerJobs {
+    /// The shard, from 0.
+    pub shard: usize,
+    /// The worker.
+    pub worker: WorkerId,
+    /// The node that it lives on.
+    pub node: String,
+    /// Whether it is in the ring.
+    pub state: MemberState,
+    /// Its jobs: assigned, running and stopping ones.
+    pub jobs: u64,
+}
+
+impl Figures {
+    /// Those of all shards.
+    pub(crate) async fn read(stores: &[std::sync::Arc<dyn Store>]) -> Result<Self, Error> {
+        let shards = stores.iter().enumerate().map(|(shard, store)| of_shard(shard, &**store));
+        Ok(try_join_all(shards).await?.into_iter().fold(Self::default(), Self::and))
+    }
+
+    fn and(mut self, shard: Self) -> Self {
+        self.workers.extend(shard.workers);
+        Self {
+            jobs: self.jobs + shard.jobs,
+            queued: self.queued + shard.queued,
+            waiting: self.waiting + shard.waiting,
+            parked: self.parked + shard.parked,
+            oldest_queued: self.oldest_queued.max(shard.oldest_queued),
+            older_possible: self.older_possible | shard.older_possible,
+            workers: self.workers,
+        }
+    }
+}
+
+async fn of_shard(shard: usize, store: &dyn Store) -> Result<Figures, Error> {
+    let members = store.members().borrow().clone();
+    let ids: Vec<_> = members.entries.keys().copied().collect();
+    let counts = store.figures(LOOK_MAX, &ids).await?;
+    let workers = members.entries.iter().zip(counts.of_workers).map(|((&worker, member), jobs)| WorkerJobs {
+        shard,
+        worker,
+        node: member.node.to_string(),
+        state: member.state,
+        jobs,
+    });
+    Ok(Figures {
+        jobs: counts.jobs,
+        queued: counts.queued,
+        waiting: counts.jobs.saturating_sub(counts.owned + counts.parked),
+        parked: counts.parked,
+        oldest_queued: counts.oldest.map(|at| Duration::from_millis(counts.now.saturating_sub(at))),
+        older_possible: counts.more,
+        workers: workers.collect(),
+    })
+}

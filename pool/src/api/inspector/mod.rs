@@ -1,0 +1,161 @@
+//! An inspector: it looks at a pool and is no part of it.
+
+mod reads;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, try_join_all};
+
+use crate::api::builder::Backend;
+use crate::api::node::shards::{Probe, Seen, is_silence};
+use crate::api::node::{PATIENCE, nobody_listens, shard_of};
+use crate::api::reader::Reader;
+use crate::error::Error;
+use crate::model::id::{IdError, JobKey, PoolName};
+use crate::model::settings::{ShardId, StoredSettings};
+use crate::store::{Refusal, Store, StoreError};
+
+/// The pause before the store is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Looks at a pool without joining it, for tools and pages of operators.
+///
+/// It takes over the pool's settings and number of shards, so it is given neither. It never writes: it makes no pool of a
+/// mistyped name, no member and no stream, and a Redis user who may only read is enough for it.
+///
+/// Every read first asks the server how the pool is, so what it returns is as new as the call. It follows the pool to
+/// another server, and into another incarnation. It has no engine and no thread. Its connections close when the last clone
+/// is dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure_pool::{Client, Inspector};
+///
+/// let pool = Inspector::open("feeds", Client::open("redis://127.0.0.1")?).await?;
+/// for job in pool.jobs().await? {
+///     println!("{} {:?} {:?}", job.key, job.state, job.node);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Inspector {
+    pool: PoolName,
+    reader: Reader,
+}
+
+impl Inspector {
+    /// Looks for the pool of this name, on a [`Client`](crate::Client) or a
+    /// [`MemoryStore`](crate::store::MemoryStore). If there is none, it looks for a pool with
+    /// [several shards](crate::NodeBuilder::shards).
+    ///
+    /// # Errors
+    /// - [`Error::NoPool`]: there is no such pool.
+    /// - [`Error::PoolClosed`]: it was shut down a short time ago.
+    /// - The name is not valid.
+    /// - The store cannot be used, or does not answer within 20 s. If nobody listens at the address, the call fails at once.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn open(pool: &str, backend: impl Into<Backend>) -> Result<Self, Error> {
+        let (pool, backend, deadline) = (PoolName::new(pool)?, backend.into(), Instant::now() + PATIENCE);
+        let whole = backend.store(&pool, None, USER)?;
+        match tokio::time::timeout(PATIENCE, whole.server_identity()).await {
+            Ok(Err(error)) if nobody_listens(&error) || !is_silence(&error) => return Err(error.into()),
+            _ => {}
+        }
+        let missing = match see(&whole, deadline).await? {
+            Seen::Present(..) => return Ok(Self { pool, reader: Reader::new([whole]) }),
+            Seen::Absent => Error::NoPool { pool: pool.to_string() },
+            Seen::Closed => Error::PoolClosed,
+        };
+        let shard = |index, count| backend.store(&pool, Some(ShardId { index, count }), USER);
+        let Ok(first) = shard(0, 1) else { return Err(missing) };
+        let count = match see(&first, deadline).await? {
+            Seen::Present(_, settings) => count(&settings),
+            Seen::Absent => return Err(missing),
+            Seen::Closed => return Err(Error::PoolClosed),
+        };
+        let others: Result<Vec<_>, _> = (1..count).map(|index| shard(index, count)).collect();
+        let reader = Reader::new(std::iter::once(first).chain(others?));
+        Ok(Self { pool, reader })
+    }
+
+    /// The pool's name.
+    pub fn pool_name(&self) -> &str {
+        self.pool.as_str()
+    }
+
+    /// How many shards the pool has.
+    pub fn shards(&self) -> usize {
+        self.reader.stores().len()
+    }
+
+    /// The index of the shard that a key belongs to, from 0.
+    ///
+    /// # Errors
+    /// The key is not valid.
+    pub fn shard_of<K>(&self, key: K) -> Result<usize, IdError>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        Ok(shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards()))
+    }
+
+    /// Reads from these stores, as soon as their copies of the maps are as new as this call. A read that meets another
+    /// server process or another incarnation, or has no answer, begins again until its time is up.
+    async fn read<'r, T>(
+        &self,
+        stores: &[Arc<dyn Store>],
+        read: impl Fn(Reader) -> BoxFuture<'r, Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for seen in self.see(stores, deadline).await? {
+                match seen {
+                    Seen::Present(..) => seen.check_count(self.shards() as u32)?,
+                    Seen::Absent => return Err(Error::NoPool { pool: self.pool.to_string() }),
+                    Seen::Closed => return Err(Error::PoolClosed),
+                }
+            }
+            match read(self.reader.clone()).await {
+                Err(Error::Store(error)) if may_pass(&error) && Instant::now() < deadline => {}
+                done => return done,
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn see(&self, stores: &[Arc<dyn Store>], deadline: Instant) -> Result<Vec<Seen>, Error> {
+        try_join_all(stores.iter().map(|store| see(store, deadline))).await
+    }
+}
+
+/// Names the connections to Redis.
+const USER: &str = "inspector";
+
+async fn see(store: &Arc<dyn Store>, deadline: Instant) -> Result<Seen, Error> {
+    Ok(Probe::inspecting(store.clone(), deadline).see().await?)
+}
+
+/// The number of shards that the first shard names.
+fn count(settings: &StoredSettings) -> u32 {
+    let shard = settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text));
+    shard.map_or(1, |shard| shard.count)
+}
+
+/// Whether a read may succeed after another look at the pool.
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::OtherServer { .. } => true,
+        StoreError::Refused(refusal) => {
+            matches!(refusal, Refusal::StaleIncarnation(_) | Refusal::NoPool | Refusal::Closed)
+        }
+        error => is_silence(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

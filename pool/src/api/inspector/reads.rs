@@ -1,0 +1,281 @@
+//! All that an inspector reads. A node has methods of the same names.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::future::FutureExt;
+use futures::stream::Stream;
+
+use super::Inspector;
+use crate::api::explain::Explanation;
+use crate::api::figures::Figures;
+use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
+use crate::api::node::{Owner, PATIENCE, WaitingNotification};
+use crate::api::parked::ParkedJob;
+use crate::api::reader::stream_of;
+use crate::api::shard_state::ShardState;
+use crate::error::Error;
+use crate::job::checkpoint::Checkpointed;
+use crate::model::id::{IdError, JobKey};
+use crate::model::settings::{Given, Settings};
+use crate::model::ticket::Ticket;
+use crate::store::Store;
+
+/// The reads. All of them may be dropped at any time. Each tries for up to 20 s, and fails with
+///
+/// - [`Error::NoPool`] or [`Error::PoolClosed`] if the pool has ended meanwhile,
+/// - [`Error::OtherShards`] if a pool with another number of shards has taken its place,
+/// - the store's error if the store does not answer, or cannot be used.
+impl Inspector {
+    /// The state of the pool, shard by shard. A shard that does not exist, or was shut down, is no error here.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn pool_state(&self) -> Result<Vec<ShardState>, Error> {
+        self.see(self.reader.stores(), Instant::now() + PATIENCE).await?;
+        self.reader.pool_state().await
+    }
+
+    /// The pool-wide settings, of the first shard. A value that this version cannot read has its default.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn settings(&self) -> Result<Settings, Error> {
+        let first = &self.reader.stores()[..1];
+        let settings = self
+            .read(first, |reader| async move { Ok(reader.stores()[0].settings().borrow().clone()) }.boxed());
+        Ok(Settings::default().joining(&settings.await?.fields, &Given::default()))
+    }
+
+    /// The workers of the pool, shard by shard: each has an entry in every shard.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        self.read(self.reader.stores(), |reader| async move { Ok(reader.workers()) }.boxed()).await
+    }
+
+    /// The nodes that have workers, by name. Other nodes leave no trace in the store.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn nodes(&self) -> Result<Vec<NodeInfo>, Error> {
+        self.read(self.reader.stores(), |reader| async move { Ok(reader.nodes()) }.boxed()).await
+    }
+
+    /// All jobs of the pool, ordered by key, like [`Node::jobs`](crate::Node::jobs).
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.jobs().await }.boxed()).await
+    }
+
+    /// A page of the pool's jobs, in no order, like [`Node::jobs_page`](crate::Node::jobs_page).
+    ///
+    /// # Errors
+    /// As every read; or the cursor names a shard that does not exist.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn jobs_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<JobInfo>, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.jobs_page(cursor, limit).await }.boxed())
+            .await
+    }
+
+    /// The pool's jobs as a stream, with one page in memory at a time. It ends after the first error, and can be dropped
+    /// at any time.
+    pub fn job_stream(&self) -> impl Stream<Item = Result<JobInfo, Error>> + Send + Unpin + use<> {
+        let inspector = self.clone();
+        stream_of(move |at| {
+            let inspector = inspector.clone();
+            async move { inspector.jobs_page(at, PAGE).await }
+        })
+    }
+
+    /// The jobs that a worker owns in its shard, like [`Node::jobs_of`](crate::Node::jobs_of).
+    ///
+    /// # Errors
+    /// As every read; or the pool has no such shard.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn jobs_of(
+        &self,
+        worker: &WorkerInfo,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Vec<JobInfo>, Error> {
+        self.read(self.reader.stores(), |reader| {
+            async move { reader.jobs_of(worker, after, limit).await }.boxed()
+        })
+        .await
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid, or the job's record cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn job<K>(&self, key: K) -> Result<Option<JobInfo>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.job(key.clone()).await }.boxed()).await
+    }
+
+    /// Where a key's job is, and why, like [`Node::explain`](crate::Node::explain).
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn explain<K>(&self, key: K) -> Result<Explanation, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.explain(key.clone(), None).await }.boxed()).await
+    }
+
+    /// Like [`explain`](Self::explain), for the key of a dispatch, which may have ended: see
+    /// [`Node::explain_dispatch`](crate::Node::explain_dispatch).
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn explain_dispatch(&self, ticket: &Ticket) -> Result<Explanation, Error> {
+        let Ticket { key, id } = ticket;
+        self.read(self.of(key), |reader| async move { reader.explain(key.clone(), Some(id)).await }.boxed())
+            .await
+    }
+
+    /// How many jobs the pool has, and where, like [`Node::figures`](crate::Node::figures).
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn figures(&self) -> Result<Figures, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.figures().await }.boxed()).await
+    }
+
+    /// The payload of a job.
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid, or the payload cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn payload<K>(&self, key: K) -> Result<Option<Bytes>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.payload(key).await }.boxed()).await
+    }
+
+    /// The owner of a key's job, like [`Node::owner`](crate::Node::owner).
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid, or the job's record cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn owner<K>(&self, key: K) -> Result<Option<Owner>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.owner(key.clone()).await }.boxed()).await
+    }
+
+    /// All parked jobs of the pool, the longest parked first.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.parked().await }.boxed()).await
+    }
+
+    /// A page of the pool's parked jobs, in no order, like [`Node::parked_page`](crate::Node::parked_page).
+    ///
+    /// # Errors
+    /// As every read; or the cursor names a shard that does not exist.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
+        self.read(self.reader.stores(), |reader| {
+            async move { reader.parked_page(cursor, limit).await }.boxed()
+        })
+        .await
+    }
+
+    /// The notifications that wait for a job, oldest first.
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid, there is no such job, or its notifications cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn notifications<K>(&self, key: K) -> Result<Vec<WaitingNotification>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.notifications(key.clone()).await }.boxed()).await
+    }
+
+    /// The state that a job's owner has left with it. `None` if there is none, or no such job.
+    ///
+    /// # Errors
+    /// As every read; or the key is not valid.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn checkpoint_of<K>(&self, key: K) -> Result<Option<Checkpointed>, Error>
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        let key = &key.try_into().map_err(Into::into)?;
+        self.read(self.of(key), |reader| async move { reader.checkpoint_of(key).await }.boxed()).await
+    }
+
+    /// The store of the shard of a key, alone.
+    fn of(&self, key: &JobKey) -> &[Arc<dyn Store>] {
+        std::slice::from_ref(self.reader.of(key))
+    }
+}

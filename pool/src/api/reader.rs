@@ -1,0 +1,191 @@
+//! The reads of a pool, for its nodes and its inspectors. A read of one key goes to the shard of that key, any other one
+//! to all shards.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use futures::stream::{self, Stream, TryStreamExt};
+
+use crate::api::explain::{Explanation, explain};
+use crate::api::figures::Figures;
+use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
+use crate::api::node::{Owner, WaitingNotification, shard_of};
+use crate::api::parked::{self, ParkedJob};
+use crate::api::shard_state::ShardState;
+use crate::error::Error;
+use crate::job::checkpoint::Checkpointed;
+use crate::model::id::{DispatchId, IdError, JobKey};
+use crate::model::settings::{Given, Settings};
+use crate::store::{Store, Waiting};
+
+/// The stores of a pool's shards, ordered by their index; never empty.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    stores: Arc<[Arc<dyn Store>]>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("shards", &self.stores.len()).finish()
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(stores: impl IntoIterator<Item = Arc<dyn Store>>) -> Self {
+        Self { stores: stores.into_iter().collect() }
+    }
+
+    pub(crate) fn stores(&self) -> &[Arc<dyn Store>] {
+        &self.stores
+    }
+
+    /// The store of the shard of a key.
+    pub(crate) fn of(&self, key: &JobKey) -> &Arc<dyn Store> {
+        &self.stores[shard_of(key.as_bytes(), self.stores.len())]
+    }
+
+    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
+        let shards = self.stores.iter().enumerate();
+        shards.flat_map(|(at, store)| listing::workers(at, &store.members().borrow())).collect()
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<NodeInfo> {
+        listing::nodes(self.workers())
+    }
+
+    pub(crate) async fn pool_state(&self) -> Result<Vec<ShardState>, Error> {
+        let shards = self.stores.iter().enumerate();
+        try_join_all(shards.map(|(at, store)| ShardState::read(&**store, at))).await
+    }
+
+    pub(crate) async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
+        let listing = self.stores.iter().map(|store| listing::jobs(&**store));
+        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
+        if self.stores.len() > 1 {
+            jobs.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        Ok(jobs)
+    }
+
+    pub(crate) async fn jobs_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<JobInfo>, Error> {
+        let (store, cursor) = self.at(cursor)?;
+        let (items, next) = listing::jobs_page(&**store, cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(cursor, next) })
+    }
+
+    pub(crate) async fn jobs_of(
+        &self,
+        worker: &WorkerInfo,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Vec<JobInfo>, Error> {
+        let store = self.stores.get(worker.shard).ok_or(NO_SHARD)?;
+        listing::jobs_of(&**store, worker.id, after, limit).await
+    }
+
+    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobInfo>, Error> {
+        listing::job(&**self.of(&key), key).await
+    }
+
+    pub(crate) async fn explain(&self, key: JobKey, id: Option<&DispatchId>) -> Result<Explanation, Error> {
+        let store = self.of(&key);
+        let seen = store.explain(&key, id).await?;
+        let (members, stored) = (store.members().borrow().clone(), store.settings().borrow().clone());
+        let settings = Settings::default().joining(&stored.fields, &Given::default());
+        Ok(explain(key, seen, &members, &settings))
+    }
+
+    pub(crate) async fn figures(&self) -> Result<Figures, Error> {
+        Figures::read(&self.stores).await
+    }
+
+    pub(crate) async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>, Error> {
+        listing::payload(&**self.of(key), key).await
+    }
+
+    pub(crate) async fn owner(&self, key: JobKey) -> Result<Option<Owner>, Error> {
+        let store = self.of(&key);
+        Ok(listing::job(&**store, key).await?.and_then(|job| Owner::of(job, &store.members().borrow())))
+    }
+
+    pub(crate) async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
+        let listing = self.stores.iter().map(|store| parked::all(&**store));
+        let mut jobs = listing::one_after_another(try_join_all(listing).await?);
+        jobs.sort_by_key(|job| job.since);
+        Ok(jobs)
+    }
+
+    pub(crate) async fn parked_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<ParkedJob>, Error> {
+        let (store, cursor) = self.at(cursor)?;
+        let (items, next) = parked::page(&**store, cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(cursor, next) })
+    }
+
+    pub(crate) async fn checkpoint_of(&self, key: &JobKey) -> Result<Option<Checkpointed>, Error> {
+        Ok(self.of(key).checkpoint(key).await?.map(Checkpointed::new))
+    }
+
+    pub(crate) async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
+        let store = self.of(&key);
+        // Read this before the numbers: if they belong to another incarnation, nothing must be dropped.
+        let incarnation = listing::known_incarnation(&**store).await?;
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            match store.notifications(&key, from).await? {
+                Waiting::Absent => return Err(Error::JobNotFound(key)),
+                Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
+                Waiting::Page { first, bodies, more } => {
+                    from = first + bodies.len() as u64;
+                    let waiting = |(number, body)| WaitingNotification { number, body, incarnation };
+                    all.extend((first..).zip(bodies).map(waiting));
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The store whose listing goes on, and its place there.
+    fn at(&self, cursor: Option<Cursor>) -> Result<(&Arc<dyn Store>, Cursor), Error> {
+        let cursor = cursor.unwrap_or_default();
+        Ok((self.stores.get(cursor.shard).ok_or(NO_SHARD)?, cursor))
+    }
+
+    /// Where the listing goes on after a page of this shard. `next` is a place in this shard's own listing.
+    fn after(&self, cursor: Cursor, next: Option<u64>) -> Option<Cursor> {
+        let of_next =
+            || Some(Cursor { shard: cursor.shard + 1, at: 0 }).filter(|at| at.shard < self.stores.len());
+        next.map(|at| Cursor { at, ..cursor }).or_else(of_next)
+    }
+}
+
+/// A call named a shard that does not exist.
+pub(crate) const NO_SHARD: Error = Error::Name(IdError::Number { what: "shard" });
+
+/// A listing as a stream, with one page in memory at a time.
+pub(crate) fn stream_of<T, Read>(
+    page: impl Fn(Option<Cursor>) -> Read + Send + 'static,
+) -> impl Stream<Item = Result<T, Error>> + Send + Unpin
+where
+    T: Send + 'static,
+    Read: Future<Output = Result<Page<T>, Error>> + Send + 'static,
+{
+    let pages = stream::try_unfold((page, Some(None)), |(page, at)| async move {
+        let Some(cursor) = at else { return Ok(None) };
+        let read = page(cursor).await?;
+        let items = stream::iter(read.items.into_iter().map(Ok));
+        Ok::<_, Error>(Some((items, (page, read.next.map(Some)))))
+    });
+    Box::pin(pages.try_flatten())
+}

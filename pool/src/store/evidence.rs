@@ -1,0 +1,41 @@
+//! The answer of explain.
+
+use super::{Lookup, Pause};
+use crate::model::id::Token;
+use crate::model::settings::ShutdownFlag;
+
+/// All that the store knows of a key's job, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// The server's clock, ms.
+    pub now: u64,
+    /// The pool is in phase R.
+    pub recovering: bool,
+    /// The shutdown flag.
+    pub flag: Option<ShutdownFlag>,
+    /// The record, and what is remembered of the dispatch.
+    pub found: Lookup,
+    /// When the sweeper takes the job up, and its last error.
+    pub pause: Pause,
+    /// Server time, ms, at which it was parked.
+    pub parked: Option<u64>,
+    /// How many notifications wait.
+    pub notifications: u64,
+    /// Its checkpoint.
+    pub checkpoint: Option<CheckpointSeen>,
+    /// The counter of its owner. From the owner's first renewal on, it is the time of the last one, ms.
+    pub heard: Option<u64>,
+    /// Its owner is expired, and the job is not taken from it yet.
+    pub expired: bool,
+}
+
+/// A checkpoint without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointSeen {
+    /// The token under which it was given.
+    pub token: Token,
+    /// The server's clock when the pool kept it, ms.
+    pub at: u64,
+    /// Its length, bytes.
+    pub len: u64,
+}

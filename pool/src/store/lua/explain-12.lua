@@ -1,0 +1,37 @@
+#!lua flags=no-writes
+-- All that is known of a key's job, at one moment.
+-- KEYS: pool settings jobs queue parked errors notifications checkpoints heartbeats expired ended outcomes
+-- ARGV: key, dispatch or ''
+-- Returns: OK, the clock, R or N, the shutdown flag or '', {as lookup}, when the sweeper acts or '', since when it is
+--          parked or '', its error or '', how many notifications wait, the header of its checkpoint or nil, the length of
+--          that checkpoint, the counter of its owner or '', 1 if its owner is expired
+--@base
+--@clock
+--@records
+--@outcome
+--@notes
+local key, id = argv[1], argv[2]
+local phase = call('HMGET', POOL, 'incarnation', 'phase')
+if not phase[1] then return { call('HEXISTS', POOL, 'closed') == 1 and 'CLOSED' or 'NOPOOL' } end
+
+-- A key of another type tells nothing.
+local function text(command, name, field)
+  local found = redis.pcall(command, name, field)
+  return type(found) == 'string' and found or nil
+end
+local function time(name)
+  local score = tonumber(text('ZSCORE', name, key))
+  return score and num(math.floor(math.min(math.max(score, 0), 2 ^ 52))) or ''
+end
+
+local r = text('HGET', JOBS, key)
+local p = r and parse(r)
+local owner = p and p.owner ~= '' and p.owner
+local header = text('HGET', NOTIFICATIONS, 'h:' .. key)
+local _, first, ending = span_of(header or '')
+local heard = owner and text('HGET', HEARTBEATS, owner)
+local kept = redis.pcall('HSTRLEN', CHECKPOINTS, 'b:' .. key)
+return { 'OK', num(now()), phase[2] == 'R' and 'R' or 'N', text('HGET', SETTINGS, 'shutdown') or '',
+  { r or false, remembered_of(key, id) }, time(QUEUE), time(PARKED), text('HGET', ERRORS, key) or '',
+  first and ending - first or 0, text('HGET', CHECKPOINTS, 'h:' .. key) or false, type(kept) == 'number' and kept or 0,
+  heard and #heard < 17 and match(heard, '^%d+$') or '', owner and text('HGET', EXPIRED, owner) and 1 or 0 }

@@ -1,0 +1,34 @@
+//! How many jobs there are.
+
+use std::collections::BTreeSet;
+
+use super::state::State;
+use crate::model::id::WorkerId;
+use crate::model::record::{Begun, JobState};
+use crate::store::{Counts, LOOK_MAX, Refusal};
+
+impl State {
+    pub(super) fn figures(&self, now: u64, look: usize, workers: &[WorkerId]) -> Result<Counts, Refusal> {
+        if self.meta.incarnation.is_none() {
+            return Err(if self.tombstone.is_some() { Refusal::Closed } else { Refusal::NoPool });
+        }
+        let look = look.min(LOOK_MAX);
+        let is_new = |state| matches!(state, JobState::Queued | JobState::Assigned);
+        let seen = self.queue.iter().take(look).filter_map(|(_, key)| self.record(key));
+        let new = seen.filter(|record| is_new(record.state) && record.begun == Begun::Never);
+        let count = |n: usize| n as u64;
+        Ok(Counts {
+            now,
+            jobs: count(self.jobs.len()),
+            queued: u64::try_from(self.meta.queued).unwrap_or_default(),
+            owned: count(self.owned.values().map(BTreeSet::len).sum()),
+            parked: count(self.parked.len()),
+            oldest: new.map(|record| record.created).min(),
+            more: self.queue.len() > look,
+            of_workers: workers
+                .iter()
+                .map(|worker| count(self.owned.get(worker).map_or(0, BTreeSet::len)))
+                .collect(),
+        })
+    }
+}

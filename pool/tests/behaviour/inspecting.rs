@@ -1,0 +1,259 @@
+//! An inspector looks at a pool, and is no part of it.
+
+use futures::stream::TryStreamExt;
+use tenure_pool::{Client, Error, Inspector, Job, JobState, MemoryStore, Node, PoolPhase, Settings, Verdict};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
+
+on_both_stores!(
+    an_inspector_sees_what_a_node_sees,
+    a_name_without_a_pool_makes_none,
+    an_inspector_changes_nothing,
+    a_node_and_an_inspector_explain_a_key,
+    figures_count_the_jobs_and_their_workers,
+    an_inspector_takes_over_the_pool_s_settings,
+    an_inspector_follows_the_pool_to_another_server,
+    an_inspector_of_a_pool_that_was_shut_down_says_so,
+);
+
+impl World {
+    async fn inspector(&self) -> Inspector {
+        Inspector::open(POOL, self.backend()).await.unwrap()
+    }
+}
+
+/// A pool with running and waiting jobs, notifications and a checkpoint. Its node has died.
+async fn left_alone(world: &World) -> Node {
+    let node = world.node("a").await;
+    let saving = tenure_pool::run(|job: Job| async move {
+        job.checkpoint("halfway").await?;
+        job.cancelled().await;
+        Ok(())
+    });
+    node.add_worker(saving).meta("zone-1").await.unwrap();
+    for key in ["one", "two", "three"] {
+        node.dispatch((key, format!("payload of {key}"))).await.unwrap();
+        eventually(PATIENCE, "the checkpoint", async || node.checkpoint_of(key).await.unwrap().is_some())
+            .await;
+    }
+    node.hold(true).await.unwrap();
+    node.submit(("waiting", "payload of waiting")).await.unwrap();
+    node.notify("waiting", "hello").await.unwrap();
+    node.abandon();
+    node.closed().await;
+    node
+}
+
+async fn an_inspector_sees_what_a_node_sees(world: World) {
+    let node = world.node("a").await;
+    let seen = world.inspector().await;
+    assert_eq!((seen.pool_name(), seen.shards(), seen.shard_of("key").unwrap()), (POOL, 1, 0));
+    assert_eq!((seen.jobs().await.unwrap(), seen.workers().await.unwrap()), (vec![], vec![]));
+    world.add_worker(&node).await;
+    assert_eq!(seen.workers().await.unwrap(), node.workers(), "as new as the call");
+    assert_eq!(seen.nodes().await.unwrap(), node.nodes());
+    let listed = seen.nodes().await.unwrap();
+    assert_eq!((listed[0].name.as_str(), listed[0].workers.len()), ("a", 1));
+    let keys = world.dispatch(&node, 30).await;
+    world.placed(&node, &keys).await;
+    assert_eq!(seen.jobs().await.unwrap(), node.jobs().await.unwrap());
+    let streamed: Vec<_> = seen.job_stream().try_collect().await.unwrap();
+    assert_eq!(streamed.len(), keys.len());
+    let key = keys[0].as_str();
+    assert_eq!(seen.job(key).await.unwrap(), node.job(key).await.unwrap());
+    assert_eq!(seen.owner(key).await.unwrap(), node.owner(key).await.unwrap());
+    assert_eq!(seen.payload(key).await.unwrap().unwrap(), format!("payload of {key}"));
+    let worker = &seen.workers().await.unwrap()[0];
+    assert_eq!(seen.jobs_of(worker, None, 100).await.unwrap().len(), keys.len());
+    assert_eq!(seen.parked().await.unwrap(), []);
+    assert_eq!(seen.parked_page(None, 10).await.unwrap().items, []);
+    assert_eq!(seen.pool_state().await.unwrap(), node.pool_state().await.unwrap());
+    let state = &seen.pool_state().await.unwrap()[0];
+    assert_eq!((state.shard, state.phase, state.server_changed), (0, PoolPhase::Open, false));
+    assert!(matches!(seen.job("").await, Err(Error::Name(_))));
+    assert!(matches!(seen.jobs_page(Some("1:0".parse().unwrap()), 5).await, Err(Error::Name(_))));
+    assert!(matches!(seen.notifications("none").await, Err(Error::JobNotFound(_))));
+}
+
+async fn a_name_without_a_pool_makes_none(world: World) {
+    for _ in 0..2 {
+        let opened = Inspector::open(POOL, world.backend()).await;
+        assert!(matches!(&opened, Err(Error::NoPool { pool }) if pool == POOL), "{opened:?}");
+    }
+    assert!(matches!(Inspector::open("no pool", world.backend()).await, Err(Error::Name(_))));
+    match &world.home {
+        Home::Memory(store) => assert_eq!(store.dump().lines(), [""; 0]),
+        Home::Redis(_) | Home::Elsewhere => {
+            let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut world.client()).unwrap();
+            assert_eq!(keys, [""; 0]);
+        }
+    }
+}
+
+async fn an_inspector_changes_nothing(world: World) {
+    left_alone(&world).await;
+    let before = world.data().await;
+    assert!(before.len() > 20, "{before:?}");
+    look_at_all(&world.inspector().await).await;
+    assert_eq!(world.data().await, before);
+}
+
+async fn a_node_and_an_inspector_explain_a_key(world: World) {
+    let node = world.builder("a").address("http://a:80").join().await.unwrap();
+    let seen = world.inspector().await;
+    let ticket = node.submit(("key", "")).id("order-7").await.unwrap();
+    let explained = seen.explain("key").await.unwrap();
+    assert_eq!(explained.verdict, Verdict::NoWorker);
+    assert!(explained.to_string().contains(": no worker is up\n  accepted"), "{explained}");
+    let worker = world.add_worker(&node).await;
+    let is_running = async || node.job("key").await.unwrap().unwrap().state == JobState::Running;
+    eventually(PATIENCE, "the job to run", is_running).await;
+    eventually(PATIENCE, "its start to be noted", async || {
+        seen.explain("key").await.unwrap().verdict == Verdict::AtHome
+    })
+    .await;
+    let explained = node.explain("key").await.unwrap();
+    let owner = explained.owner.as_ref().unwrap();
+    assert_eq!((Some(owner.worker), owner.node.as_deref()), (worker.id(), Some("a")));
+    let token = node.job("key").await.unwrap().unwrap().token;
+    let first =
+        format!("key: running on worker {} (node a, http://a:80) under token {token}, for ", owner.worker);
+    assert!(explained.to_string().starts_with(&first), "{explained}");
+    assert_eq!(seen.explain_dispatch(&ticket).await.unwrap().verdict, Verdict::AtHome);
+    node.stop_job("key").until_stopped().await.unwrap();
+    assert_eq!(node.explain("key").await.unwrap().verdict, Verdict::Absent);
+    // Its start has succeeded, which settled the outcome of its id.
+    let ended = Verdict::Ended { outcome: Some("ok".to_owned()) };
+    assert_eq!(seen.explain_dispatch(&ticket).await.unwrap().verdict, ended);
+    assert_eq!(node.explain_dispatch(&ticket).await.unwrap().verdict, ended);
+    assert!(matches!(seen.explain("").await, Err(Error::Name(_))));
+    assert!(node.shutdown().await.unwrap().complete);
+    assert!(matches!(seen.explain("key").await, Err(Error::PoolClosed)));
+}
+
+async fn figures_count_the_jobs_and_their_workers(world: World) {
+    let node = world.node("a").await;
+    let seen = world.inspector().await;
+    node.submit(("waiting", "")).await.unwrap();
+    let figures = seen.figures().await.unwrap();
+    assert_eq!((figures.jobs, figures.queued, figures.waiting, figures.parked), (1, 1, 1, 0));
+    assert!(figures.oldest_queued.is_some() && !figures.older_possible, "{figures:?}");
+    assert_eq!(figures.workers, []);
+    let workers = [world.add_worker(&node).await, world.add_worker(&node).await];
+    let keys = world.dispatch(&node, 30).await;
+    world.placed(&node, &keys).await;
+    eventually(PATIENCE, "every job to run", async || world.recorder.running().len() == 31).await;
+    let figures = seen.figures().await.unwrap();
+    assert_eq!((figures.jobs, figures.queued, figures.waiting, figures.oldest_queued), (31, 0, 0, None));
+    let ids: Vec<_> = figures.workers.iter().map(|worker| Some(worker.worker)).collect();
+    assert_eq!(ids, workers.iter().map(tenure_pool::Worker::id).collect::<Vec<_>>());
+    for (worker, of) in workers.iter().zip(&figures.workers) {
+        assert_eq!((of.jobs, of.node.as_str()), (worker.jobs(None, 100).await.unwrap().len() as u64, "a"));
+    }
+    assert_eq!(node.figures().await.unwrap(), figures);
+    assert!(node.shutdown().await.unwrap().complete);
+    assert!(matches!(node.figures().await, Err(Error::PoolClosed)));
+}
+
+/// Every read, of the pool that was left alone.
+async fn look_at_all(seen: &Inspector) {
+    assert_eq!(seen.jobs().await.unwrap().len(), 4);
+    let states: Vec<_> = seen.job_stream().map_ok(|job| job.state).try_collect().await.unwrap();
+    assert_eq!(states.iter().filter(|state| **state == JobState::Running).count(), 3);
+    assert_eq!(seen.job("waiting").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(seen.explain("waiting").await.unwrap().verdict, Verdict::OnHold);
+    assert_eq!(seen.explain("one").await.unwrap().checkpoint.unwrap().len, 7);
+    assert_eq!(seen.figures().await.unwrap().jobs, 4);
+    assert_eq!(seen.owner("one").await.unwrap().unwrap().node.as_deref(), Some("a"));
+    assert_eq!(seen.payload("two").await.unwrap().unwrap(), "payload of two");
+    assert_eq!(seen.checkpoint_of("three").await.unwrap().unwrap().bytes(), "halfway");
+    let notes = seen.notifications("waiting").await.unwrap();
+    assert_eq!(notes.iter().map(|note| &note.body[..]).collect::<Vec<_>>(), [b"hello"]);
+    let worker = &seen.workers().await.unwrap()[0];
+    assert_eq!((worker.node.as_str(), worker.meta.as_str()), ("a", "zone-1"));
+    assert_eq!(seen.jobs_of(worker, None, 10).await.unwrap().len(), 3);
+    assert_eq!(seen.parked().await.unwrap(), []);
+    assert_eq!(seen.nodes().await.unwrap().len(), 1);
+    assert!(seen.settings().await.unwrap().hold);
+    assert_eq!(seen.pool_state().await.unwrap()[0].phase, PoolPhase::Open);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_to_look_are_enough() {
+    let world = World::on_redis();
+    left_alone(&world).await;
+    let rights = crate::rights::documented_rights_to_look();
+    let rights: Vec<_> = rights.iter().map(String::as_str).collect();
+    let url = world.server().acl_user("looker", "secret", &rights).unwrap();
+    let before = world.data().await;
+    look_at_all(&Inspector::open(POOL, Client::open(&url).unwrap()).await.unwrap()).await;
+    // Another name has other keys, which this user may not see.
+    let refused = Inspector::open("another", Client::open(&url).unwrap()).await;
+    assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
+    assert_eq!(world.data().await, before);
+}
+
+async fn an_inspector_takes_over_the_pool_s_settings(world: World) {
+    let settings = Settings { max_queued: 77, strikes: 9, ..Settings::default() };
+    let node = world.builder("a").settings(settings).worker_ttl(PATIENCE).join().await.unwrap();
+    let seen = world.inspector().await;
+    assert_eq!(seen.settings().await.unwrap(), *node.settings());
+    node.change_settings(|settings| settings.max_attempts = 3).await.unwrap();
+    assert_eq!(seen.settings().await.unwrap(), *node.settings());
+}
+
+async fn an_inspector_follows_the_pool_to_another_server(world: World) {
+    let world = world.with_ttl(crate::server_loss::TTL);
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    let keys = world.dispatch(&node, 10).await;
+    assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
+    world.replace_server();
+    assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
+    assert_eq!(seen.workers().await.unwrap().len(), 1);
+    world.wipe();
+    eventually(PATIENCE, "the pool to be made again", async || {
+        seen.jobs().await.is_ok_and(|jobs| jobs.len() == keys.len())
+    })
+    .await;
+    assert_eq!(seen.notifications(&*keys[0]).await.unwrap(), []);
+}
+
+async fn an_inspector_of_a_pool_that_was_shut_down_says_so(world: World) {
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    world.dispatch(&node, 3).await;
+    assert!(node.shutdown().await.unwrap().complete);
+    let read = seen.jobs().await;
+    assert!(matches!(read, Err(Error::PoolClosed)), "{read:?}");
+    assert_eq!(seen.pool_state().await.unwrap()[0].phase, PoolPhase::Closed);
+    let opened = Inspector::open(POOL, world.backend()).await;
+    assert!(matches!(opened, Err(Error::PoolClosed)), "{opened:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_where_nobody_listens_fails_at_once() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    server.kill().unwrap();
+    let opened = tokio::time::timeout(PATIENCE / 2, Inspector::open(POOL, client)).await.unwrap();
+    assert!(matches!(opened, Err(Error::Store(_))), "{opened:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_without_an_answer_ends_with_the_store_s_error() {
+    let store = MemoryStore::new();
+    let node = Node::builder(POOL, &store).assume_fresh(true).join().await.unwrap();
+    let seen = Inspector::open(POOL, &store).await.unwrap();
+    store.set_available(false);
+    let (read, back) = tokio::join!(seen.jobs(), async {
+        tokio::task::yield_now().await;
+        store.set_available(true);
+    });
+    assert_eq!((read.unwrap(), back), (vec![], ()));
+    store.set_available(false);
+    let read = seen.jobs().await;
+    assert!(matches!(read, Err(Error::Store(_))), "{read:?}");
+    node.abandon();
+}

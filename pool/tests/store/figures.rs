@@ -1,0 +1,85 @@
+//! How many jobs there are, and where.
+
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{Counts, LOOK_MAX, Refusal, ReleaseItem, ReleaseMode, StoreError};
+
+use super::lab::{Kind, Lab, key, release};
+
+scenarios! {
+    figures_count_the_jobs_of_each_state,
+    figures_know_the_oldest_job_that_was_never_begun,
+    figures_look_at_no_more_jobs_than_they_are_told,
+    figures_pass_over_what_cannot_be_read,
+    figures_of_no_pool_are_refused,
+}
+
+impl Lab {
+    async fn figures(&self, look: usize) -> Counts {
+        self.store().figures(look, &[]).await.unwrap()
+    }
+}
+
+async fn figures_count_the_jobs_of_each_state(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let none = Counts { now: lab.backend.now(), ..Counts::default() };
+    assert_eq!(lab.figures(LOOK_MAX).await, none);
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    lab.dispatch("queued", "node1.q").await;
+    lab.dispatch("assigned", "node1.a").await;
+    lab.route("assigned", second).await;
+    for name in ["one", "two", "fails"] {
+        lab.run(name, &format!("node1.{name}"), first).await;
+    }
+    let failed = release("fails", lab.token("fails").await, ReleaseMode::Fail);
+    lab.release_item(first, ReleaseItem { result: "no route".to_owned(), ..failed }).await;
+    let before = lab.backend.dump().await;
+    let counts = lab.store().figures(LOOK_MAX, &[first, second]).await.unwrap();
+    assert_eq!(lab.backend.dump().await, before, "it only reads");
+    assert_eq!((counts.jobs, counts.queued, counts.owned, counts.parked), (5, 2, 3, 1));
+    assert_eq!((counts.of_workers, counts.more), (vec![2, 1], false));
+}
+
+async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let begun = lab.backend.now();
+    lab.run("begun", "node1.b", worker).await;
+    lab.release("begun", worker, ReleaseMode::HandOff).await;
+    lab.backend.advance(1_000).await;
+    let assigned = lab.backend.now();
+    lab.dispatch("assigned", "node1.a").await;
+    lab.backend.advance(1_000).await;
+    lab.dispatch("queued", "node1.q").await;
+    lab.route("assigned", worker).await;
+    let counts = lab.figures(LOOK_MAX).await;
+    assert_eq!((counts.oldest, counts.now), (Some(assigned), assigned + 1_000));
+    assert!(begun < assigned, "a job that was handed on is none of them");
+    lab.begin("assigned", worker).await;
+    assert_eq!(lab.figures(LOOK_MAX).await.oldest, Some(assigned + 1_000));
+}
+
+async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("first", "node1.f").await;
+    let first = lab.backend.now();
+    lab.backend.advance(10).await;
+    lab.dispatch("second", "node1.s").await;
+    for (look, oldest, more) in [(1, Some(first), true), (2, Some(first), false), (3, Some(first), false)] {
+        let counts = lab.figures(look).await;
+        assert_eq!((counts.oldest, counts.more), (oldest, more), "{look}");
+    }
+}
+
+async fn figures_pass_over_what_cannot_be_read(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("bad", "node1.b").await;
+    lab.backend.write_record(&key("bad"), b"rubbish").await;
+    let counts = lab.figures(LOOK_MAX).await;
+    assert_eq!((counts.jobs, counts.oldest), (1, None));
+}
+
+async fn figures_of_no_pool_are_refused(kind: Kind) {
+    let lab = Lab::blank(kind).await;
+    let refused = lab.store().figures(1, &[]).await;
+    assert!(matches!(refused, Err(StoreError::Refused(Refusal::NoPool))), "{refused:?}");
+}
