@@ -56,8 +56,14 @@ pub trait Membership: Send + Sync + 'static {
         node: Option<&NodeName>,
         workers: &[WorkerId],
     ) -> Result<Renewal>;
-    /// Takes a worker out of the ring. It keeps its jobs.
-    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member>;
+    /// Takes workers out of the ring, all of them in one change. They keep their jobs. Returns the entry of each in order,
+    /// none if it is no member.
+    async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>>;
+    /// [`drain_all`](Self::drain_all) for one worker, which is refused as [`Refusal::Fenced`] if it is no member.
+    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
+        let drained = self.drain_all(inc, &[worker]).await?;
+        drained.into_iter().flatten().next().ok_or(StoreError::Refused(super::Refusal::Fenced))
+    }
     /// Ends workers. Each was either observed (its counter did not change for its TTL), or ends itself (`None`:
     /// nothing of it runs). All of them change the members once. Returns one answer for each worker, in order.
     async fn expire_all(&self, inc: Incarnation, workers: &[(WorkerId, Option<u64>)])

@@ -280,10 +280,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_outdated_counter_expires_nobody";
     "an expired slot is not handed off": "expire", "if #free > 0 then"
         => "if false then", by "an_expired_slot_goes_to_the_oldest_standby";
-    "a drained slot is not handed off": "drain", "if oldest then"
+    "a drained slot is not handed off": "drain", "if #free > 0 then"
         => "if false then", by "a_drained_slot_goes_to_the_oldest_standby";
-    "a drain before the report of a worker says that it has left": "drain", "head[2] == 'R' and 'RECOVERING' or 'FENCED'"
-        => "'FENCED'", by "phase_r_does_not_say_that_a_worker_has_left";
+    "a drained slot goes to another that drains": "drain", "ring(leaving)\n  hand_off(changes, used, free, all, leaving)"
+        => "ring()\n  hand_off(changes, used, free, all, {})", by "workers_that_drain_together_hand_nothing_to_each_other";
+    "a drain before the report of a worker says that it has left": "drain", "not entry and head[2] == 'R'"
+        => "false", by "phase_r_does_not_say_that_a_worker_has_left";
     "a counter falls behind the clock": "renew", "math.max(count + 1, t)"
         => "count + 1", by "a_counter_moves_with_each_heartbeat_and_follows_the_clock";
     "a counter goes back with the clock": "renew", "math.max(count + 1, t)"

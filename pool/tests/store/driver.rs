@@ -364,7 +364,7 @@ impl<'a> Driver<'a> {
                 };
                 Step::ChangeSettings(changes.iter().map(change).collect())
             }
-            Op::Drain { worker } => Step::Drain(self.worker(*worker)),
+            Op::Drain { workers } => Step::Drain(workers.iter().map(|worker| self.worker(*worker)).collect()),
             Op::Leave { worker } => Step::Expire(vec![(self.worker(*worker), None)]),
             Op::Expire { of } => {
                 let counters = self.memory().heartbeats(None).await.unwrap();

@@ -18,6 +18,7 @@ scenarios! {
     a_closing_pool_takes_no_worker,
     a_free_preferred_slot_is_given,
     a_drained_slot_goes_to_the_oldest_standby,
+    workers_that_drain_together_hand_nothing_to_each_other,
     a_draining_standby_hands_nothing_on,
     an_expired_slot_goes_to_the_oldest_standby,
     where_no_job_is_every_worker_is_up_at_once,
@@ -165,6 +166,28 @@ async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
     assert_eq!(lab.store().drain(lab.inc, leaving).await.unwrap(), member);
     assert_eq!(lab.backend.dump().await, dump);
     assert_eq!(lab.store().settle(lab.inc, leaving).await.unwrap().member, member, "draining is for good");
+}
+
+async fn workers_that_drain_together_hand_nothing_to_each_other(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let first = lab.worker_with_a_job().await;
+    let (second, third) = (lab.join().await.worker, lab.join().await.worker);
+    lab.store().settle(lab.inc, second).await.unwrap();
+    let heir = lab.join().await.worker;
+    let before = lab.revision().await;
+    let gone = WorkerId(5);
+    let all = [third, first, gone, second, first];
+    let drained = lab.store().drain_all(lab.inc, &all).await.unwrap();
+    let seen: Vec<_> = drained.iter().map(|member| member.as_ref().map(|it| (it.state, it.slot))).collect();
+    let out = |slot| Some((MemberState::Draining, slot));
+    assert_eq!(seen, [out(None), out(Some(0)), None, out(Some(1)), out(Some(0))]);
+    assert_eq!(lab.revision().await.0, before.0 + 1, "all leave in one change");
+    assert_eq!(slot(&lab, heir).await, (MemberState::Up, Some(0)), "the lowest of the free slots");
+    let dump = lab.backend.dump().await;
+    assert_eq!(lab.store().drain_all(lab.inc, &all).await.unwrap(), drained);
+    assert_eq!(lab.store().drain_all(lab.inc, &[]).await.unwrap(), []);
+    assert_eq!(lab.store().drain_all(lab.inc, &[gone]).await.unwrap(), [None]);
+    assert_eq!(lab.backend.dump().await, dump);
 }
 
 async fn a_draining_standby_hands_nothing_on(kind: Kind) {

@@ -29,7 +29,7 @@ pub(crate) enum Op {
         changes: Vec<(usize, Aim, u64)>,
     },
     Drain {
-        worker: usize,
+        workers: Vec<usize>,
     },
     /// Workers with whether each leaves by itself, and whether its counter is named rightly.
     Expire {
@@ -409,7 +409,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => prop::bool::weighted(0.7).prop_map(|newer| Op::Client { newer }),
         2 => (0_u32..4).prop_map(|level| Op::Raise { level }),
         2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
-        2 => worker().prop_map(|worker| Op::Drain { worker }),
+        2 => vec(worker(), 1..3).prop_map(|workers| Op::Drain { workers }),
         3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
         5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
         3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3, 0_u32..4)

@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Settle(WorkerId),
     Raise(u32),
     ChangeSettings(Vec<SettingChange>),
-    Drain(WorkerId),
+    Drain(Vec<WorkerId>),
     Expire(Vec<(WorkerId, Option<u64>)>),
     Reap(WorkerId, usize),
     Renew(Seen, Option<NodeName>, Vec<WorkerId>),
@@ -105,7 +105,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::ChangeSettings(changes) => text(&store.change_settings(inc, &changes).await),
         Step::Settle(worker) => text(&store.settle(inc, worker).await),
         Step::Raise(level) => text(&store.raise_level(inc, level).await),
-        Step::Drain(worker) => text(&store.drain(inc, worker).await),
+        Step::Drain(workers) => text(&store.drain_all(inc, &workers).await),
         Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),
         Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
         Step::Renew(seen, node, workers) => {

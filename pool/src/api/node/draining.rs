@@ -1,13 +1,17 @@
 //! Workers of any node are drained from any other.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use futures::future::try_join_all;
 
 use super::Node;
 use super::calls::PATIENCE;
+use super::shard::Shard;
 use crate::api::listing::WorkerInfo;
 use crate::api::reader::NO_SHARD;
 use crate::error::Error;
-use crate::store::{Refusal, StoreError};
+use crate::model::id::WorkerId;
+use crate::store::BATCH_MAX;
 
 impl Node {
     /// Takes a [worker](Self::workers) of any node out of the ring of its shard. Its node hands its jobs off, and
@@ -15,15 +19,6 @@ impl Node {
     /// again is fine.
     ///
     /// A worker that runs on this node can also be awaited: [`Worker::drain`](crate::Worker::drain).
-    ///
-    /// ```no_run
-    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// // All at once: so no job moves from one of them to another.
-    /// let workers: Vec<_> = node.workers().into_iter().filter(|worker| worker.meta == "old-rack").collect();
-    /// futures::future::try_join_all(workers.iter().map(|worker| node.drain(worker))).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     /// - [`Error::WorkerNotFound`]: it has left, or has joined again under another id.
@@ -33,35 +28,62 @@ impl Node {
     /// # Cancel safety
     /// After a dropped call the drain may be recorded.
     pub async fn drain(&self, worker: &WorkerInfo) -> Result<(), Error> {
-        let (shard, id) = (self.shards.get(worker.shard).ok_or(NO_SHARD)?, worker.id);
-        let drained = shard.insist(|store, incarnation| async move {
-            match store.drain(incarnation, id).await {
-                Ok(_) => Ok(Ok(())),
-                Err(StoreError::Refused(Refusal::Fenced)) => Ok(Err(Error::WorkerNotFound(id))),
-                Err(error) => Err(error),
-            }
-        });
-        tokio::time::timeout(PATIENCE, drained).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?
+        match self.drain_all([worker]).await? {
+            0 => Err(Error::WorkerNotFound(worker.id)),
+            _ => Ok(()),
+        }
     }
 
-    /// [Drains](Self::drain) every worker of the node with this name, in all shards, and returns how many there were. The
-    /// node goes on without them.
+    /// [Drains](Self::drain) these workers, and returns how many of them were there to be drained. The workers of a shard
+    /// leave its ring together, 128 at a time. So no job moves from one of them to another.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let workers = node.workers();
+    /// node.drain_all(workers.iter().filter(|worker| worker.meta == "old-rack")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// As `drain`. Some of the workers may then be drained.
+    /// - The pool has no such shard, or was shut down; or the node is closed.
+    /// - There is no answer within 20 s.
+    ///
+    /// After an error, some of the workers may be drained.
+    ///
+    /// # Cancel safety
+    /// After a dropped call some of the workers may be drained.
+    pub async fn drain_all(&self, workers: impl IntoIterator<Item = &WorkerInfo>) -> Result<usize, Error> {
+        let mut of_shards: BTreeMap<usize, BTreeSet<WorkerId>> = BTreeMap::new();
+        for worker in workers {
+            of_shards.entry(worker.shard).or_default().insert(worker.id);
+        }
+        let mut drains = Vec::new();
+        for (shard, workers) in of_shards {
+            let shard = self.shards.get(shard).ok_or(NO_SHARD)?;
+            let workers = Vec::from_iter(workers);
+            drains.extend(workers.chunks(BATCH_MAX).map(|batch| drain(shard, batch.to_vec())));
+        }
+        Ok(try_join_all(drains).await?.into_iter().sum())
+    }
+
+    /// [Drains](Self::drain_all) every worker of the node with this name, in all shards, and returns how many there were.
+    /// The node goes on without them.
+    ///
+    /// # Errors
+    /// As `drain_all`.
     ///
     /// # Cancel safety
     /// After a dropped call some of the workers may be drained.
     pub async fn drain_node(&self, name: &str) -> Result<usize, Error> {
-        let workers = self.workers().into_iter().filter(|worker| worker.node == name);
-        let drained = try_join_all(workers.map(|worker| async move {
-            match self.drain(&worker).await {
-                Ok(()) => Ok(1),
-                // It has left meanwhile.
-                Err(Error::WorkerNotFound(_)) => Ok(0),
-                Err(error) => Err(error),
-            }
-        }));
-        Ok(drained.await?.into_iter().sum())
+        self.drain_all(self.workers().iter().filter(|worker| worker.node == name)).await
     }
+}
+
+async fn drain(shard: &Shard, workers: Vec<WorkerId>) -> Result<usize, Error> {
+    let workers = &*workers;
+    let drained =
+        shard.insist(|store, incarnation| async move { store.drain_all(incarnation, workers).await });
+    let drained = tokio::time::timeout(PATIENCE, drained).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+    Ok(drained.iter().flatten().count())
 }

@@ -11,6 +11,7 @@
 --@guard
 --@clock
 --@ring
+--@living
 --@seats
 --@change
 local head, refusal = guard(true)

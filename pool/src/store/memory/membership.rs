@@ -269,9 +269,15 @@ impl State {
         if self.up(now) == 0 && standbys.next().is_some() {
             return self.seat_all(now, None);
         }
+        self.hand_off_slots(free);
+    }
+
+    /// Gives these free slots to the oldest standbys, the lowest one first.
+    fn hand_off_slots(&mut self, free: &BTreeSet<u32>) {
         let used = self.slots();
-        for slot in free.iter().filter(|slot| !used.contains_key(slot)) {
-            self.hand_off_slot(Some(*slot));
+        let standbys = self.members.values_mut().filter(|member| member.state == MemberState::Standby);
+        for (slot, standby) in free.iter().filter(|slot| !used.contains_key(slot)).zip(standbys) {
+            (standby.state, standby.slot) = (MemberState::Up, Some(*slot));
         }
     }
 
@@ -308,15 +314,6 @@ impl State {
             .or_else(|| draining.filter_map(|member| member.slot).filter(vacant).min())
             .or_else(|| self.dead.values().filter_map(|dead| dead.slot).filter(vacant).min())
             .or_else(|| self.jobs.is_empty().then(|| self.lowest_slot()).flatten())
-    }
-
-    /// Gives a slot that becomes free to the oldest standby.
-    fn hand_off_slot(&mut self, slot: Option<u32>) {
-        let oldest = self.members.values_mut().find(|member| member.state == MemberState::Standby);
-        if let (Some(slot), Some(standby)) = (slot, oldest) {
-            standby.state = MemberState::Up;
-            standby.slot = Some(slot);
-        }
     }
 
     /// Gives a standby the lowest free slot. While no worker is up, all standbys get one.
@@ -390,21 +387,27 @@ impl State {
         })
     }
 
-    /// A worker leaves the ring and keeps its jobs.
-    pub(super) fn drain(&mut self, inc: Incarnation, worker: WorkerId) -> Result<Member, Refusal> {
+    /// Workers leave the ring together and keep their jobs.
+    pub(super) fn drain(
+        &mut self,
+        inc: Incarnation,
+        workers: &[WorkerId],
+    ) -> Result<Vec<Option<Member>>, Refusal> {
         // While the pool recovers, its node may still report it.
-        let absent = if self.guard(inc)? { Refusal::Recovering } else { Refusal::Fenced };
-        let member = self.members.get_mut(&worker).ok_or(absent)?;
-        let before = member.state;
-        member.state = MemberState::Draining;
-        let member = member.clone();
-        if before == MemberState::Up {
-            self.hand_off_slot(member.slot);
+        if self.guard(inc)? && !workers.iter().all(|worker| self.members.contains_key(worker)) {
+            return Err(Refusal::Recovering);
         }
-        if before != MemberState::Draining {
-            self.meta.members.0 += 1;
+        let (mut free, mut changed) = (BTreeSet::new(), false);
+        for worker in workers {
+            if let Some(member) = self.members.get_mut(worker) {
+                free.extend(member.slot.filter(|_| member.state == MemberState::Up));
+                changed |= member.state != MemberState::Draining;
+                member.state = MemberState::Draining;
+            }
         }
-        Ok(member)
+        self.hand_off_slots(&free);
+        self.meta.members.0 += u64::from(changed);
+        Ok(workers.iter().map(|worker| self.members.get(worker).cloned()).collect())
     }
 
     /// Ends workers. All of them are out before other workers get their slots.

@@ -70,8 +70,9 @@ impl Membership for MemoryStore {
         self.execute(&mut server, |state, now| state.renew(now, inc, seen, node, workers, &run_id))
     }
 
-    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
-        self.step(|state, _| state.drain(inc, worker)).await
+    async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>> {
+        check_batch(workers.len())?;
+        self.step(|state, _| state.drain(inc, workers)).await
     }
 
     async fn expire_all(

@@ -113,10 +113,18 @@ impl Membership for RedisStore {
         Ok(renewal)
     }
 
-    async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
+    async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>> {
+        check_batch(workers.len())?;
+        if workers.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut call = self.steps.scripts.drain.call(&[]);
-        call.arg(inc.0).arg(worker.0);
-        self.steps.run("drain", call).await?.ok()?.member()
+        call.arg(inc.0);
+        for worker in workers {
+            call.arg(worker.0);
+        }
+        let mut values = self.steps.run("drain", call).await?.ok()?;
+        workers.iter().map(|_| values.some_member()).collect()
     }
 
     async fn expire_all(

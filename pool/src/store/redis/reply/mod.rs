@@ -210,6 +210,14 @@ impl Values {
         self.parsed("a member's entry", |text| Member::parse(text.as_bytes()))
     }
 
+    /// The next value, a member's entry, or nothing.
+    pub(super) fn some_member(&mut self) -> Result<Option<Member>> {
+        self.parsed("a member's entry or nothing", |text| match text {
+            "" => Some(None),
+            entry => Member::parse(entry.as_bytes()).map(Some),
+        })
+    }
+
     /// The next value, a list of groups of this many values. Skips a group that `read` cannot read.
     pub(super) fn groups<T>(
         &mut self,

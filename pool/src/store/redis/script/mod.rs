@@ -125,7 +125,7 @@ scripts! {
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
-const PARTS: [(&str, &str); 19] = [
+const PARTS: &[(&str, &str)] = &[
     ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
@@ -139,6 +139,7 @@ const PARTS: [(&str, &str); 19] = [
     ("requeue", include_str!("../../lua/parts/requeue.lua")),
     ("suspect", include_str!("../../lua/parts/suspect.lua")),
     ("ring", include_str!("../../lua/parts/ring.lua")),
+    ("living", include_str!("../../lua/parts/living.lua")),
     ("seats", include_str!("../../lua/parts/seats.lua")),
     ("send", include_str!("../../lua/parts/send.lua")),
     ("settings", include_str!("../../lua/parts/settings.lua")),
