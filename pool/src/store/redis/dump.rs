@@ -99,8 +99,12 @@ async fn stream(steps: &Steps, dump: &mut Dump, key: &str, name: &str) -> Result
     if name == "starts" { pending(steps, dump, key).await } else { Ok(()) }
 }
 
-/// How many entries each consumer holds.
+/// How many entries each consumer holds: none without their group.
 async fn pending(steps: &Steps, dump: &mut Dump, key: &str) -> Result<()> {
+    let groups = steps.command(redis::cmd("XINFO").arg("GROUPS").arg(key)).await?;
+    if Values::of("XINFO GROUPS", groups)?.len() == 0 {
+        return Ok(());
+    }
     let reply = steps.command(redis::cmd("XPENDING").arg(key).arg(GROUP)).await?;
     let mut summary = Values::of("XPENDING", reply)?;
     for _ in 0..3 {
