@@ -171,6 +171,14 @@ pub enum Error {
         /// How long the call waited.
         within: Duration,
     },
+    /// The job has ended and its key is free, but its stop handler or its future failed at the end.
+    #[error("the job {key} has ended, but its handler failed to stop it well: {error}")]
+    StopFailed {
+        /// The job's key.
+        key: JobKey,
+        /// The handler's error, with its causes.
+        error: String,
+    },
     /// There was no answer in time. The request may still be carried out.
     #[error("no answer within {0:?}, the request may still be carried out")]
     Deadline(Duration),

@@ -44,6 +44,7 @@ pub use job::plan::{Plan, Planner, Tick};
 pub use job::serving::Serving;
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
+pub use job::verdict::{JobEnd, NotYet};
 pub use model::id::{DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, Term, Token, WorkerId};
 pub use model::level::{Level, TooOld};
 pub use model::member::MemberState;

@@ -35,6 +35,8 @@ pub enum Mutation {
     HandedOffMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
+    /// A notification that its handler refuses for now counts as delivered.
+    RefusedPassedOver,
     /// A job's next owner gets notifications again that the former one had taken.
     TakenForgotten,
     /// A record that nobody owns gives way to a run of an earlier dispatch.

@@ -128,6 +128,8 @@ pub(crate) enum Failure {
     Run,
     /// It made no progress for too long.
     Stalled,
+    /// Others have ended it, as its handler says.
+    Lost,
 }
 
 /// The news for an operator.
@@ -170,6 +172,8 @@ pub(crate) enum Notice {
     NotSaved { key: JobKey, why: NotSaved, others: usize },
     /// A handler's stop returned an error; the job has ended nevertheless.
     StopFailed { key: JobKey, error: String },
+    /// A handler has refused a notification for now, this many times by now.
+    NotificationRefused { key: JobKey, token: Token, refusals: u32, pause: Duration, why: String },
     /// A handler does not end: its worker keeps the job.
     Stuck { key: JobKey, token: Token },
     /// A planner has failed, or a part of its plan could not be carried out. The next tick comes.

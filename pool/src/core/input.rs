@@ -89,8 +89,14 @@ pub(crate) enum HandlerEvent {
     Delivered,
     /// This many notifications were delivered, and the job's end follows.
     Took(usize),
+    /// This many notifications were delivered, and the handler refuses the next one for now.
+    NotYet { taken: usize, pause: Duration, refusals: u32, why: String },
     /// The job ended by itself. No handler of it runs.
     Ended(Result<(), String>),
+    /// It was ended by others, for this reason. No handler of it runs.
+    Lost(String),
+    /// It must be parked, for this reason. No handler of it runs.
+    Park(String),
     /// The stop handler has returned. No handler of it runs.
     Stopped(Result<(), String>),
     /// It was aborted and has ended.

@@ -94,8 +94,9 @@ pub trait JobHandler: Send + Sync + 'static {
     }
 
     /// Takes a notification. Each comes at least once, in the order in which they arrived. An error or a panic is
-    /// logged, and the notification counts as delivered. When the job's cancellation fires, undelivered ones go to
-    /// the next owner.
+    /// logged, and the notification counts as delivered. The error [`NotYet`](crate::NotYet) refuses it for now: it
+    /// comes again after a pause, before any later one. When the job's cancellation fires, undelivered ones go to the
+    /// next owner.
     ///
     /// A call that still runs at that moment, or when the job's future ends, is dropped after a second. It is dropped
     /// sooner where the stop time-out or the lease is short, so that it cannot hold up the end of the job.

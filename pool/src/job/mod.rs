@@ -9,9 +9,10 @@ pub(crate) mod plan;
 pub(crate) mod serving;
 pub(crate) mod spec;
 pub(crate) mod typed;
+pub(crate) mod verdict;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +45,7 @@ struct Shared {
     id: DispatchId,
     worker: WorkerId,
     attempts: u32,
+    refusals: AtomicU32,
     created_ms: u64,
     begun_ms: u64,
     lease: LeaseGuard,
@@ -105,6 +107,7 @@ impl Job {
             id,
             worker,
             attempts,
+            refusals: AtomicU32::new(0),
             created_ms,
             begun_ms,
             lease,
@@ -184,6 +187,12 @@ impl Job {
     /// The number of begins since the job was last healthy, including this one.
     pub fn attempts(&self) -> u32 {
         self.shared.attempts
+    }
+
+    /// How often the handler has refused the notification that it is being given ([`NotYet`](crate::NotYet)), since the
+    /// job was begun here.
+    pub fn refusals(&self) -> u32 {
+        self.shared.refusals.load(Ordering::Relaxed)
     }
 
     /// When the job was accepted, by the store's clock.
@@ -308,6 +317,16 @@ impl Job {
     /// Waits until [`is_ending`](Self::is_ending), whatever a handler does with its own token.
     pub(crate) async fn ending(&self) {
         self.cancel_token().cancelled().await;
+    }
+
+    /// The handler refuses the notification in hand. Returns how often it has done so.
+    pub(crate) fn refuses(&self) -> u32 {
+        self.shared.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// The handler has taken a notification.
+    pub(crate) fn takes(&self) {
+        self.shared.refusals.store(0, Ordering::Relaxed);
     }
 
     /// Offers a notification to [`notified`](Self::notified), and waits until it is taken or the job has ended.

@@ -21,6 +21,7 @@ use crate::error::{BoxError, whole};
 use crate::job::Job;
 use crate::job::handler::{AnyHandler, Start};
 use crate::job::serving::Served;
+use crate::job::verdict::{JobEnd, NotYet};
 use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
 use crate::model::trace::TraceContext;
@@ -70,7 +71,7 @@ impl Mailbox {
 /// The limit of a handler's error text in bytes, because the store keeps the text.
 const TEXT_MAX: usize = 1024;
 
-type Ended = Result<(), String>;
+type Ended = Result<(), Fault>;
 type Body = BoxFuture<'static, Ended>;
 
 /// The parts that a task works with.
@@ -92,6 +93,66 @@ pub(crate) enum Came {
     Idle(HandlerEvent, Span),
     /// The job has ended.
     Ended(HandlerEvent),
+}
+
+/// The error of a start or of a job's future.
+#[derive(Debug)]
+enum Fault {
+    Failed(String),
+    Lost(String),
+    Park(String),
+}
+
+impl Fault {
+    fn of(error: &BoxError) -> Self {
+        match error.downcast_ref() {
+            Some(JobEnd::Lost(why)) => Self::Lost(cut(why.clone())),
+            Some(JobEnd::Park(why)) => Self::Park(cut(why.clone())),
+            None => Self::Failed(chain(&**error)),
+        }
+    }
+
+    fn text(self) -> String {
+        let (Self::Failed(text) | Self::Lost(text) | Self::Park(text)) = self;
+        text
+    }
+
+    /// The event for a job that ends with this error; `failed` makes the one of a plain error.
+    fn event(self, failed: impl FnOnce(String) -> HandlerEvent) -> HandlerEvent {
+        match self {
+            Self::Failed(text) => failed(text),
+            Self::Lost(why) => HandlerEvent::Lost(why),
+            Self::Park(why) => HandlerEvent::Park(why),
+        }
+    }
+}
+
+/// The result of a delivery.
+struct Delivery {
+    /// The body's result, if it ended.
+    ended: Option<Ended>,
+    /// The number of notifications that were taken.
+    taken: usize,
+    /// The next one was refused for now.
+    refused: Option<Refused>,
+}
+
+struct Refused {
+    pause: Duration,
+    refusals: u32,
+    why: String,
+}
+
+impl Delivery {
+    /// The report of the delivery. A job that must end may not have taken all; its next owner gets the rest.
+    fn event(&mut self, job: &Job) -> HandlerEvent {
+        let taken = self.taken;
+        match self.refused.take() {
+            Some(Refused { pause, refusals, why }) => HandlerEvent::NotYet { taken, pause, refusals, why },
+            None if self.ended.is_some() || job.is_ending() => HandlerEvent::Took(taken),
+            None => HandlerEvent::Delivered,
+        }
+    }
 }
 
 impl Task {
@@ -142,19 +203,14 @@ pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook
 pub(crate) async fn attend(task: Task, span: Span) -> Came {
     let attended = async {
         match task.mailbox.next().await {
-            Mail::Deliver(bodies) => Ok(deliver(&task, bodies, &mut None).await.1),
+            Mail::Deliver(bodies) => Ok(deliver(&task, bodies, &mut None).await),
             Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
     match attended.instrument(span.clone()).await {
-        Ok(count) => Came::Idle(delivered(&task.job, count), span),
+        Ok(mut delivery) => Came::Idle(delivery.event(&task.job), span),
         Err(event) => Came::Ended(event),
     }
-}
-
-/// The report of handed-over notifications. A job that must end may not have taken all; its next owner gets the rest.
-fn delivered(job: &Job, count: usize) -> HandlerEvent {
-    if job.is_ending() { HandlerEvent::Took(count) } else { HandlerEvent::Delivered }
 }
 
 /// The span of a job's calls. It names the dispatcher's trace. The pool carries the trace but does not join it; the
@@ -192,7 +248,7 @@ async fn live(task: &Task) -> Option<HandlerEvent> {
         }
         Ok(Start::Running(future)) => guarded(task.job.clone(), future),
         Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
-        Ok(Start::Failed(error)) => return Some(HandlerEvent::Failed(chain(&*error))),
+        Ok(Start::Failed(error)) => return Some(Fault::of(&error).event(HandlerEvent::Failed)),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
     };
     task.enter();
@@ -211,26 +267,23 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
         };
         match mail {
             Mail::Deliver(bodies) => {
-                let (ended, count) = Box::pin(deliver(task, bodies, &mut body)).await;
-                let Some(ended) = ended else {
-                    task.say(delivered(&task.job, count));
-                    continue;
-                };
+                let mut delivery = Box::pin(deliver(task, bodies, &mut body)).await;
                 // The notifications that it took may have ended it.
-                task.say(HandlerEvent::Took(count));
-                return Box::pin(end(task, ended)).await;
+                task.say(delivery.event(&task.job));
+                if let Some(ended) = delivery.ended {
+                    return Box::pin(end(task, ended)).await;
+                }
             }
             Mail::Stop(why) => {
-                let ended = ended(&mut body).await;
+                let ended = ended(&mut body).await.map_err(Fault::text);
                 return HandlerEvent::Stopped(ended.and(Box::pin(stop(task, why)).await));
             }
         }
     }
 }
 
-/// Hands notifications over, one after the other, while the body goes on. Returns the body's result, if it ended, and
-/// the number of deliveries.
-async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (Option<Ended>, usize) {
+/// Hands notifications over, one after the other, while the body goes on. A refused one is the last.
+async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Delivery {
     let Task { job, handler, grace, .. } = task;
     let mut count = 0;
     for note in bodies {
@@ -243,6 +296,10 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (O
         match taken {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
+                if let Some(not_yet) = error.downcast_ref::<NotYet>() {
+                    let (pause, refusals, why) = (not_yet.pause(), job.refuses(), cut(not_yet.why()));
+                    return Delivery { ended, taken: count, refused: Some(Refused { pause, refusals, why }) };
+                }
                 tracing::warn!(key = %job.key(), error = chain(&*error), "a notification was refused");
             }
             Some(Err(panic)) => {
@@ -253,14 +310,15 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (O
             }
         }
         if job.has_withdrawn() || is_dropped {
-            return (ended, count);
+            return Delivery { ended, taken: count, refused: None };
         }
+        job.takes();
         count += 1;
         if ended.is_some() {
-            return (ended, count);
+            return Delivery { ended, taken: count, refused: None };
         }
     }
-    (None, count)
+    Delivery { ended: None, taken: count, refused: None }
 }
 
 /// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
@@ -268,16 +326,19 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> (O
 async fn end(task: &Task, ended: Ended) -> HandlerEvent {
     if !task.job.is_ending() {
         task.leave();
-        return HandlerEvent::Ended(ended);
+        return match ended {
+            Ok(()) => HandlerEvent::Ended(Ok(())),
+            Err(fault) => fault.event(|text| HandlerEvent::Ended(Err(text))),
+        };
     }
     loop {
         if let Mail::Stop(why) = task.mailbox.next().await {
-            return HandlerEvent::Stopped(ended.and(stop(task, why).await));
+            return HandlerEvent::Stopped(ended.map_err(Fault::text).and(stop(task, why).await));
         }
     }
 }
 
-async fn stop(task: &Task, why: StopReason) -> Ended {
+async fn stop(task: &Task, why: StopReason) -> Result<(), String> {
     match caught(&task.job, || task.handler.stop(&task.job, why)).instrument(span_of_end(why)).await {
         Ok(result) => result.map_err(|error| chain(&*error)),
         Err(panic) => Err(panicked(&*panic)),
@@ -346,8 +407,8 @@ async fn over(limit: &mut Option<Pin<Box<Sleep>>>) {
 fn guarded(job: Job, future: BoxFuture<'static, Result<(), BoxError>>) -> Body {
     let caught = AssertUnwindSafe(polled(job, future)).catch_unwind();
     Box::pin(caught.map(|end| match end {
-        Ok(result) => result.map_err(|error| chain(&*error)),
-        Err(panic) => Err(panicked(&*panic)),
+        Ok(result) => result.map_err(|error| Fault::of(&error)),
+        Err(panic) => Err(Fault::Failed(panicked(&*panic))),
     }))
 }
 

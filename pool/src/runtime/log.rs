@@ -158,6 +158,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::StopFailed { key, error } => {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }
+        Notice::NotificationRefused { key, token, refusals, pause, why } => {
+            tracing::warn!(%node, %key, token = token.0, refusals, ?pause, error = why, "a notification is refused, it comes again after a pause");
+        }
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands off the others");
         }
@@ -174,7 +177,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             tracing::warn!(%node, %key, token = token.0, attempts, error, "a job failed and is gone");
         }
         Notice::Parked { key, error } => {
-            tracing::warn!(%node, %key, error, "a job failed too often and is parked");
+            tracing::warn!(%node, %key, error, "a job is parked");
         }
         Notice::ParkedUnowned { id } => {
             tracing::warn!(%node, dispatch = %id, "a job lost too many workers and is parked");

@@ -72,5 +72,9 @@ pub(crate) fn millis_of_a_day(duration: Duration) -> u64 {
 }
 
 /// The outcome of a dispatch: `ok`, `stopped`, `parked`, `shutdown`, `ended`, or `e:<error>` from the start handler.
-/// It is text, because the store keeps it.
+/// It is text, because the store keeps it. A node that waits for a stop may be told [`STOP_FAILED`] and an error; the
+/// outcome that is kept is `stopped` all the same.
 pub type Outcome = String;
+
+/// Before the error of a stop handler, in the result of a release.
+pub const STOP_FAILED: &str = "s:";

@@ -148,6 +148,8 @@ pub enum ReleaseMode {
     Refuse,
     /// `q`: failed. The attempts stay.
     Fail,
+    /// `p`: parked at once. The attempt does not count.
+    Park,
 }
 
 /// A job to give up.
@@ -166,6 +168,8 @@ pub struct ReleaseItem {
     /// The node that waits for the stop.
     pub tell_stopper: Option<NodeName>,
     /// The outcome if the job ends here, or the error if it failed. Empty: `ended`, or `stopped` for a stopping job.
+    /// [`STOP_FAILED`](super::STOP_FAILED) and an error: the same, and the node that waits for the stop is told the
+    /// error.
     pub result: String,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_pool::{
-    BoxError, Error, Job, JobHandler, JobSpec, RestartPolicy, Settings, Start, StopReason, run,
+    BoxError, Error, Job, JobHandler, JobSpec, NotYet, RestartPolicy, Settings, Start, StopReason, run,
 };
 use tenure_testing::eventually;
 
@@ -24,6 +24,8 @@ on_both_stores!(
     a_job_that_is_to_end_hears_no_more,
     a_notification_that_hangs_does_not_hide_the_end_of_its_job,
     a_job_whose_notification_hangs_is_handed_off_and_stopped,
+    a_refused_notification_comes_again_before_all_later_ones,
+    a_refused_notification_goes_to_the_next_owner,
 );
 
 /// The bodies, in the order of their first arrival.
@@ -334,4 +336,79 @@ async fn a_job_whose_notification_hangs_is_handed_off_and_stopped(world: World) 
             node.close().await.unwrap();
         }
     }
+}
+
+/// Refuses each notification this often for now, and says what it was given and how often it had refused that.
+#[derive(Clone)]
+struct Refusing {
+    times: u32,
+    pause: Duration,
+    as_future: bool,
+    given: Arc<Mutex<Vec<(String, u32)>>>,
+}
+
+impl Refusing {
+    fn new(times: u32, pause: Duration) -> Self {
+        Self { times, pause, as_future: false, given: Arc::default() }
+    }
+
+    fn given(&self) -> Vec<(String, u32)> {
+        self.given.lock().unwrap().clone()
+    }
+}
+
+impl JobHandler for Refusing {
+    async fn start(&self, job: Job) -> Start {
+        if !self.as_future {
+            return Start::Started;
+        }
+        Start::Running(Box::pin(async move {
+            job.cancelled().await;
+            Ok(())
+        }))
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        let body = String::from_utf8(body.to_vec())?;
+        self.given.lock().unwrap().push((body, job.refusals()));
+        if job.refusals() < self.times {
+            return Err(NotYet::after(self.pause).because("the ledger is closed").into());
+        }
+        Ok(())
+    }
+}
+
+async fn a_refused_notification_comes_again_before_all_later_ones(world: World) {
+    for as_future in [false, true] {
+        let node = world.node("a").await;
+        let refusing = Refusing { as_future, ..Refusing::new(2, Duration::from_millis(30)) };
+        node.add_worker(refusing.clone()).await.unwrap();
+        node.dispatch(("key", "")).await.unwrap();
+        for body in ["a", "b"] {
+            node.notify("key", body).await.unwrap();
+        }
+        let each = |body: &str| (0..3).map(|refusals| (body.to_owned(), refusals)).collect::<Vec<_>>();
+        let all = [each("a"), each("b")].concat();
+        eventually(PATIENCE, "both, three times each", async || refusing.given() == all).await;
+        eventually(PATIENCE, "none to wait", async || node.notifications("key").await.unwrap().is_empty())
+            .await;
+        node.stop_job("key").until_stopped().await.unwrap();
+        node.close().await.unwrap();
+    }
+}
+
+async fn a_refused_notification_goes_to_the_next_owner(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    let refusing = Refusing::new(u32::MAX, Duration::from_secs(200));
+    let worker = a.add_worker(refusing.clone()).await.unwrap();
+    b.dispatch(("key", "")).await.unwrap();
+    for body in ["a", "b"] {
+        b.notify("key", body).await.unwrap();
+    }
+    eventually(PATIENCE, "the refusal", async || refusing.given().len() == 1).await;
+    let next = Listener::default();
+    b.add_worker(next.clone()).await.unwrap();
+    worker.drain().await.unwrap();
+    eventually(PATIENCE, "both, without the pause", async || *next.heard.lock().unwrap() == ["a", "b"]).await;
+    assert_eq!(refusing.given(), [("a".to_owned(), 0)]);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tenure_pool::{DispatchError, Job, JobState, Node, RestartPolicy, Settings};
+use tenure_pool::{DispatchError, Job, JobEnd, JobState, Node, RestartPolicy, Settings};
 use tenure_testing::eventually;
 
 use crate::parking::{strict, until_parked};
@@ -25,6 +25,9 @@ on_both_stores!(
     a_run_that_was_stable_makes_good_for_earlier_failures,
     a_job_that_takes_its_workers_down_is_parked,
     a_closure_that_panics_is_started_again_under_on_failure,
+    a_job_that_others_have_ended_runs_again_under_never,
+    a_job_that_is_lost_each_time_is_parked,
+    a_job_whose_handler_parks_it_is_parked_at_once,
 );
 
 /// Runs for a moment and fails.
@@ -211,4 +214,38 @@ async fn a_closure_that_panics_is_started_again_under_on_failure(world: World) {
     eventually(PATIENCE, "the second start", async || starts.load(Ordering::SeqCst) == 2).await;
     let job = node.job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.attempts), (JobState::Running, 2));
+}
+
+/// Runs for a moment, and then others end it.
+const LOSE: Act = Act::Body(|_| async { Err(JobEnd::Lost("the encoder was killed".into()).into()) }.boxed());
+/// Runs for a moment, and says that no attempt can succeed.
+const PARK: Act = Act::Body(|_| async { Err(JobEnd::Park("the payload is no text".into()).into()) }.boxed());
+
+async fn a_job_that_others_have_ended_runs_again_under_never(world: World) {
+    let node = world.node("a").await;
+    at_first(&world, &node, 2, LOSE).await;
+    dispatch(&node, RestartPolicy::Never).await;
+    assert_eq!(runs_again(&world, &node, 3).await, 3, "each loss counts");
+    world.assert_clean();
+}
+
+async fn a_job_that_is_lost_each_time_is_parked(world: World) {
+    let node = strict(&world, "a").await;
+    at_first(&world, &node, 9, LOSE).await;
+    dispatch(&node, RestartPolicy::Never).await;
+    until_parked(&node, "key").await;
+    let parked = node.parked().await.unwrap();
+    assert_eq!((&*parked[0].error, parked[0].attempts), ("the encoder was killed", 2));
+}
+
+async fn a_job_whose_handler_parks_it_is_parked_at_once(world: World) {
+    let node = world.node("a").await;
+    at_first(&world, &node, 1, PARK).await;
+    dispatch(&node, RestartPolicy::Never).await;
+    until_parked(&node, "key").await;
+    let parked = node.parked().await.unwrap();
+    assert_eq!((&*parked[0].error, parked[0].attempts), ("the payload is no text", 0));
+    node.unpark("key").await.unwrap();
+    assert_eq!(runs_again(&world, &node, 2).await, 1);
+    world.assert_clean();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::{Error, StopReason};
+use tenure_pool::{BoxError, Error, Job, JobHandler, Start, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -17,6 +17,7 @@ on_both_stores!(
     a_stop_of_nothing_says_so,
     a_stop_is_waited_for_until_the_job_is_gone,
     a_wait_for_a_stop_ends_at_its_deadline_and_the_stop_stays,
+    who_waits_for_a_stop_gets_the_error_of_its_handler,
 );
 
 async fn a_stop_is_waited_for_until_the_job_is_gone(world: World) {
@@ -127,4 +128,47 @@ async fn a_stop_of_nothing_says_so(world: World) {
     assert!(matches!(node.stop_job("nothing").await, Err(Error::JobNotFound(_))));
     assert!(matches!(node.notify("nothing", "x").await, Err(Error::JobNotFound(_))));
     assert_eq!(node.job("nothing").await.unwrap(), None);
+}
+
+/// Its jobs fail when they end: the future or the stop handler, as the key says.
+struct StopsBadly;
+
+impl JobHandler for StopsBadly {
+    async fn start(&self, job: Job) -> Start {
+        if job.key().as_str() != Some("future") {
+            return Start::Started;
+        }
+        Start::Running(Box::pin(async move {
+            job.cancelled().await;
+            Err("the file is not flushed".into())
+        }))
+    }
+
+    async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
+        match job.key().as_str() {
+            Some("stop") => Err("the file is not flushed".into()),
+            Some("panic") => panic!("the file is not flushed"),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn who_waits_for_a_stop_gets_the_error_of_its_handler(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    a.add_worker(StopsBadly).await.unwrap();
+    for node in [&a, &b] {
+        for name in ["stop", "panic", "future"] {
+            world.dispatch_one(node, name).await;
+            let stopped = node.stop_job(name).until_stopped().await;
+            assert!(
+                matches!(&stopped, Err(Error::StopFailed { key, error })
+                    if key.as_str() == Some(name) && error.contains("the file is not flushed")),
+                "{stopped:?}"
+            );
+            assert_eq!(node.job(name).await.unwrap(), None, "it is gone");
+        }
+        world.dispatch_one(node, "stop").await;
+        node.stop_job("stop").await.unwrap();
+        eventually(PATIENCE, "the record to go", async || node.job("stop").await.unwrap().is_none()).await;
+    }
 }

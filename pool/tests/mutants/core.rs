@@ -62,6 +62,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LeavingStopsDraining, Failure("life", "a38_a_node_that_closes_with_events_in_hand_ends")),
     (GroupStaysLost, Simulator("liveness: the pool's stream")),
     (FormerCleanupEnds, Core("a_cleanup_of_a_former_pool_does_not_end_this_one")),
+    (RefusedPassedOver, Simulator("S11")),
     (TakenForgotten, Core("notifications_taken_by_an_ending_job_are_acknowledged")),
     (NewPoolJoined, Core("a_pool_that_was_made_after_the_end_is_another_one")),
     (OlderTombstoneEnds, Core("a_tombstone_from_before_the_pool_is_not_its_end")),

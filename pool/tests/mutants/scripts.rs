@@ -204,6 +204,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "mode == 'd' or to_stop", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
+    "a job that is to be parked is tried again": "release", "most = 0"
+        => "", by "a_job_is_parked_at_once_and_its_attempt_does_not_count";
+    "a job that was parked is tried again after a loss": "attest", "mode == 'p' and 0 or max_attempts"
+        => "max_attempts", by "a_job_that_was_parked_at_once_is_parked_again_after_a_loss";
+    "the error of a stop is its dispatch's outcome": "release", "outcome == '' or way.stop_failed then"
+        => "outcome == '' then", by "who_waits_for_a_stop_is_told_the_error_of_its_handler";
+    "any error may be one of a stop": "release", "argv[at] == 'd' and sub("
+        => "sub(", by "who_waits_for_a_stop_is_told_the_error_of_its_handler";
     "started under any token": "started", "if start == running or start == stopping then"
         => "local past = match(r, '^1|[RS]|' .. wid .. '|%d+|()') if past then length = past - 1", by "only_the_owner_reports_success";
     "dispatch in phase R": "dispatch", "if head[2] == 'R' then letter = 'R' break end"

@@ -24,7 +24,7 @@ use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes may be mistaken for something else.
 const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];
-const RESULTS: [&str; 3] = ["", "e:no", "boom"];
+const RESULTS: [&str; 4] = ["", "e:no", "boom", "s:jammed"];
 
 /// Small limits and short times, so that a short walk reaches all of them.
 fn settings(max_attempts: u32) -> Settings {
@@ -284,9 +284,15 @@ impl<'a> Driver<'a> {
         let what = match said.what {
             0 => Attest::Ended { outcome: ["", "ok", "e:no"][said.key % 3].to_owned() },
             what @ (1 | 2) => {
-                let (at, error) = (said.key % 4, "boom".to_owned());
-                let mode =
-                    [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail][at];
+                let (at, error) = (said.key % 5, "boom".to_owned());
+                let modes = [
+                    ReleaseMode::HandOff,
+                    ReleaseMode::GiveBack,
+                    ReleaseMode::Refuse,
+                    ReleaseMode::Fail,
+                    ReleaseMode::Park,
+                ];
+                let mode = modes[at];
                 let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
                 let begun = [Begun::Begun, Begun::Started][said.key % 2];
                 Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error })
@@ -712,6 +718,7 @@ impl<'a> Driver<'a> {
             ReleaseMode::Refuse,
             ReleaseMode::Fail,
             ReleaseMode::GiveBack,
+            ReleaseMode::Park,
         ];
         ReleaseItem {
             key: job(key),

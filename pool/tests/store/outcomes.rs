@@ -1,8 +1,8 @@
 //! Dispatches under a caller's own id, and the outcomes that nodes receive.
 
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, Seen, StartedItem,
-    StopItem, StopReply,
+    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED, Seen,
+    StartedItem, StopItem, StopReply,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, release, stop};
@@ -19,6 +19,7 @@ scenarios! {
     live_and_ended_dispatches_are_not_forbidden,
     nodes_that_wait_are_told,
     a_node_that_is_gone_is_not_told,
+    who_waits_for_a_stop_is_told_the_error_of_its_handler,
 }
 
 fn with_hash(lab: &Lab, name: &str, id_: &str, hash: &str) -> DispatchItem {
@@ -207,4 +208,44 @@ async fn a_node_that_is_gone_is_not_told(kind: Kind) {
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
     lab.store().tell(&[(id("node9.g"), "ok".to_owned())]).await.unwrap();
     assert!(lab.backend.dump().await.get("node:node9").is_none());
+}
+
+async fn who_waits_for_a_stop_is_told_the_error_of_its_handler(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["node1", "node2"] {
+        lab.store().renew(lab.inc, Seen::default(), Some(&node(name)), &[worker]).await.unwrap();
+    }
+    for (name, stops) in [("stops", true), ("ends", false)] {
+        let of = format!("node1.!{name}");
+        let token = lab.run(name, &of, worker).await;
+        if stops {
+            lab.stop(name, &of, Some(worker)).await;
+        }
+        let item = ReleaseItem {
+            tell: Some(node("node1")),
+            tell_stopper: Some(node("node2")),
+            result: format!("{STOP_FAILED}busy"),
+            ..release(name, token, ReleaseMode::Delete)
+        };
+        assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
+        let kept = if stops { "stopped" } else { "ended" };
+        assert_eq!(outcomes_of(&lab, "node1").await.last(), Some(&(of.clone(), kept.to_owned())));
+        assert_eq!(outcomes_of(&lab, "node2").await.last(), Some(&(of.clone(), "s:busy".to_owned())));
+        assert_eq!(lab.lookup(name, &of).await.outcome.as_deref(), Some(kept));
+    }
+    // The error of a failed job may begin like that.
+    let token = lab.run("fails", "node1.fails", worker).await;
+    lab.stop("fails", "node1.fails", Some(worker)).await;
+    let told = Some(node("node2"));
+    let result = "s:mething".to_owned();
+    let item = ReleaseItem {
+        tell: told.clone(),
+        tell_stopper: told,
+        result,
+        ..release("fails", token, ReleaseMode::Fail)
+    };
+    lab.release_item(worker, item).await;
+    let last = outcomes_of(&lab, "node2").await.pop();
+    assert_eq!(last, Some(("node1.fails".to_owned(), "s:mething".to_owned())));
 }

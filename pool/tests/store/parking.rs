@@ -1,13 +1,14 @@
 //! Parked jobs: listed with their last error, and retried on demand.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tenure_pool::id::{JobKey, WorkerId};
-use tenure_pool::record::JobState;
+use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, DispatchReply, NotifyReply, Parked, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
-    ShutdownMode, UnparkReply,
+    Attest, AttestItem, AttestReply, BeginReply, DispatchReply, HandedOff, NotifyReply, Parked, Refusal,
+    ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, id, key, node, release};
@@ -26,6 +27,9 @@ scenarios! {
     a_job_that_failed_says_why_it_waits_and_until_when,
     an_error_goes_with_the_next_begin_or_the_job,
     a_sweep_counts_the_parked_jobs,
+    a_job_is_parked_at_once_and_its_attempt_does_not_count,
+    a_park_undoes_neither_a_stop_nor_a_shutdown,
+    a_job_that_was_parked_at_once_is_parked_again_after_a_loss,
 }
 
 /// A pool that parks a job at its first failure, and a worker.
@@ -258,4 +262,61 @@ async fn a_sweep_counts_the_parked_jobs(kind: Kind) {
         park(&lab, worker, name, "boom").await;
     }
     assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().parked, 2);
+}
+
+async fn a_job_is_parked_at_once_and_its_attempt_does_not_count(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.k", worker).await;
+    lab.release("k", worker, ReleaseMode::Fail).await;
+    let token = lab.run_again("k", worker).await;
+    assert_eq!(lab.record("k").await.unwrap().attempts, 2);
+    let item = ReleaseItem {
+        result: "no text".into(),
+        delay: Duration::from_secs(1),
+        tell: Some(node("node1")),
+        ..release("k", token, ReleaseMode::Park)
+    };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.attempts, record.owner), (JobState::Parked, 1, None));
+    let listed = parked(&lab, 10).await;
+    assert_eq!((&*listed[&key("k")].error, listed.len()), ("no text", 1));
+    assert_eq!(lab.score("queue", "k").await, None);
+    assert_eq!(unpark(&lab, &[("k", "node1.k")]).await, [UnparkReply::Queued]);
+    lab.run_again("k", worker).await;
+}
+
+async fn a_park_undoes_neither_a_stop_nor_a_shutdown(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["stopped", "shut"] {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+    }
+    lab.stop("stopped", "node1.stopped", Some(worker)).await;
+    assert_eq!(lab.release("stopped", worker, ReleaseMode::Park).await, ReleaseReply::Deleted);
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    assert_eq!(lab.release("shut", worker, ReleaseMode::Park).await, ReleaseReply::Deleted);
+    assert!(parked(&lab, 10).await.is_empty());
+}
+
+async fn a_job_that_was_parked_at_once_is_parked_again_after_a_loss(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    lab.started("k", worker).await;
+    // Its release is lost.
+    lab.recover().await;
+    let what = Attest::HandedOff(HandedOff {
+        begun: Begun::Started,
+        mode: ReleaseMode::Park,
+        attempts: 0,
+        delay: Duration::ZERO,
+        error: "no text".into(),
+    });
+    let item = AttestItem { key: key("k"), token, id: id("node1.k"), what };
+    assert_eq!(lab.attest(worker, item).await, AttestReply::Requeued);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.attempts, record.owner), (JobState::Parked, 0, None));
+    assert_eq!(parked(&lab, 10).await[&key("k")].error, "no text");
 }

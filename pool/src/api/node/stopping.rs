@@ -40,7 +40,7 @@ impl Node {
     ///
     /// # Errors
     /// The key is not valid; there is no such job; or there is no answer by the deadline. With `until_stopped`, also
-    /// if the job has not ended by then.
+    /// if the job has not ended by then, or if its handler failed to stop it well.
     pub fn stop_job<K>(&self, key: K) -> StopJob
     where
         K: TryInto<JobKey>,
@@ -52,7 +52,10 @@ impl Node {
 }
 
 impl StopJob {
-    /// Returns only when the job is gone: its handler has ended, and the key is free.
+    /// Returns only when the job is gone: its handler has ended, and the key is free. An error of the stop handler, or
+    /// of the job's future at its end, is returned as [`Error::StopFailed`]; it says that the job is gone, too. If
+    /// several nodes wait for the stop of a job, the error reaches the one that asked last. It reaches nobody if the
+    /// owner crashes, or if the pool loses data.
     pub fn until_stopped(self) -> Self {
         Self { until: Until::Gone, ..self }
     }

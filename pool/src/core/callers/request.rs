@@ -23,6 +23,10 @@ pub(super) struct Stop {
     pub(super) until: Until,
     /// The stop is recorded, and its request waits for the job's end.
     pub(super) watched: bool,
+    /// The owner's word that the job has ended: it has come, or is not waited for any longer.
+    pub(super) heard: bool,
+    /// The error of the stop handler.
+    pub(super) failed: Option<String>,
     /// A call without an answer may have carried it out.
     pub(super) in_doubt: bool,
 }

@@ -16,7 +16,10 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::{JobState, Record};
-use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
+use crate::store::{
+    Lookup, NotifyItem, NotifyReply, Outcome, Refusal, STOP_FAILED, StopItem, StopReply, StoreError,
+    UnparkReply,
+};
 
 /// How often the engine looks for the end of a job whose hint may be lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -48,7 +51,8 @@ impl Requests {
         deadline: Time,
     ) {
         self.timers.insert((deadline, to));
-        let want = Want::Stop(Stop { id, until, watched: false, in_doubt: false });
+        let want =
+            Want::Stop(Stop { id, until, watched: false, heard: false, failed: None, in_doubt: false });
         self.open.insert(to, Request::new(key, want, None, deadline));
         self.go_on(to);
     }
@@ -135,18 +139,23 @@ impl Requests {
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
             let Some(request) = self.open.get_mut(&to) else { continue };
             let look = std::mem::take(&mut request.look);
-            match (&request.want, found.record) {
+            match (&mut request.want, found.record) {
                 // The look is older than the last sending of the stop.
                 (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
-                (Want::Stop(Stop { id, watched: true, .. }), record) => {
+                (Want::Stop(Stop { id, watched: true, heard, failed, .. }), record) => {
                     if record.map_or(found.bad, |record| Some(record.id) == *id) {
                         match look {
                             Look::Outdated => self.find(to),
                             _ => self.wait_until(to, Some(ctx.now + POLL)),
                         }
-                    } else {
+                    } else if let Some(error) = failed.take() {
+                        self.refuse(ctx, to, |key| Error::StopFailed { key, error });
+                    } else if std::mem::replace(heard, true) || request.deadline <= ctx.now + RETRY {
                         self.finish(ctx, to, Ok(()));
+                    } else {
+                        // The look has overtaken the owner's word, which may name an error.
+                        self.wait_until(to, Some(ctx.now + RETRY));
                     }
                 }
                 (_, Some(record)) => self.on_record(ctx, to, record),
@@ -204,8 +213,12 @@ impl Requests {
     }
 
     /// A worker reports an outcome: requests that wait for that dispatch's end look again.
-    pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId) {
+    pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId, outcome: &Outcome) {
         for to in self.watched.get(id).cloned().unwrap_or_default() {
+            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) {
+                stop.heard = true;
+                stop.failed = outcome.strip_prefix(STOP_FAILED).map(str::to_owned).or(stop.failed.take());
+            }
             self.find(to);
         }
     }

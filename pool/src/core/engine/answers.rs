@@ -413,7 +413,7 @@ impl Engine {
                     self.scheduling.look(&self.ctx);
                     continue;
                 }
-                self.requests.on_outcome(&id);
+                self.requests.on_outcome(&id, &outcome);
                 self.dispatching.on_told(&mut self.ctx, &id, &outcome);
             }
         }

@@ -20,7 +20,7 @@ use crate::model::record::Record;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
 use crate::store::{
-    BATCH_BYTES, ReleaseItem, ReleaseMode, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
+    BATCH_BYTES, ReleaseItem, ReleaseMode, STOP_FAILED, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
 };
 
 impl Jobs {
@@ -123,7 +123,7 @@ impl Jobs {
     /// The next deadline of a handler. While the worker may send, also the time at which a call is repeated. `open`:
     /// the pool is in phase N.
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
-        let overdue = self.timers.first().map(|(at, _)| *at);
+        let overdue = earliest(self.timers.first().map(|(at, _)| *at), self.pauses.deadline());
         if !may_send {
             return overdue;
         }
@@ -144,8 +144,8 @@ impl Jobs {
         batchers.into_iter().fold(frees, earliest)
     }
 
-    /// The handler has ended after an order to end.
-    pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey) {
+    /// The handler has ended after an order to end. `stop`: the result of its stop handler, if that has returned.
+    pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey, stop: Result<(), String>) {
         let Some(held) = self.held.get(key) else { return };
         let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
         let (mode, result) = release_of(why);
@@ -155,7 +155,11 @@ impl Jobs {
                 self.after_failure(ctx, key, Failure::Stalled, true, &error);
             }
             _ if mode == ReleaseMode::Fail => self.after_failure(ctx, key, Failure::Start, true, result),
-            _ => self.give_up(ctx, key, mode, Duration::ZERO, result.into()),
+            _ => {
+                let failed = stop.err().filter(|_| why == StopReason::Stopped);
+                let result = failed.map_or(result.into(), |error| format!("{STOP_FAILED}{error}"));
+                self.give_up(ctx, key, mode, Duration::ZERO, result);
+            }
         }
     }
 
@@ -447,7 +451,8 @@ fn to_begin_bytes((key, ..): &ToBegin) -> usize {
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
 fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
-    if held.notes.wanted && !held.notes.busy && matches!(held.phase, JobPhase::Running) {
+    if held.notes.wanted && !held.notes.busy && !held.notes.paused && matches!(held.phase, JobPhase::Running)
+    {
         held.notes.wanted = false;
         held.notes.busy = true;
         takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });

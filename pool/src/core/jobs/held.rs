@@ -54,6 +54,8 @@ pub(super) struct Notes {
     pub(super) wanted: bool,
     /// A fetch or a delivery is under way.
     pub(super) busy: bool,
+    /// The handler has refused the next one for now, and the pause lasts.
+    pub(super) paused: bool,
     /// All notifications below this number have been delivered.
     pub(super) ack: u64,
     /// The number of notifications from there on that are being delivered.
@@ -73,7 +75,7 @@ impl Notes {
 
     /// The data were lost: the former numbers are meaningless.
     pub(super) fn void(&mut self) {
-        *self = Self { wanted: true, busy: self.busy, ..Self::default() };
+        *self = Self { wanted: true, busy: self.busy, paused: self.paused, ..Self::default() };
     }
 }
 

@@ -13,7 +13,9 @@ use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::store::{Attest, AttestItem, HandedOff, Outcome, ReleaseItem, ReleaseMode, ReleaseReply};
+use crate::store::{
+    Attest, AttestItem, HandedOff, Outcome, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED,
+};
 
 /// The minimum reach of the journal: longer than any server lags behind its acknowledgements.
 const REACH: Duration = Duration::from_secs(20);
@@ -157,6 +159,7 @@ impl Jobs {
             _ if item.mode != ReleaseMode::Delete && stopping => "shutdown",
             "" if out.stopped || item.mode != ReleaseMode::Delete => "stopped",
             "" => "ended",
+            result if result.starts_with(STOP_FAILED) => "stopped",
             result => result,
         }
         .to_owned()
@@ -168,7 +171,7 @@ fn attempts_after(ctx: &Ctx, out: &LeavingJob, mode: ReleaseMode) -> u32 {
     let stable = ctx.config.settings.stable_run;
     match mode {
         ReleaseMode::HandOff => 0,
-        ReleaseMode::GiveBack | ReleaseMode::Refuse => out.attempts.saturating_sub(1),
+        ReleaseMode::GiveBack | ReleaseMode::Refuse | ReleaseMode::Park => out.attempts.saturating_sub(1),
         ReleaseMode::Fail | ReleaseMode::Delete => {
             out.held.as_ref().map_or(out.attempts, |held| held.attempts_at(ctx.now, stable))
         }

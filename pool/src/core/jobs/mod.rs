@@ -12,6 +12,7 @@ mod ending;
 pub(super) mod held;
 mod inbox;
 mod journal;
+mod pausing;
 pub(super) mod restarting;
 mod saving;
 mod taking_up;
@@ -36,6 +37,7 @@ use attesting::Attesting;
 use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
 use journal::Journal;
+use pausing::{NotYet, Pauses};
 use saving::Saves;
 use taking_up::Successor;
 use unsaid::Unsaid;
@@ -73,6 +75,7 @@ pub(super) struct Jobs {
     starting: usize,
     /// The deadlines of the held jobs' handlers.
     timers: BTreeSet<(Time, JobKey)>,
+    pauses: Pauses,
     pub(super) begins: Batcher<ToBegin>,
     starteds: Batcher<StartedItem>,
     /// The words that the store may not have heard yet, and the releases that wait for them.
@@ -111,6 +114,7 @@ impl Jobs {
             to_start: VecDeque::new(),
             starting: 0,
             timers: BTreeSet::new(),
+            pauses: Pauses::default(),
             begins: Batcher::default(),
             starteds: Batcher::default(),
             unsaid: Unsaid::default(),
@@ -274,22 +278,27 @@ impl Jobs {
             }
             HandlerEvent::Took(_) if ctx.config.broken.has(Mutation::TakenForgotten) => {}
             HandlerEvent::Took(count) => held.notes.delivered(count),
+            HandlerEvent::NotYet { taken, pause, refusals, why } => {
+                self.not_yet(ctx, key, NotYet { taken, pause, refusals, why });
+            }
             HandlerEvent::NotRun => self.never_ran(ctx, key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
+            HandlerEvent::Lost(why) => self.ended_by_others(ctx, key, &why),
+            HandlerEvent::Park(why) => self.park(ctx, key, why),
             HandlerEvent::Stopped(result) => {
                 if result.is_err() && ctx.config.broken.has(Mutation::FailedStopKeepsJob) {
                     return;
                 }
-                if let Err(error) = result
+                if let Err(error) = &result
                     && !ctx.config.broken.has(Mutation::FailedStopUntold)
                 {
-                    ctx.report(Notice::StopFailed { key: key.clone(), error });
+                    ctx.report(Notice::StopFailed { key: key.clone(), error: error.clone() });
                 }
-                self.end_as_ordered(ctx, key);
+                self.end_as_ordered(ctx, key, result);
             }
-            HandlerEvent::Aborted => self.end_as_ordered(ctx, key),
+            HandlerEvent::Aborted => self.end_as_ordered(ctx, key, Ok(())),
             HandlerEvent::Checkpoint { .. } => {}
             HandlerEvent::Progressed(at) => self.progressed(ctx, key, at),
         }

@@ -7,8 +7,11 @@
 //! | fails | – | – | `Never`: gone; else again |
 //! | ends | – | – | `Always`: again, with attempts at 0; else gone |
 //! | makes no progress | – | – | again |
+//! | says that others have ended it | again | again | again |
+//! | says that no attempt can succeed | parked | parked | parked |
 //!
-//! "Again" comes after a pause. Each failure counts as an attempt, and the store parks a job with too many.
+//! "Again" comes after a pause, but a job that others have ended comes back at once the first time. Each failure counts
+//! as an attempt, and the store parks a job with too many.
 
 use std::time::Duration;
 
@@ -50,7 +53,7 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         match held.phase {
             JobPhase::Running => return self.ended(ctx, key, Err(error.to_owned())),
-            JobPhase::Aborting => return self.end_as_ordered(ctx, key),
+            JobPhase::Aborting => return self.end_as_ordered(ctx, key, Ok(())),
             JobPhase::Waiting(_) | JobPhase::Starting | JobPhase::Stopping => {}
         }
         let why = held.order.as_ref().map(|order| order.why);
@@ -77,6 +80,24 @@ impl Jobs {
         }
     }
 
+    /// Others have ended the job, and nothing of it runs any more.
+    pub(super) fn ended_by_others(&mut self, ctx: &mut Ctx, key: &JobKey, why: &str) {
+        let Some(held) = self.held.get(key) else { return };
+        match held.phase {
+            JobPhase::Aborting => self.end_as_ordered(ctx, key, Ok(())),
+            _ => self.after_failure(ctx, key, Failure::Lost, true, why),
+        }
+    }
+
+    /// The handler says that no attempt can succeed, and nothing of it runs any more.
+    pub(super) fn park(&mut self, ctx: &mut Ctx, key: &JobKey, why: String) {
+        let Some(held) = self.held.get(key) else { return };
+        match held.phase {
+            JobPhase::Aborting => self.end_as_ordered(ctx, key, Ok(())),
+            _ => self.give_up(ctx, key, ReleaseMode::Park, Duration::ZERO, why),
+        }
+    }
+
     /// Tries the job again or drops it. Reports the failure, unless the job had to end for good anyway.
     pub(super) fn after_failure(
         &mut self,
@@ -89,7 +110,12 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let token = held.token;
         let attempts = held.attempts_at(ctx.now, ctx.config.settings.stable_run);
-        let again_in = again.then(|| ctx.jitter.stretch(back_off(attempts)));
+        let pause = match (what, attempts) {
+            (Failure::Lost, 0 | 1) => Duration::ZERO,
+            (Failure::Lost, _) => back_off(attempts - 1),
+            _ => back_off(attempts),
+        };
+        let again_in = again.then(|| ctx.jitter.stretch(pause));
         if !held.ends_for_good() {
             let (key, error) = (key.clone(), error.to_owned());
             ctx.report(Notice::Failed { key, token, attempts, what, error, again_in });

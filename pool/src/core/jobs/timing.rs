@@ -27,8 +27,9 @@ impl Jobs {
     }
 
     /// Cancels, then aborts, start and stop handlers that take too long. A handler that does not end even then keeps
-    /// its job, and is reported. Looks at jobs that may make no progress.
+    /// its job, and is reported. Looks at jobs that may make no progress. Notifications whose pause is over are fetched.
     pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
+        self.go_on_with_refused(ctx.now);
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > ctx.now {
                 return;

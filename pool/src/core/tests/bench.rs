@@ -493,6 +493,7 @@ impl Bench {
             Call::Release { worker, finished, items } => {
                 let reply = |mode| match mode {
                     ReleaseMode::Delete => ReleaseReply::Deleted,
+                    ReleaseMode::Park => ReleaseReply::Parked,
                     ReleaseMode::HandOff
                     | ReleaseMode::GiveBack
                     | ReleaseMode::Refuse

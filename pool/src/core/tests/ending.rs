@@ -75,7 +75,7 @@ fn an_error_of_stop_is_reported_and_ends_the_job() {
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Err("busy".into())));
-    assert_eq!(bench.seen(), ["! stop-failed k 'busy'", "release 1: k@7 d; done 9"]);
+    assert_eq!(bench.seen(), ["! stop-failed k 'busy'", "release 1: k@7 d result='s:busy'; done 9"]);
 }
 
 #[test]

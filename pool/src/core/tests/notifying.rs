@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bench::{Bench, config, sealed, secs};
+use super::bench::{Bench, config, millis, sealed, secs};
 use crate::core::input::HandlerEvent;
 use crate::model::policy::RestartPolicy;
 use crate::store::StoreError;
@@ -188,4 +188,39 @@ fn a_fetch_without_an_answer_comes_first_again() {
     bench.fail("take");
     bench.advance(secs(1));
     assert_eq!(bench.seen(), ["! trouble", "take 1: a@7 ack=0 b@7 ack=0; done 10 9"]);
+}
+
+/// The handler takes `taken` of the notifications in its hands, and refuses the next one for a second.
+fn refuses_after(bench: &mut Bench, taken: usize) {
+    let (pause, why) = (secs(1), "closed".to_owned());
+    bench.handler(1, "k", 7, HandlerEvent::NotYet { taken, pause, refusals: 1, why });
+}
+
+#[test]
+fn a_refused_notification_comes_again_after_its_pause_and_first() {
+    let mut bench = given_three();
+    refuses_after(&mut bench, 1);
+    assert_eq!(bench.of(&["!", "take"]), ["! not yet k 1 for 1s 'closed'"]);
+    bench.notify_event(1, 9, "k", 7);
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["take"]), [""; 0], "what comes meanwhile waits behind it");
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=5"]);
+    bench.taken(5, &["y", "z", "new"]);
+    assert_eq!(bench.of(&["DELIVER"]), ["DELIVER k@7 y z new"]);
+    refuses_after(&mut bench, 0);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=5"], "as often as it is refused");
+}
+
+#[test]
+fn the_next_owner_gets_a_refused_notification_and_none_that_was_taken() {
+    let mut bench = given_three();
+    refuses_after(&mut bench, 1);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Err("bad".into())));
+    assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=5"]);
+    bench.taken(5, &["y", "z"]);
+    assert!(bench.is_calling("release"));
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["take", "DELIVER"]), [""; 0], "the pause of a job that has left is nobody's");
 }

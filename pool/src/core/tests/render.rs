@@ -42,6 +42,7 @@ fn release(item: &ReleaseItem) -> String {
         ReleaseMode::GiveBack => 'b',
         ReleaseMode::Refuse => 'r',
         ReleaseMode::Fail => 'q',
+        ReleaseMode::Park => 'p',
     };
     let delay = (!item.delay.is_zero()).then(|| pause(item.delay));
     let result = (!item.result.is_empty()).then_some(format!("'{}'", item.result));
@@ -267,6 +268,9 @@ fn notice(notice: &Notice) -> String {
         Notice::BadRecord { key } => format!("bad-record {key}"),
         Notice::Unreadable { key, error } => format!("unreadable {key} '{error}'"),
         Notice::NotSaved { key, others, .. } => format!("not-saved {key} and {others} others"),
+        Notice::NotificationRefused { key, refusals, pause: of, why, .. } => {
+            format!("not yet {key} {refusals} for {}{}", pause(*of), quoted(why))
+        }
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::ParkedUnowned { id } => format!("parked {id}"),

@@ -107,8 +107,31 @@ fn the_end_of_a_job_is_looked_for_once_a_second() {
     bench.advance(secs(1));
     assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
     let successor = Lookup { record: Some(record("l", 8, WorkerId(9))), ..Lookup::default() };
+    found(&mut bench, vec![successor.clone()]);
+    assert_eq!(bench.of(&["reply"]), [""; 0], "the owner's word may name an error");
+    bench.advance(millis(100));
     found(&mut bench, vec![successor]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
+}
+
+#[test]
+fn an_error_of_the_stop_handler_reaches_who_waits_for_the_stop() {
+    let says = |bench: &mut Bench, outcome: &str| {
+        let outcomes = vec![(entry(4), vec![(id("n.k"), outcome.to_owned())])];
+        bench.events(NodeEvents { workers: vec![], outcomes });
+    };
+    let failed = ["reply 1 stopped StopFailed { key: \"k\", error: \"busy\" }"];
+    let mut bench = watching();
+    says(&mut bench, "s:busy");
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), failed);
+    // The look comes first.
+    let mut bench = watching();
+    bench.advance(secs(1));
+    found(&mut bench, vec![Lookup::default()]);
+    says(&mut bench, "s:busy");
+    found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), failed);
 }
 
 #[test]
@@ -211,6 +234,8 @@ fn a_job_unknown_to_a_recovering_pool_is_not_taken_for_gone() {
     bench.survey(present(3, false, "a"));
     stopped(&mut bench, vec![StopReply::Stopping]);
     bench.advance(secs(1));
+    found(&mut bench, vec![Lookup::default()]);
+    bench.advance(millis(100));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
 }

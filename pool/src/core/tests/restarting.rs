@@ -130,13 +130,39 @@ fn a_job_that_ends_well_is_gone_unless_its_policy_is_always() {
 #[test]
 fn a_job_that_is_to_end_is_never_tried_again() {
     for policy in [OnFailure, Always] {
-        for event in [failed(), HandlerEvent::Ended(Ok(())), HandlerEvent::Stopped(Err("boom".into()))] {
+        let ends = [HandlerEvent::Lost("killed".into()), HandlerEvent::Park("hopeless".into())];
+        let ends =
+            ends.into_iter().chain([failed(), HandlerEvent::Ended(Ok(())), HandlerEvent::Stopped(Ok(()))]);
+        for event in ends {
             let mut bench = running(policy, 1);
             bench.stop_event(1, 9, None, &[("k", 7)]);
             bench.all();
             bench.handler(1, "k", 7, event);
             assert_eq!(bench.of(&["release"]), ["release 1: k@7 d; done 9"]);
         }
+    }
+}
+
+#[test]
+fn a_job_that_others_have_ended_runs_again_whatever_its_policy() {
+    for policy in [Never, OnFailure, Always] {
+        let lost = |attempts| says(running(policy, attempts), HandlerEvent::Lost("killed".into()));
+        assert_eq!(lost(1), "release 1: k@7 q result='killed'");
+        assert!(lost(2).starts_with("release 1: k@7 q in=1"), "{}", lost(2));
+        let start = says(starting(policy, Begun::Begun, 1, 0), HandlerEvent::Lost("killed".into()));
+        assert_eq!(start, "release 1: k@7 q tell=n result='killed'");
+        let told = reports(running(policy, 1), HandlerEvent::Lost("killed".into()));
+        assert_eq!(told, "! failed k@7 lost 1 'killed' again in 0ms");
+    }
+}
+
+#[test]
+fn a_job_that_no_attempt_can_help_is_parked() {
+    for policy in [Never, OnFailure, Always] {
+        let park = || HandlerEvent::Park("no text".into());
+        assert_eq!(says(running(policy, 3), park()), "release 1: k@7 p result='no text'");
+        let start = says(starting(policy, Begun::Begun, 1, 0), park());
+        assert_eq!(start, "release 1: k@7 p tell=n result='no text'");
     }
 }
 

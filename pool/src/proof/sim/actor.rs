@@ -20,11 +20,14 @@ struct Script {
     start_takes: Option<u64>,
     start: Opening,
     /// When it ends by itself after its start, and its result.
-    ends: Option<(u64, Result<(), String>)>,
+    ends: Option<(u64, End)>,
     stop_takes: Option<u64>,
+    stop: Result<(), String>,
     /// A cancellation ends it; otherwise only its stop handler or an abort does.
     heeds: bool,
     note_takes: u64,
+    /// It refuses this many notifications for now, one after the other.
+    refuses: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +37,35 @@ enum Opening {
     Refuses,
 }
 
+/// How it ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Well,
+    Fails,
+    /// Others end it.
+    Lost,
+    /// It says that no attempt can succeed.
+    Hopeless,
+}
+
+impl End {
+    fn event(self) -> HandlerEvent {
+        match self {
+            Self::Well => HandlerEvent::Ended(Ok(())),
+            Self::Fails => HandlerEvent::Ended(Err("it failed".to_owned())),
+            Self::Lost => HandlerEvent::Lost("it was killed".to_owned()),
+            Self::Hopeless => HandlerEvent::Park("it is hopeless".to_owned()),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum State {
     Spawned,
     Starting,
     Running,
-    /// It takes one notification after the other.
-    Taking(VecDeque<Bytes>, Option<Bytes>),
+    /// It takes one notification after the other, and has taken so many.
+    Taking(VecDeque<Bytes>, Option<Bytes>, usize),
     /// It has ended, and waits for the reason of its order to end.
     Asked,
     Stopping,
@@ -104,8 +129,10 @@ impl World {
         };
         let ends = match rng.below(100) {
             _ if quiet => None,
-            0..12 => Some((rng.below(5_000 * MS), Ok(()))),
-            12..18 => Some((rng.below(5_000 * MS), Err("it failed".to_owned()))),
+            0..12 => Some((rng.below(5_000 * MS), End::Well)),
+            12..18 => Some((rng.below(5_000 * MS), End::Fails)),
+            18..20 => Some((rng.below(5_000 * MS), End::Lost)),
+            20..21 => Some((rng.below(5_000 * MS), End::Hopeless)),
             _ => None,
         };
         let stop_takes = match rng.below(100) {
@@ -116,7 +143,9 @@ impl World {
         };
         let heeds = quiet || rng.chance(8_000);
         let note_takes = if rng.chance(500) { rng.below(1_000 * MS) } else { rng.below(MS) };
-        Script { start_takes, start, ends, stop_takes, heeds, note_takes }
+        let stop = if !quiet && rng.chance(500) { Err("it jammed".to_owned()) } else { Ok(()) };
+        let refuses = if !quiet && rng.chance(1_000) { rng.between(1, 3) } else { 0 };
+        Script { start_takes, start, ends, stop_takes, stop, heeds, note_takes, refuses }
     }
 
     pub(super) fn start(&mut self, at: usize, worker: WorkerId, job: NewJob) {
@@ -198,7 +227,10 @@ impl World {
             }
             State::Running | State::Asked => self.go_on(id),
             State::Taking(..) => self.take_next(id),
-            State::Stopping => self.finish(id, HandlerEvent::Stopped(Ok(()))),
+            State::Stopping => {
+                let result = actor.script.stop.clone();
+                self.finish(id, HandlerEvent::Stopped(result));
+            }
             State::Dying => self.finish(id, HandlerEvent::Aborted),
         }
     }
@@ -210,8 +242,8 @@ impl World {
         let asked = matches!(actor.state, State::Asked);
         if !asked && actor.ends_at.is_some_and(|at| at <= now) {
             if !actor.cancelled {
-                let result = actor.script.ends.take().map_or(Ok(()), |(_, result)| result);
-                return self.finish(id, HandlerEvent::Ended(result));
+                let end = actor.script.ends.take().map_or(End::Well, |(_, end)| end);
+                return self.finish(id, end.event());
             }
             actor.state = State::Asked;
             return self.go_on(id);
@@ -219,7 +251,7 @@ impl World {
         match actor.orders.pop_front() {
             Some(Order::Deliver(_)) if asked => self.go_on(id),
             Some(Order::Deliver(bodies)) => {
-                actor.state = State::Taking(bodies.into(), None);
+                actor.state = State::Taking(bodies.into(), None, 0);
                 self.take_next(id);
             }
             Some(Order::Stop) => {
@@ -249,13 +281,21 @@ impl World {
 
     fn take_next(&mut self, id: u64) {
         let Some(actor) = self.actors.get_mut(&id) else { return };
-        let State::Taking(_, taken) = &mut actor.state else { return };
+        let State::Taking(_, taken, count) = &mut actor.state else { return };
         if let Some(body) = taken.take() {
+            if actor.script.refuses > 0 {
+                actor.script.refuses -= 1;
+                let (taken, pause, why) = (*count, Duration::from_millis(300), "later".to_owned());
+                actor.state = State::Running;
+                self.tell(id, HandlerEvent::NotYet { taken, pause, refusals: 1, why });
+                return self.go_on(id);
+            }
+            *count += 1;
             let dispatch = actor.dispatch.clone();
             self.judge.delivered(&dispatch, &body);
         }
         let Some(actor) = self.actors.get_mut(&id) else { return };
-        let State::Taking(left, taken) = &mut actor.state else { return };
+        let State::Taking(left, taken, _) = &mut actor.state else { return };
         if actor.cancelled {
             actor.state = State::Running;
             return self.go_on(id);

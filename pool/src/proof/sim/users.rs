@@ -352,7 +352,7 @@ impl World {
             (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
                 self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
             }
-            (Ask::Stop { key, until }, Answer::Stopped(Ok(()))) => {
+            (Ask::Stop { key, until }, Answer::Stopped(Ok(()) | Err(Error::StopFailed { .. }))) => {
                 let wrong = self.judge.stop_acknowledged(&key, until == Until::Gone, asked.since);
                 if let Some(what) = wrong {
                     self.judge.violations.push(format!("L8: stop of {key} is answered, and {what}"));

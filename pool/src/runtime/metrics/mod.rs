@@ -43,6 +43,7 @@ pub(crate) struct Metrics {
     stops: Family<Counter>,
     releases: Family<Counter>,
     notifications: Counter,
+    refused: Counter,
     routed: Family<Counter>,
     swept: Counter,
     plans: Family<Counter>,
@@ -92,6 +93,7 @@ impl Metrics {
             stops: counters("tenure_pool_stops_total", "reason"),
             releases: counters("tenure_pool_releases_total", "outcome"),
             notifications: counter("tenure_pool_notifications_total"),
+            refused: counter("tenure_pool_refused_notifications_total"),
             routed: counters("tenure_pool_routed_total", "outcome"),
             swept: counter("tenure_pool_swept_total"),
             plans: counters("tenure_pool_plans_total", "outcome"),
@@ -175,6 +177,7 @@ impl Metrics {
             // Its worker is lost: the node that frees the jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
             Effect::Report(Notice::Failed { what, .. }) => self.failures.of(failure(*what)).increment(1),
+            Effect::Report(Notice::NotificationRefused { .. }) => self.refused.increment(1),
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Attested { count, .. }) => {
                 let Attested { kept, stopped, outranked, unreadable, ended, requeued, gone } = *count;
@@ -276,6 +279,7 @@ fn failure(what: Failure) -> &'static str {
         Failure::Start => "start",
         Failure::Run => "run",
         Failure::Stalled => "stalled",
+        Failure::Lost => "lost",
     }
 }
 
@@ -352,6 +356,7 @@ fn describe() {
     counter("tenure_pool_stops_total", "Jobs that were asked to end.");
     counter("tenure_pool_releases_total", "Jobs that this node's workers gave up.");
     counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
+    counter("tenure_pool_refused_notifications_total", "Notifications that handlers refused for now.");
     counter("tenure_pool_routed_total", "Start events that this node has routed.");
     counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
     counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");

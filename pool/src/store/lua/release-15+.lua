@@ -4,8 +4,8 @@
 -- finished are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
--- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q, delay ms, index of the
---       dispatcher's node or 0, index of the stopper's node or 0, result or ''), count of tokens, token*, a byte per
+-- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q|p, delay ms, index of the
+--       dispatcher's node or 0, index of the stopper's node or 0, result, s:error for the stopper, or ''), count of tokens, token*, a byte per
 --       job: which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
@@ -31,7 +31,7 @@ local n, token_of, way_of = #argv - base, argv[base - 1], argv[base]
 local letters, events, seen = {}, {}, {}
 for at = 5 + entries, of_tokens - 1, 5 do
   ways[#ways + 1] = { mode = argv[at], delay = math.min(tonumber(argv[at + 1]), 240000), dispatcher = argv[at + 2],
-    stopper = argv[at + 3], result = argv[at + 4] }
+    stopper = argv[at + 3], result = argv[at + 4], stop_failed = argv[at] == 'd' and sub(argv[at + 4], 1, 2) == 's:' }
 end
 
 local function tell(x, id, outcome)
@@ -44,7 +44,7 @@ end
 
 -- Gives up a job that does not end.
 local function hand_off(way, key, p)
-  local mode, running = way.mode, p.state == 'R'
+  local mode, running, most = way.mode, p.state == 'R', max_attempts
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
     p.strikes = '0'
@@ -54,10 +54,13 @@ local function hand_off(way, key, p)
   elseif mode == 'r' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
     p.strikes = num(p.strikes + 1)
+  elseif mode == 'p' then
+    if running then p.attempts = num(math.max(0, p.attempts - 1)) end
+    most = 0
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end
-  local reply = requeue(key, p, t, way.delay, route_ms, max_attempts, way.result)
+  local reply = requeue(key, p, t, way.delay, route_ms, most, way.result)
   if reply == 'P' then tell(way.dispatcher, p.id, 'parked') end
   return reply
 end
@@ -88,7 +91,7 @@ local function give_up(key, r, token, way)
   if not ends then return hand_off(way, key, p) end
   if mode ~= 'd' and not to_stop then
     outcome = 'shutdown'
-  elseif outcome == '' then
+  elseif outcome == '' or way.stop_failed then
     outcome = to_stop and 'stopped' or 'ended'
   end
   if p then
@@ -101,7 +104,7 @@ local function give_up(key, r, token, way)
     remembered[#remembered + 1] = id
   end
   tell(way.dispatcher, id, outcome)
-  tell(way.stopper, id, outcome)
+  tell(way.stopper, id, way.stop_failed and way.result or outcome)
   return 'D'
 end
 

@@ -219,12 +219,16 @@ impl State {
         match on.mode {
             ReleaseMode::HandOff | ReleaseMode::GiveBack => record.strikes = 0,
             ReleaseMode::Refuse => record.strikes += 1,
-            ReleaseMode::Fail | ReleaseMode::Delete => {}
+            ReleaseMode::Fail | ReleaseMode::Park | ReleaseMode::Delete => {}
         }
         if self.broken.has(Mutation::HandedOffMints) {
             record.token = Token(self.mint());
         }
-        self.requeue(key, record, now, delay_ms(on.delay), &on.error, starts);
+        if on.mode == ReleaseMode::Park {
+            self.park(key, record, now, &on.error);
+        } else {
+            self.requeue(key, record, now, delay_ms(on.delay), &on.error, starts);
+        }
         AttestReply::Requeued
     }
 

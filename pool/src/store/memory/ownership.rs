@@ -12,7 +12,7 @@ use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
-    StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
+    STOP_FAILED, StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// The longest back-off of a release, ms.
@@ -172,11 +172,12 @@ impl State {
         let id = record.id.clone();
         let was_stopping = record.state == JobState::Stopping;
         if self.ends(item, &record) {
+            let stop_failed = item.mode == ReleaseMode::Delete && item.result.starts_with(STOP_FAILED);
             let outcome = match item.result.as_str() {
                 _ if item.mode != ReleaseMode::Delete && !was_stopping => "shutdown",
-                "" if was_stopping => "stopped",
-                "" => "ended",
-                result => result,
+                result if !result.is_empty() && !stop_failed => result,
+                _ if was_stopping => "stopped",
+                _ => "ended",
             };
             self.drop_job(key, &record, now, outcome);
             if item.mode != ReleaseMode::Delete {
@@ -184,8 +185,13 @@ impl State {
                 let until = now.max(record.created) + self.limit("max_dispatch_deadline");
                 self.ended.put(Ended::Dispatch(id.clone()), until);
             }
-            let nodes = item.tell.iter().chain(&item.tell_stopper);
-            told.extend(nodes.map(|node| (node.clone(), id.clone(), outcome.to_owned())));
+            let for_stopper = if stop_failed { &item.result } else { outcome };
+            let told_what = [(&item.tell, outcome), (&item.tell_stopper, for_stopper)];
+            told.extend(
+                told_what
+                    .into_iter()
+                    .filter_map(|(node, what)| Some((node.clone()?, id.clone(), what.to_owned()))),
+            );
             return ReleaseReply::Deleted;
         }
         match item.mode {
@@ -196,25 +202,27 @@ impl State {
                 }
                 record.strikes = 0;
             }
-            ReleaseMode::GiveBack => {
+            ReleaseMode::GiveBack | ReleaseMode::Refuse | ReleaseMode::Park => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);
                 }
-                record.strikes = 0;
-            }
-            ReleaseMode::Refuse => {
-                if record.state == JobState::Running {
-                    record.attempts = record.attempts.saturating_sub(1);
+                match item.mode {
+                    ReleaseMode::GiveBack => record.strikes = 0,
+                    ReleaseMode::Refuse => record.strikes += 1,
+                    _ => {}
                 }
-                record.strikes += 1;
             }
             ReleaseMode::Fail | ReleaseMode::Delete => self.forgive(&mut record, now),
         }
         if self.broken.has(Mutation::ReleaseMints) {
             record.token = Token(self.mint());
         }
-        let delay = delay_ms(item.delay);
-        if self.requeue(key, record, now, delay, &item.result, starts) == JobState::Parked {
+        let state = if item.mode == ReleaseMode::Park {
+            self.park(key, record, now, &item.result)
+        } else {
+            self.requeue(key, record, now, delay_ms(item.delay), &item.result, starts)
+        };
+        if state == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
             return ReleaseReply::Parked;
         }

@@ -357,17 +357,14 @@ impl State {
         reason: &str,
         starts: &mut Starts,
     ) -> JobState {
+        if u64::from(record.attempts) >= self.limit("max_attempts") {
+            return self.park(key, record, now, reason);
+        }
         if let Some(owner) = record.owner.take() {
             self.disown(owner, key);
         }
-        record.since = now;
-        let parked = u64::from(record.attempts) >= self.limit("max_attempts");
-        record.state = if parked { JobState::Parked } else { JobState::Queued };
-        if parked {
-            self.queue.remove(key);
-            self.parked.put(key.clone(), now);
-            self.errors.insert(key.clone(), shortened(reason));
-        } else if delay > 0 {
+        (record.since, record.state) = (now, JobState::Queued);
+        if delay > 0 {
             self.queue.put(key.clone(), now + delay);
             if record.attempts > 0 && !reason.is_empty() {
                 self.errors.insert(key.clone(), shortened(reason));
@@ -376,9 +373,21 @@ impl State {
             self.queue.put(key.clone(), now + self.limit("route_timeout"));
             starts.push((key.clone(), record.strikes));
         }
-        let state = record.state;
         self.write(key, record);
-        state
+        JobState::Queued
+    }
+
+    /// Takes a job from its owner, or out of the queue, and parks it.
+    pub(super) fn park(&mut self, key: &JobKey, mut record: Record, now: u64, reason: &str) -> JobState {
+        if let Some(owner) = record.owner.take() {
+            self.disown(owner, key);
+        }
+        (record.since, record.state) = (now, JobState::Parked);
+        self.queue.remove(key);
+        self.parked.put(key.clone(), now);
+        self.errors.insert(key.clone(), shortened(reason));
+        self.write(key, record);
+        JobState::Parked
     }
 
     /// A run that lasted long enough counts as healthy: it was the first attempt.

@@ -192,5 +192,6 @@ pub(super) fn mode_letter(mode: ReleaseMode) -> &'static str {
         ReleaseMode::GiveBack => "b",
         ReleaseMode::Refuse => "r",
         ReleaseMode::Fail => "q",
+        ReleaseMode::Park => "p",
     }
 }

@@ -21,7 +21,7 @@ use crate::model::id::DispatchId;
 use crate::model::record::{Begun, JobState};
 use crate::model::ticket::Ticket;
 use crate::mutation::Mutation;
-use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, StoreError};
+use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, STOP_FAILED, StoreError};
 use pending::{PendingDispatch, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -302,6 +302,7 @@ impl Dispatching {
             "cancelled" => Err(DispatchError::Cancelled { ticket: pending.ticket.clone() }),
             "parked" => Err(DispatchError::Parked),
             "shutdown" => Err(DispatchError::ShuttingDown),
+            other if other.starts_with(STOP_FAILED) => Err(DispatchError::Stopped),
             other => match other.strip_prefix("e:") {
                 Some(error) => Err(DispatchError::StartFailed(error.to_owned())),
                 None => Err(DispatchError::Ended),
