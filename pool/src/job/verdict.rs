@@ -93,6 +93,7 @@ impl Error for JobEnd {}
 /// }
 /// ```
 #[derive(Debug)]
+#[must_use = "nothing is refused until it is returned"]
 pub struct NotYet {
     pause: Duration,
     why: Option<BoxError>,
