@@ -7,12 +7,14 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
 use tenure_pool::{
-    BoxError, Job, JobHandler, MemoryStore, Node, NodeBuilder, Plan, Start, StopReason, Tick, TraceContext,
+    BoxError, Job, JobEnd, JobHandler, MemoryStore, Node, NodeBuilder, NotYet, Plan, Start, StopReason, Tick,
+    TraceContext,
 };
 use tenure_testing::eventually;
 use tracing::span::{Attributes, Id};
@@ -170,6 +172,7 @@ impl JobHandler for ByKey {
             "fails" => Start::Failed("as it was told".into()),
             "refuses" => Start::Refused { backoff: Some(SHORT) },
             "ends-badly" => Start::Running(Box::pin(async { Err("as it was told".into()) })),
+            "is-lost" => Start::Failed(JobEnd::Lost("as it was told".into()).into()),
             "hangs" => std::future::pending().await,
             "traced" => {
                 assert_eq!(job.trace().map(TraceContext::traceparent), Some(TRACE));
@@ -177,6 +180,10 @@ impl JobHandler for ByKey {
             }
             _ => Start::Started,
         }
+    }
+
+    async fn notify(&self, _: &Job, body: Bytes) -> Result<(), BoxError> {
+        if body == "not yet" { Err(NotYet::after(Duration::from_secs(60)).into()) } else { Ok(()) }
     }
 
     async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
@@ -233,6 +240,9 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     a.dispatch(("stops-badly", "")).await.unwrap();
     a.notify("traced", "hello").await.unwrap();
     seen.counts("tenure_pool_notifications_total").await;
+    a.notify("traced", "not yet").await.unwrap();
+    seen.counts("tenure_pool_refused_notifications_total").await;
+    a.submit(("is-lost", "")).await.unwrap();
     a.dispatch(("fails", "")).await.unwrap_err();
     a.dispatch(("traced", "")).await.unwrap_err();
     a.submit(("ends-badly", "")).await.unwrap();
@@ -253,6 +263,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         "tenure_pool_failures_total/start",
         "tenure_pool_failures_total/run",
         "tenure_pool_failures_total/stalled",
+        "tenure_pool_failures_total/lost",
         "tenure_pool_failures_total/stop",
         "tenure_pool_releases_total/ended",
         "tenure_pool_releases_total/refused",
@@ -269,6 +280,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     assert_eq!(seen.count("tenure_pool_dispatches_total/exists"), 1);
     a.stop_job("hangs").await.unwrap();
     a.stop_job("refuses").await.unwrap();
+    a.stop_job("is-lost").await.unwrap();
 
     // Another node takes over: jobs move, and a worker leaves.
     let b = builder(&store, "b").join().await.unwrap();
