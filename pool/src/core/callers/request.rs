@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
+use crate::core::ctx::RETRY;
 use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::store::STOP_FAILED;
 
 /// The kinds of request about a job.
 #[derive(Clone, Debug)]
@@ -29,6 +31,12 @@ pub(super) struct Stop {
     pub(super) failed: Option<String>,
     /// A call without an answer may have carried it out.
     pub(super) in_doubt: bool,
+}
+
+impl Stop {
+    pub(super) fn new(id: Option<DispatchId>, until: Until) -> Self {
+        Self { id, until, watched: false, heard: false, failed: None, in_doubt: false }
+    }
 }
 
 /// An un-parking on its way.
@@ -65,6 +73,25 @@ pub(super) enum Look {
 impl Request {
     pub(super) fn new(key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
         Self { key, want, owner, deadline, next: None, look: Look::Idle }
+    }
+
+    /// The owner of a job whose stop is waited for says that it has ended.
+    pub(super) fn hears_of_end(&mut self, outcome: &str) {
+        if let Want::Stop(stop) = &mut self.want {
+            stop.heard = true;
+            stop.failed = outcome.strip_prefix(STOP_FAILED).map(str::to_owned).or(stop.failed.take());
+        }
+    }
+
+    /// The result of a stop whose job is gone. `None`, once: the look has overtaken the owner's word, which may name an
+    /// error.
+    pub(super) fn end_of_stop(&mut self, now: Time) -> Option<Result<(), Error>> {
+        let Want::Stop(stop) = &mut self.want else { return None };
+        if let Some(error) = stop.failed.take() {
+            return Some(Err(Error::StopFailed { key: self.key.clone(), error }));
+        }
+        let waits = !std::mem::replace(&mut stop.heard, true) && now + RETRY < self.deadline;
+        (!waits).then_some(Ok(()))
     }
 }
 

@@ -16,10 +16,7 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::{JobState, Record};
-use crate::store::{
-    Lookup, NotifyItem, NotifyReply, Outcome, Refusal, STOP_FAILED, StopItem, StopReply, StoreError,
-    UnparkReply,
-};
+use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the engine looks for the end of a job whose hint may be lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -51,9 +48,7 @@ impl Requests {
         deadline: Time,
     ) {
         self.timers.insert((deadline, to));
-        let want =
-            Want::Stop(Stop { id, until, watched: false, heard: false, failed: None, in_doubt: false });
-        self.open.insert(to, Request::new(key, want, None, deadline));
+        self.open.insert(to, Request::new(key, Want::Stop(Stop::new(id, until)), None, deadline));
         self.go_on(to);
     }
 
@@ -139,22 +134,19 @@ impl Requests {
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
             let Some(request) = self.open.get_mut(&to) else { continue };
             let look = std::mem::take(&mut request.look);
-            match (&mut request.want, found.record) {
+            match (&request.want, found.record) {
                 // The look is older than the last sending of the stop.
                 (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
-                (Want::Stop(Stop { id, watched: true, heard, failed, .. }), record) => {
+                (Want::Stop(Stop { id, watched: true, .. }), record) => {
                     if record.map_or(found.bad, |record| Some(record.id) == *id) {
                         match look {
                             Look::Outdated => self.find(to),
                             _ => self.wait_until(to, Some(ctx.now + POLL)),
                         }
-                    } else if let Some(error) = failed.take() {
-                        self.refuse(ctx, to, |key| Error::StopFailed { key, error });
-                    } else if std::mem::replace(heard, true) || request.deadline <= ctx.now + RETRY {
-                        self.finish(ctx, to, Ok(()));
+                    } else if let Some(result) = request.end_of_stop(ctx.now) {
+                        self.finish(ctx, to, result);
                     } else {
-                        // The look has overtaken the owner's word, which may name an error.
                         self.wait_until(to, Some(ctx.now + RETRY));
                     }
                 }
@@ -213,12 +205,9 @@ impl Requests {
     }
 
     /// A worker reports an outcome: requests that wait for that dispatch's end look again.
-    pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId, outcome: &Outcome) {
+    pub(in crate::core) fn on_outcome(&mut self, id: &DispatchId, outcome: &str) {
         for to in self.watched.get(id).cloned().unwrap_or_default() {
-            if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(&to) {
-                stop.heard = true;
-                stop.failed = outcome.strip_prefix(STOP_FAILED).map(str::to_owned).or(stop.failed.take());
-            }
+            self.open.get_mut(&to).into_iter().for_each(|request| request.hears_of_end(outcome));
             self.find(to);
         }
     }
@@ -410,9 +399,7 @@ impl Requests {
         while let Some((&to, _)) = self.open.first_key_value() {
             self.finish(ctx, to, Err(why.clone()));
         }
-        for batcher in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
-            batcher.clear();
-        }
+        [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks].map(Batcher::clear);
     }
 
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
