@@ -59,7 +59,7 @@ pub trait Membership: Send + Sync + 'static {
     /// Takes workers out of the ring, all of them in one change. They keep their jobs. Returns the entry of each in order,
     /// none if it is no member.
     async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>>;
-    /// [`drain_all`](Self::drain_all) for one worker, which is refused as [`Refusal::Fenced`] if it is no member.
+    /// [`drain_all`](Self::drain_all) for one worker, which is refused as [`Refusal::Fenced`](super::Refusal::Fenced) if it is no member.
     async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
         let drained = self.drain_all(inc, &[worker]).await?;
         drained.into_iter().flatten().next().ok_or(StoreError::Refused(super::Refusal::Fenced))

@@ -399,7 +399,7 @@ impl Requests {
         while let Some((&to, _)) = self.open.first_key_value() {
             self.finish(ctx, to, Err(why.clone()));
         }
-        [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks].map(Batcher::clear);
+        let _ = [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks].map(Batcher::clear);
     }
 
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
