@@ -29,9 +29,11 @@ pub(crate) fn short(number: u64) -> String {
     }
 }
 
-/// Rounded to three decimals: more would exceed the figures' precision.
+/// Rounded to three decimals, and below 1 to three significant digits: more would exceed the figures' precision.
 pub(crate) fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+    let zeros = (-value.abs().max(1e-12).log10()).floor().max(0.0);
+    let scale = 10_f64.powf(3.0 + zeros);
+    (value * scale).round() / scale
 }
 
 #[cfg(test)]
@@ -44,6 +46,13 @@ mod tests {
         let hundred: Vec<_> = (0..100).collect();
         assert_eq!([0.5, 0.99, 1.0].map(|share| percentile(&hundred, share)), [Some(50), Some(99), Some(99)]);
         assert_eq!(percentile::<u64>(&[], 0.5), None);
+    }
+
+    #[test]
+    fn small_figures_do_not_become_zero() {
+        let figures = [0.0, 117_321.123_49, 1.234_56, 0.5, 0.059_49, 0.000_312_345];
+        assert_eq!(figures.map(rounded), [0.0, 117_321.123, 1.235, 0.5, 0.0595, 0.000_312]);
+        assert_eq!(rounded(-0.000_312_345), -0.000_312);
     }
 
     #[test]

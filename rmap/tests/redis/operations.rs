@@ -28,6 +28,8 @@ async fn writes_reach_every_copy_and_conditions_hold_for_all() {
     converged(&[&a, &b]).await;
     assert_eq!((b.len(), b.get(b"\xfe"), b.contains(b"\xfe")), (1, bytes("z"), true));
     assert_eq!(a.snapshot().revision(), 5, "a write without a change is no revision");
+    let stamp = run(&client(&server).commands(), &["HGET", &layout().meta, "rev:at"]).await;
+    assert!(matches!(&stamp, Value::BulkString(_)), "the place has a stamp: {stamp:?}");
 }
 
 #[tokio::test]

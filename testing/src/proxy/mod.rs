@@ -35,6 +35,7 @@ mod switches;
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
+use rustix::net::{Shutdown, shutdown};
 use tokio::{
     net::{TcpListener, TcpSocket},
     sync::watch,
@@ -223,7 +224,11 @@ async fn accept(
     let mut listener = Some(listener);
     loop {
         match (switches.is_refusing(), &listener) {
-            (true, Some(_)) => listener = None,
+            (true, Some(open)) => {
+                // A process that is being started has a copy of the socket until it runs its own program.
+                let _ = shutdown(&*open, Shutdown::Both);
+                listener = None;
+            }
             (false, None) => match listen(&port) {
                 Ok(new) => listener = Some(new),
                 Err(_) => return,
