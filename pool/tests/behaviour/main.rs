@@ -48,6 +48,7 @@ mod rolling;
 mod schedule;
 mod server_loss;
 mod settings;
+mod shards;
 mod shutdown;
 mod stalling;
 mod stop;

@@ -56,6 +56,7 @@ pub(crate) struct World {
     pub(crate) home: Home,
     backend: Backend,
     ttl: Duration,
+    shards: u32,
     hash_keys: Option<(u64, u64)>,
     ring: Mutex<Slots>,
     pub(crate) recorder: Recorder,
@@ -94,11 +95,24 @@ impl World {
         let ttl = Duration::from_secs(10);
         let ring = Mutex::default();
         let hash_keys = Some(HASH_KEYS);
-        Self { home, backend, ttl, hash_keys, ring, recorder: Recorder::new(Arc::new(History::new())) }
+        Self {
+            home,
+            backend,
+            ttl,
+            shards: 1,
+            hash_keys,
+            ring,
+            recorder: Recorder::new(Arc::new(History::new())),
+        }
     }
 
     pub(crate) fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
+    }
+
+    /// Its nodes form a pool of this many shards.
+    pub(crate) fn with_shards(self, shards: u32) -> Self {
+        Self { shards, ..self }
     }
 
     /// Nodes are not given the keys of the placement hash.
@@ -137,6 +151,7 @@ impl World {
     /// A node that reaches the pool in another way.
     pub(crate) fn builder_on(&self, backend: Backend, name: &str) -> NodeBuilder {
         Node::builder(POOL, backend)
+            .shards(self.shards)
             .name(name)
             .settings(Settings { hash_keys: self.hash_keys, ..Settings::default() })
             .worker_ttl(self.ttl)
@@ -158,11 +173,12 @@ impl World {
         node
     }
 
-    /// Adds a recording worker and waits until it is up.
+    /// Adds a recording worker and waits until it is up in every shard.
     pub(crate) async fn add_worker(&self, node: &Node) -> tenure_pool::Worker {
         let worker = node.add_worker(self.recorder.clone()).await.unwrap();
         eventually(PATIENCE, "the worker to be up", async || {
-            worker.info().is_some_and(|info| info.state == tenure_pool::MemberState::Up)
+            let up = |info: &&WorkerInfo| info.state == MemberState::Up;
+            worker.infos().iter().filter(up).count() == node.shards()
         })
         .await;
         self.ring.lock().unwrap().fill(self.up(node));
