@@ -134,8 +134,12 @@ async fn a_node_reports_a_full_server_keeps_its_jobs_and_goes_on() {
     memory("1");
     world.history().submitted("waits");
     let waits = tokio::spawn(node.dispatch(("waits", "")).deadline(2 * PATIENCE).into_future());
-    let health = names(&node, |reason| matches!(reason, Unhealthy::Steps("dispatch", _))).await;
-    assert!(health.store.error.as_ref().is_some_and(|error| error.contains("maxmemory")), "{health:?}");
+    let health = eventually(PATIENCE, "the node to name the step and its cause", async || {
+        let health = names(&node, |reason| matches!(reason, Unhealthy::Steps("dispatch", _))).await;
+        let full = health.store.error.as_ref().is_some_and(|error| error.contains("maxmemory"));
+        if full { Ok(health) } else { Err(health) }
+    })
+    .await;
     assert!(!health.needs_restart(), "{health:?}");
     assert!(world.recorder.is_running("runs") && !health.workers[0].lease_left.is_zero(), "{health:?}");
     memory("0");
