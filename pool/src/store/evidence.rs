@@ -27,6 +27,9 @@ pub struct Evidence {
     pub heard: Option<u64>,
     /// Its owner is expired, and the job is not taken from it yet.
     pub expired: bool,
+    /// The highest counter of a worker, unless the job is parked: the time of the last renewal of a lease, ms. A worker
+    /// that has not renewed yet counts as one that has just renewed.
+    pub freshest: Option<u64>,
 }
 
 /// A checkpoint without its bytes.

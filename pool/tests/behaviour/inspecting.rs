@@ -11,6 +11,7 @@ on_both_stores!(
     a_name_without_a_pool_makes_none,
     an_inspector_changes_nothing,
     a_node_and_an_inspector_explain_a_key,
+    a_pool_whose_workers_have_all_died_says_so,
     figures_count_the_jobs_and_their_workers,
     an_inspector_takes_over_the_pool_s_settings,
     an_inspector_follows_the_pool_to_another_server,
@@ -130,6 +131,25 @@ async fn a_node_and_an_inspector_explain_a_key(world: World) {
     assert!(matches!(seen.explain("").await, Err(Error::Name(_))));
     assert!(node.shutdown().await.unwrap().complete);
     assert!(matches!(seen.explain("key").await, Err(Error::PoolClosed)));
+}
+
+async fn a_pool_whose_workers_have_all_died_says_so(world: World) {
+    let world = world.with_ttl(crate::server_loss::TTL);
+    let node = world.node_with("a", 1).await;
+    // A client takes nothing from the dead.
+    let client = world.builder("client").client_only().join().await.unwrap();
+    client.dispatch(("runs", "")).await.unwrap();
+    node.abandon();
+    node.closed().await;
+    client.submit(("waits", "")).await.unwrap();
+    for key in ["runs", "waits"] {
+        eventually(PATIENCE, "the silence to be noticed", async || {
+            let explained = client.explain(key).await.unwrap();
+            matches!(explained.verdict, Verdict::NobodyLives { .. })
+                && explained.to_string().contains("no worker lives: the last one renewed its lease ")
+        })
+        .await;
+    }
 }
 
 async fn figures_count_the_jobs_and_their_workers(world: World) {

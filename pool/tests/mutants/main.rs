@@ -38,6 +38,10 @@ mod core;
 mod damage;
 #[path = "../store/dispatching.rs"]
 mod dispatching;
+#[path = "../store/explaining.rs"]
+mod explaining;
+#[path = "../store/figures.rs"]
+mod figures;
 #[path = "../store/inspecting.rs"]
 mod inspecting;
 #[path = "../store/lab.rs"]
@@ -105,6 +109,8 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("closing", closing::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
+    ("explaining", explaining::ALL),
+    ("figures", figures::ALL),
     ("inspecting", inspecting::ALL),
     ("levels", levels::ALL),
     ("membership", membership::ALL),
@@ -133,6 +139,8 @@ fn likely(script: &str) -> &'static [&'static str] {
         "begin" | "started" => &["ownership", "attempts", "checkpoints"],
         "bootstrap" | "recover" => &["recovery"],
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
+        "explain" => &["explaining", "damage"],
+        "figures" => &["figures", "damage"],
         "expire" | "join" | "settle" | "drain" | "renew" | "reap" => {
             &["membership", "attempts", "stopping", "levels"]
         }

@@ -456,6 +456,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "text = false", by "an_ended_dispatch_is_remembered_until_its_deadline";
     "an outcome is told of any key": "", "entry and entry.key == key and entry.outcome or false"
         => "entry and entry.outcome or false", by "explain_remembers_an_ended_dispatch";
+    "a worker that has just joined lives no more": "explain", "if count == 1 then count = t end"
+        => "", by "explain_knows_when_a_worker_was_heard_last";
+    "one silent worker is all": "explain", "math.max(highest or 0, count)"
+        => "count", by "explain_knows_when_a_worker_was_heard_last";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
     "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"

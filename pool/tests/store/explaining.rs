@@ -13,6 +13,7 @@ use super::lab::{Kind, Lab, id, key, ms, node, release};
 scenarios! {
     explain_tells_all_that_is_known_of_a_job,
     explain_tells_why_a_job_waits,
+    explain_knows_when_a_worker_was_heard_last,
     explain_remembers_an_ended_dispatch,
     explain_tells_the_phase_and_the_flag,
     explain_answers_what_cannot_be_read,
@@ -79,6 +80,26 @@ async fn explain_tells_why_a_job_waits(kind: Kind) {
     assert_eq!(seen.found.record.unwrap().state, JobState::Parked);
     assert_eq!((seen.parked, seen.pause.until), (Some(seen.now), None));
     assert_eq!((seen.pause.error.as_deref(), seen.heard), (Some("no route"), None));
+}
+
+async fn explain_knows_when_a_worker_was_heard_last(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    lab.dispatch("queued", "node1.q").await;
+    assert_eq!(lab.explain("queued").await.freshest, None, "there is no worker");
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    lab.run("runs", "node1.r", first).await;
+    let renew = async |worker| lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    renew(second).await;
+    lab.backend.advance(50).await;
+    assert_eq!(lab.explain("queued").await.freshest, Some(lab.backend.now()), "the first has just joined");
+    renew(first).await;
+    let heard = lab.backend.now();
+    lab.backend.advance(50).await;
+    for name in ["queued", "runs"] {
+        assert_eq!(lab.explain(name).await.freshest, Some(heard), "{name}");
+    }
+    fail(&lab, first, "runs").await;
+    assert_eq!(lab.explain("runs").await.freshest, None, "a parked job waits for no worker");
 }
 
 /// It failed, and pauses for 3 s if it is tried again.

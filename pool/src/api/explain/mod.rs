@@ -111,6 +111,13 @@ pub enum Verdict {
     Recovering,
     /// Queued: the pool is on hold.
     OnHold,
+    /// Workers are up or about to be, and none has renewed its lease within the worker TTL. While no process with a worker
+    /// lives, nobody takes anything from those that are gone: the job stays where it is, queued or theirs.
+    NobodyLives {
+        /// How long ago the last one renewed its lease.
+        #[serde(serialize_with = "serial::lapse")]
+        renewed: Duration,
+    },
     /// Queued: no worker is up.
     NoWorker,
     /// Queued: no worker is up, and some are about to take their places.
@@ -155,7 +162,7 @@ pub enum Verdict {
     },
     /// Running on a worker that leaves.
     Leaving,
-    /// Running on a worker that has not renewed its lease for most of the worker TTL.
+    /// Its worker has not renewed its lease for most of the worker TTL, and others have.
     OwnerSilent,
     /// Its worker was lost, and the pool is about to take the job from it.
     OwnerLost,
@@ -220,26 +227,56 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
     };
     // Where it belongs does not depend on a hold.
     let ring = Ring::new(members, &Settings { hold: false, ..settings.clone() });
+    let silence = Silence::of(seen, settings);
     let is_lost = seen.expired || seen.heard.is_none();
-    match record.state {
-        JobState::Parked => Verdict::Parked,
-        JobState::Queued => queued(key, record, seen, &ring, settings),
+    match (record.state, silence.of_all) {
+        (JobState::Parked, _) => Verdict::Parked,
+        (JobState::Queued, of_all) => queued(key, record, seen, &ring, settings, of_all),
+        (_, Some(renewed)) => Verdict::NobodyLives { renewed },
         _ if is_lost => Verdict::OwnerLost,
-        JobState::Stopping => Verdict::Stopping,
-        JobState::Assigned => Verdict::NotBegun,
-        JobState::Running => running(key, record, seen, members, &ring, settings),
+        _ if silence.of_owner => Verdict::OwnerSilent,
+        (JobState::Stopping, _) => Verdict::Stopping,
+        (JobState::Assigned, _) => Verdict::NotBegun,
+        (JobState::Running, _) => running(key, record, members, &ring, settings),
     }
 }
 
-fn queued(key: &JobKey, record: &Record, seen: &Evidence, ring: &Ring, settings: &Settings) -> Verdict {
-    let next = match ring.pick(key.as_bytes(), record.strikes) {
+/// Who has not renewed its lease for long.
+struct Silence {
+    /// For how long no worker has, if that is longer than a lease lasts.
+    of_all: Option<Duration>,
+    /// The owner has not for most of that time.
+    of_owner: bool,
+}
+
+impl Silence {
+    fn of(seen: &Evidence, settings: &Settings) -> Self {
+        let ago = |at: u64| Duration::from_millis(seen.now.saturating_sub(at));
+        let ttl = settings.worker_ttl;
+        Self {
+            of_all: seen.freshest.map(ago).filter(|silence| *silence > ttl),
+            of_owner: seen.heard.filter(|at| *at >= EARLIEST).is_some_and(|at| ago(at) > ttl / 5 * 3),
+        }
+    }
+}
+
+fn queued(
+    key: &JobKey,
+    record: &Record,
+    seen: &Evidence,
+    ring: &Ring,
+    settings: &Settings,
+    silence: Option<Duration>,
+) -> Verdict {
+    let next = match (ring.pick(key.as_bytes(), record.strikes), silence) {
         _ if seen.flag.as_ref().is_some_and(ShutdownFlag::is_stopping) => return Verdict::Dropped,
         _ if seen.recovering => return Verdict::Recovering,
         _ if settings.hold => return Verdict::OnHold,
+        (_, Some(renewed)) => return Verdict::NobodyLives { renewed },
         _ if seen.pause.error.is_some() => return Verdict::BackOff,
-        None if ring.is_filling() => return Verdict::Settling,
-        None => return Verdict::NoWorker,
-        Some(next) => next,
+        (None, _) if ring.is_filling() => return Verdict::Settling,
+        (None, _) => return Verdict::NoWorker,
+        (Some(next), _) => next,
     };
     match record {
         Record { strikes: times @ 1.., .. } => Verdict::PassedOver { times: *times, next },
@@ -248,20 +285,10 @@ fn queued(key: &JobKey, record: &Record, seen: &Evidence, ring: &Ring, settings:
     }
 }
 
-fn running(
-    key: &JobKey,
-    record: &Record,
-    seen: &Evidence,
-    members: &Members,
-    ring: &Ring,
-    settings: &Settings,
-) -> Verdict {
+fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settings: &Settings) -> Verdict {
     let member = record.owner.and_then(|owner| members.entries.get(&owner));
-    let ttl = u64::try_from(settings.worker_ttl.as_millis()).unwrap_or(u64::MAX);
-    let is_silent = |at: u64| at >= EARLIEST && seen.now.saturating_sub(at) > ttl / 5 * 3;
     let to = ring.pick(key.as_bytes(), record.strikes);
     match ring.home(key.as_bytes()) {
-        _ if seen.heard.is_some_and(is_silent) => Verdict::OwnerSilent,
         _ if member.is_some_and(|member| member.state == MemberState::Draining) => Verdict::Leaving,
         _ if record.begun == Begun::Begun => Verdict::Starting,
         _ if to != record.owner => Verdict::Moving { to, on_hold: settings.hold },

@@ -21,7 +21,13 @@ fn job(owner: &str, attempts: u32, begun: u32, ago: u64, strikes: u32) -> Eviden
     let record = Record::parse(text.as_bytes());
     assert!(record.is_some(), "{text}");
     let heard = record.as_ref().and_then(|record| record.owner).map(|_| NOW - 1_300);
-    Evidence { now: NOW, found: Lookup { record, ..Lookup::default() }, heard, ..Evidence::default() }
+    let found = Lookup { record, ..Lookup::default() };
+    Evidence { now: NOW, found, heard, freshest: Some(NOW - 700), ..Evidence::default() }
+}
+
+/// No worker has renewed its lease for so long, and the owner, if there is one, for a second more.
+fn silent(seen: Evidence, ago: u64) -> Evidence {
+    Evidence { heard: seen.heard.map(|_| NOW - ago - S), freshest: Some(NOW - ago), ..seen }
 }
 
 fn due(seen: Evidence, within: u64, error: Option<&str>) -> Evidence {
@@ -98,9 +104,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::OwnerLost => 20,
         Verdict::Stopping => 21,
         Verdict::Parked => 22,
+        Verdict::NobodyLives { .. } => 23,
     }
 }
-const VERDICTS: usize = 23;
+const VERDICTS: usize = 24;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -182,6 +189,28 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             defaults,
             Verdict::Settling,
             "queued for 8 s: workers are about to take their places",
+        ),
+        row(
+            silent(new(), 3 * H),
+            one(),
+            defaults,
+            Verdict::NobodyLives { renewed: Duration::from_secs(3 * 3_600) },
+            "queued for 8 s\n  no worker lives: the last one renewed its lease 3 h 0 min ago",
+        ),
+        row(
+            silent(new(), 11 * S),
+            standby(),
+            defaults,
+            Verdict::NobodyLives { renewed: Duration::from_secs(11) },
+            "queued for 8 s\n  no worker lives: the last one renewed its lease 11 s ago",
+        ),
+        row(silent(new(), 3 * H), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
+        row(
+            silent(new(), 10 * S),
+            one(),
+            defaults,
+            Verdict::Unrouted { next },
+            "queued for 8 s: it is about to be assigned to worker 41",
         ),
         row(
             due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
@@ -311,6 +340,21 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
              it soon, it loses its jobs",
         ),
         row(
+            Evidence { heard: Some(NOW - 7 * S), ..job("A|41|8812", 0, 0, 8 * S, 0) },
+            two(),
+            defaults,
+            Verdict::OwnerSilent,
+            "assigned to {here}, waiting for 8 s\n  that worker renewed its lease 7 s ago: unless it renews it soon, \
+             it loses its jobs",
+        ),
+        row(
+            Evidence { heard: Some(NOW - 7 * S), ..job("S|41|8812", 1, 2, H, 0) },
+            two(),
+            defaults,
+            Verdict::OwnerSilent,
+            "stopping on {here}\n  that worker renewed its lease 7 s ago: unless it renews it soon, it loses its jobs",
+        ),
+        row(
             job("R|41|8812", 2, 1, 4 * S, 0),
             two(),
             defaults,
@@ -332,6 +376,19 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "stopping on {here}\n  its handler has not ended; the worker is told again in 3 s",
         ),
     ];
+    for (state, first) in [
+        ("R", "running on {here}, for 1 h 0 min, attempt 1"),
+        ("A", "assigned to {here}, waiting for 1 h 0 min"),
+        ("S", "stopping on {here}"),
+    ] {
+        rows.push(row(
+            silent(job(&format!("{state}|41|8812"), 1, 2, H, 0), 2 * MIN),
+            two(),
+            defaults,
+            Verdict::NobodyLives { renewed: Duration::from_secs(120) },
+            &format!("{first}\n  no worker lives: the last one renewed its lease 2 min 0 s ago"),
+        ));
+    }
     for state in ["R", "A", "S"] {
         rows.push(row(
             lost(job(&format!("{state}|7|8812"), 1, 2, H, 0)),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::{CheckpointInfo, Explanation, OwnerSeen, Verdict};
-use crate::model::record::Record;
+use crate::model::record::{JobState, Record};
 
 /// A time in the two largest units that it has.
 struct For(Duration);
@@ -57,10 +57,36 @@ impl Display for Explanation {
 impl Explanation {
     fn first_line(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let lasting = For(self.lasting.unwrap_or_default());
-        let due = For(self.due.unwrap_or_default());
-        let error = self.error.as_deref().unwrap_or("no error was kept");
+        let Self { attempts, max_attempts, .. } = self;
+        match self.state {
+            None => self.no_job(f),
+            _ if self.verdict == Verdict::OwnerLost => {
+                self.with_owner(f, "left behind by")?;
+                f.write_str(", which was lost")
+            }
+            Some(JobState::Queued) => {
+                write!(f, "queued for {lasting}")?;
+                self.queued(f)
+            }
+            Some(JobState::Assigned) => {
+                self.with_owner(f, "assigned to")?;
+                write!(f, ", waiting for {lasting}")
+            }
+            Some(JobState::Running) => {
+                let starts = self.verdict == Verdict::Starting;
+                self.with_owner(f, if starts { "starting on" } else { "running on" })?;
+                write!(f, ", for {lasting}, attempt {attempts}")
+            }
+            Some(JobState::Stopping) => self.with_owner(f, "stopping on"),
+            Some(JobState::Parked) => {
+                let error = self.error();
+                write!(f, "parked for {lasting}, after {attempts} of {max_attempts} attempts: {error}")
+            }
+        }
+    }
+
+    fn no_job(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.verdict {
-            Verdict::Absent => f.write_str("there is no job with this key"),
             Verdict::Ended { outcome: Some(outcome) } => {
                 write!(f, "there is no job with this key; the dispatch has ended: {outcome}")
             }
@@ -78,57 +104,34 @@ impl Explanation {
             Verdict::Unreadable { newer: None } => {
                 f.write_str("its record cannot be read; it was left as it is")
             }
-            Verdict::Dropped => write!(f, "queued for {lasting}: the pool is being shut down, and drops it"),
-            Verdict::Recovering => {
-                write!(f, "queued for {lasting}: the pool is being opened after a loss of data")
-            }
-            Verdict::OnHold => write!(f, "queued for {lasting}: the pool is on hold"),
-            Verdict::NoWorker => write!(f, "queued for {lasting}: no worker is up"),
-            Verdict::Settling => write!(f, "queued for {lasting}: workers are about to take their places"),
+            _ => f.write_str("there is no job with this key"),
+        }
+    }
+
+    /// What a queued job waits for.
+    fn queued(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.verdict {
+            Verdict::Dropped => f.write_str(": the pool is being shut down, and drops it"),
+            Verdict::Recovering => f.write_str(": the pool is being opened after a loss of data"),
+            Verdict::OnHold => f.write_str(": the pool is on hold"),
+            Verdict::NoWorker => f.write_str(": no worker is up"),
+            Verdict::Settling => f.write_str(": workers are about to take their places"),
             Verdict::BackOff => {
                 let Self { attempts, max_attempts, .. } = self;
-                write!(f, "queued for {lasting}, after attempt {attempts} of {max_attempts}: ")?;
-                write!(f, "tried again in {due} (failed: {error})")
+                let (due, error) = (For(self.due.unwrap_or_default()), self.error());
+                write!(f, ", after attempt {attempts} of {max_attempts}: tried again in {due} (failed: {error})")
             }
             Verdict::PassedOver { times, next } => {
-                write!(f, "queued for {lasting}: passed over {}, worker {next} is next", Times(*times))
+                write!(f, ": passed over {}, worker {next} is next", Times(*times))
             }
-            Verdict::RanBefore { next } => {
-                write!(f, "queued for {lasting}: it has run before, worker {next} is next")
-            }
-            Verdict::Unrouted { next } => {
-                write!(f, "queued for {lasting}: it is about to be assigned to worker {next}")
-            }
-            Verdict::NotBegun => {
-                self.with_owner(f, "assigned to")?;
-                write!(f, ", waiting for {lasting}")
-            }
-            Verdict::OwnerLost => {
-                self.with_owner(f, "left behind by")?;
-                f.write_str(", which was lost")
-            }
-            Verdict::Stopping => self.with_owner(f, "stopping on"),
-            Verdict::Parked => {
-                write!(
-                    f,
-                    "parked for {lasting}, after {} of {} attempts: ",
-                    self.attempts, self.max_attempts
-                )?;
-                f.write_str(error)
-            }
-            Verdict::Starting => {
-                self.with_owner(f, "starting on")?;
-                write!(f, ", for {lasting}, attempt {}", self.attempts)
-            }
-            Verdict::AtHome
-            | Verdict::PastHome { .. }
-            | Verdict::Moving { .. }
-            | Verdict::Leaving
-            | Verdict::OwnerSilent => {
-                self.with_owner(f, "running on")?;
-                write!(f, ", for {lasting}, attempt {}", self.attempts)
-            }
+            Verdict::RanBefore { next } => write!(f, ": it has run before, worker {next} is next"),
+            Verdict::Unrouted { next } => write!(f, ": it is about to be assigned to worker {next}"),
+            _ => Ok(()),
         }
+    }
+
+    fn error(&self) -> &str {
+        self.error.as_deref().unwrap_or("no error was kept")
     }
 
     fn with_owner(&self, f: &mut Formatter<'_>, doing: &str) -> fmt::Result {
@@ -163,6 +166,9 @@ impl Explanation {
             Verdict::OwnerSilent => {
                 write!(f, "\n  that worker renewed its lease {} ago: ", For(renewed))?;
                 f.write_str("unless it renews it soon, it loses its jobs")
+            }
+            Verdict::NobodyLives { renewed } => {
+                write!(f, "\n  no worker lives: the last one renewed its lease {} ago", For(*renewed))
             }
             Verdict::OwnerLost => f.write_str("\n  the pool takes the job from that worker soon"),
             Verdict::Starting => f.write_str("\n  its start handler has not succeeded yet"),

@@ -2,6 +2,7 @@
 
 use super::state::State;
 use crate::model::id::{DispatchId, JobKey};
+use crate::model::record::JobState;
 use crate::store::{CheckpointSeen, Evidence, Refusal};
 
 impl State {
@@ -15,6 +16,9 @@ impl State {
             return Err(if self.tombstone.is_some() { Refusal::Closed } else { Refusal::NoPool });
         }
         let found = self.lookup(&[(key.clone(), id.cloned())]).pop().unwrap_or_default();
+        let fresh = |count: &u64| if *count == 1 { now } else { *count };
+        let is_to_run = found.record.as_ref().is_some_and(|record| record.state != JobState::Parked);
+        let freshest = self.heartbeats.values().map(fresh).max().filter(|_| is_to_run);
         let owner = found.record.as_ref().and_then(|record| record.owner);
         let mailbox = self.mailboxes.get(key).filter(|mailbox| mailbox.damage.is_none());
         let checkpoint = self.checkpoints.get(key).map(|kept| CheckpointSeen {
@@ -33,6 +37,7 @@ impl State {
             checkpoint,
             heard: owner.and_then(|owner| self.heartbeats.get(&owner).copied()),
             expired: owner.is_some_and(|owner| self.dead.contains_key(&owner)),
+            freshest,
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::store::{Checkpoint, CheckpointSeen, Evidence, Pause, Result};
 pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
     let mut call = steps.scripts.explain.call(&[]);
     call.arg(key.as_bytes()).arg(id.map_or("", DispatchId::as_str));
-    let mut values = steps.run("explain", call).await?.items(12)?;
+    let mut values = steps.run("explain", call).await?.items(13)?;
     let (now, recovering) = (values.number()?, &*values.bytes()? == b"R");
     let flag = ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?));
     let found = found(&mut values.list()?)?;
@@ -22,6 +22,19 @@ pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>
     let header = header.and_then(|header| Checkpoint::parse(&header, Bytes::new()));
     let checkpoint = header.map(|Checkpoint { token, at, .. }| CheckpointSeen { token, at, len });
     let (heard, expired) = (values.number_or_empty()?, values.number()? == 1);
+    let freshest = values.number_or_empty()?;
     let pause = Pause { until, error };
-    Ok(Evidence { now, recovering, flag, found, pause, parked, notifications, checkpoint, heard, expired })
+    Ok(Evidence {
+        now,
+        recovering,
+        flag,
+        found,
+        pause,
+        parked,
+        notifications,
+        checkpoint,
+        heard,
+        expired,
+        freshest,
+    })
 }
