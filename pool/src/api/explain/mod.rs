@@ -35,6 +35,8 @@ pub struct Explanation {
     pub attempts: u32,
     /// The pool's limit for them.
     pub max_attempts: u32,
+    /// How often workers have refused it, or have not begun it in time, since it was last handed on.
+    pub strikes: u32,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
     /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
@@ -200,6 +202,7 @@ pub(crate) fn explain(key: JobKey, seen: Evidence, members: &Members, settings: 
         }),
         attempts: record.map_or(0, |record| record.attempts),
         max_attempts: settings.max_attempts,
+        strikes: record.map_or(0, |record| record.strikes),
         due: seen.pause.until.filter(|_| record.is_some()).map(until),
         notifications: seen.notifications,
         checkpoint: seen.checkpoint.map(|kept| CheckpointInfo {
@@ -273,9 +276,9 @@ fn queued(
         _ if seen.recovering => return Verdict::Recovering,
         _ if settings.hold => return Verdict::OnHold,
         (_, Some(renewed)) => return Verdict::NobodyLives { renewed },
-        _ if seen.pause.error.is_some() => return Verdict::BackOff,
         (None, _) if ring.is_filling() => return Verdict::Settling,
         (None, _) => return Verdict::NoWorker,
+        _ if seen.pause.error.is_some() => return Verdict::BackOff,
         (Some(next), _) => next,
     };
     match record {

@@ -220,6 +220,28 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)",
         ),
         row(
+            due(job("Q||17", 3, 1, 41 * S, 2), 12 * S, Some("connection refused")),
+            one(),
+            defaults,
+            Verdict::BackOff,
+            "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)\n  workers \
+             passed it over 2 times",
+        ),
+        row(
+            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
+            Members::default(),
+            defaults,
+            Verdict::NoWorker,
+            "queued for 41 s: no worker is up\n  its last attempt failed: connection refused",
+        ),
+        row(
+            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
+            standby(),
+            defaults,
+            Verdict::Settling,
+            "queued for 41 s: workers are about to take their places\n  its last attempt failed: connection refused",
+        ),
+        row(
             due(job("Q||17", 0, 0, 850, 1), 5 * S, None),
             one(),
             defaults,

@@ -180,6 +180,15 @@ impl Explanation {
             }
             Verdict::Parked => f.write_str("\n  nothing tries it again before it is unparked"),
             _ => Ok(()),
+        }?;
+        match (&self.verdict, self.state, &self.error) {
+            // The record does not say whether that was before or after the error.
+            (Verdict::BackOff, ..) if self.strikes > 0 => {
+                write!(f, "\n  workers passed it over {}", Times(self.strikes))
+            }
+            (Verdict::BackOff, ..) => Ok(()),
+            (_, Some(JobState::Queued), Some(error)) => write!(f, "\n  its last attempt failed: {error}"),
+            _ => Ok(()),
         }
     }
 
