@@ -5,13 +5,13 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseMode, ReleaseReply,
+    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseItem, ReleaseMode, ReleaseReply,
     RouteReply, SaveItem, SaveReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply,
     Waiting,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
-use super::lab::{Kind, Lab, key, node, release, stop};
+use super::lab::{Kind, Lab, id, key, node, release, stop};
 
 const DAMAGED: [(&str, &str); 6] = [
     ("rubbish", "rubbish"),
@@ -45,6 +45,8 @@ scenarios! {
     a_dispatch_that_fails_half_way_is_made_again,
     an_end_that_fails_half_way_is_made_again,
     a_save_answers_when_its_key_is_of_another_type,
+    parked_jobs_are_listed_and_unparked_without_their_errors,
+    explain_and_figures_pass_over_keys_of_another_type,
 }
 
 /// A pool with a damaged record under each key, and a good job beside them.
@@ -522,6 +524,44 @@ async fn a_save_answers_when_its_key_is_of_another_type(kind: Kind) {
     let replies = while_spoiled(&lab, "checkpoints", save).await;
     assert_eq!(replies, [SaveReply::Unusable, SaveReply::Stale]);
     assert_eq!(save().await, [SaveReply::Kept, SaveReply::Stale]);
+}
+
+/// In memory no key is of another type.
+async fn parked_jobs_are_listed_and_unparked_without_their_errors(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let failed = release("k", token, ReleaseMode::Fail);
+    lab.release_item(worker, ReleaseItem { result: "no route".into(), ..failed }).await;
+    let (page, pauses, unparked) = while_spoiled(&lab, "errors", async || {
+        let page = lab.store().parked_page(0, 10).await.unwrap();
+        let pauses = lab.store().pauses(&[key("k")]).await.unwrap();
+        (page, pauses, lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap())
+    })
+    .await;
+    assert_eq!((page.jobs.len(), page.next, page.jobs[0].error.as_str()), (1, None, ""));
+    assert_eq!((page.jobs[0].record.is_some(), pauses[0].error.clone()), (true, None));
+    assert_eq!(unparked, [UnparkReply::Queued]);
+}
+
+/// In memory no key is of another type.
+async fn explain_and_figures_pass_over_keys_of_another_type(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.!k", worker).await;
+    let names =
+        ["queue", "parked", "errors", "notifications", "checkpoints", "heartbeats", "expired", "settings"];
+    for name in names {
+        let seen = while_spoiled(&lab, name, async || lab.store().explain(&key("k"), None).await.unwrap()).await;
+        assert_eq!(seen.found.record.unwrap().owner, Some(worker), "{name}");
+        assert_eq!(seen.heard.is_some(), name != "heartbeats", "{name}");
+    }
+    for name in ["queue", "owners", "parked"] {
+        let counts = while_spoiled(&lab, name, async || lab.store().figures(5, &[worker]).await.unwrap()).await;
+        assert_eq!((counts.jobs, counts.owned), (1, u64::from(name != "owners")), "{name}");
+    }
 }
 
 async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {

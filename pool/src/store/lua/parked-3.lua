@@ -9,7 +9,8 @@ local members, keys, jobs = found[2], {}, {}
 for i = 1, #members, 2 do keys[#keys + 1] = members[i] end
 for from = 1, #keys, 1024 do
   local upto = math.min(from + 1023, #keys)
-  local records, errors = call('HMGET', JOBS, unpack(keys, from, upto)), call('HMGET', ERRORS, unpack(keys, from, upto))
+  local records = call('HMGET', JOBS, unpack(keys, from, upto))
+  local errors = redis.pcall('HMGET', ERRORS, unpack(keys, from, upto)) -- only shown: a damaged key hides no job
   for i = from, upto do
     local at, j = i - from + 1, #jobs
     jobs[j + 1], jobs[j + 2], jobs[j + 3], jobs[j + 4] = keys[i], members[2 * i], errors[at] or '', records[at] or ''
