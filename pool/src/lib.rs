@@ -22,7 +22,7 @@ mod store;
 pub mod store;
 
 pub use api::builder::{Backend, NodeBuilder};
-pub use api::explain::{CheckpointInfo, Explanation, OwnerSeen, Verdict};
+pub use api::explain::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 pub use api::figures::{Figures, WorkerJobs};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::inspector::Inspector;

@@ -98,7 +98,7 @@ impl Reader {
         let seen = store.explain(&key, id).await?;
         let (members, stored) = (store.members().borrow().clone(), store.settings().borrow().clone());
         let settings = Settings::default().joining(&stored.fields, &Given::default());
-        Ok(explain(key, seen, &members, &settings))
+        Ok(explain(key, id, seen, &members, &settings))
     }
 
     pub(crate) async fn figures(&self) -> Result<Figures, Error> {

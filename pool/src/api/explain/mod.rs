@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::core::ring::Ring;
-use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::serial;
@@ -22,6 +22,10 @@ use crate::store::Evidence;
 pub struct Explanation {
     /// The key.
     pub key: JobKey,
+    /// The dispatch that made the job. `None` if there is no job, or its record cannot be read.
+    pub id: Option<DispatchId>,
+    /// What is known of the dispatch that the caller named, if the job is of another one.
+    pub named: Option<NamedDispatch>,
     /// Why it is where it is.
     pub verdict: Verdict,
     /// Its state. `None` if there is no job, or its record cannot be read.
@@ -56,6 +60,18 @@ pub struct Explanation {
     pub age: Option<Duration>,
     /// The schedule whose plan wants it.
     pub plan: Option<String>,
+}
+
+/// A dispatch that the caller named, whose key has a job of another dispatch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NamedDispatch {
+    /// The dispatch.
+    pub id: DispatchId,
+    /// Whether it is known to have ended. If not, it was never accepted, or it ended too long ago.
+    pub ended: bool,
+    /// Its outcome, where the pool keeps it: for a dispatch with a caller's own id.
+    pub outcome: Option<String>,
 }
 
 /// The owner of an explained job.
@@ -177,16 +193,29 @@ pub enum Verdict {
 /// A time below this is no time: the counter of a worker that has not renewed yet.
 const EARLIEST: u64 = 1_000_000_000_000;
 
-/// Explains the job of a key.
-pub(crate) fn explain(key: JobKey, seen: Evidence, members: &Members, settings: &Settings) -> Explanation {
+/// Explains the job of a key. `named` is a dispatch of the key, if the caller named one.
+pub(crate) fn explain(
+    key: JobKey,
+    named: Option<&DispatchId>,
+    seen: Evidence,
+    members: &Members,
+    settings: &Settings,
+) -> Explanation {
     let verdict = verdict(&key, &seen, members, settings);
     let ago = |at: u64| Duration::from_millis(seen.now.saturating_sub(at));
     let until = |at: u64| Duration::from_millis(at.saturating_sub(seen.now));
     let record = seen.found.record.as_ref();
     let owner = record.and_then(|record| Some((record.owner?, record.token)));
     let plan = record.map(|record| record.plan.clone());
+    let other = named.filter(|named| record.is_some_and(|record| !record.id.is_same(named)));
     Explanation {
         key,
+        id: record.map(|record| record.id.clone()),
+        named: other.map(|id| NamedDispatch {
+            id: id.clone(),
+            ended: seen.found.ended || seen.found.outcome.is_some() && !seen.recovering,
+            outcome: seen.found.outcome.clone(),
+        }),
         verdict,
         state: record.map(|record| record.state),
         lasting: record.map(|record| ago(seen.parked.unwrap_or(record.since))),

@@ -70,7 +70,7 @@ fn two() -> Members {
 
 fn row(seen: Evidence, members: &Members, settings: &Settings, verdict: Verdict, text: &str) -> Verdict {
     let key = JobKey::new("acme").unwrap();
-    let explained = explain(key, seen, members, settings);
+    let explained = explain(key, None, seen, members, settings);
     assert_eq!(explained.verdict, verdict, "{explained}");
     assert_eq!(explained.to_string(), text);
     let json = serde_json::to_value(&explained).unwrap();
@@ -424,10 +424,10 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         (belongings, "3 notifications wait; checkpoint of 2.0 KiB by token 8812, 4 s old; "),
         (plan.clone(), "1 notification waits; "),
     ] {
-        let explained = explain(JobKey::new("acme").unwrap(), seen, &two(), defaults);
+        let explained = explain(JobKey::new("acme").unwrap(), None, seen, &two(), defaults);
         assert!(explained.to_string().contains(&format!("\n  {has}accepted 3 h 13 min ago")), "{explained}");
     }
-    let explained = explain(JobKey::new("acme").unwrap(), plan, &two(), defaults);
+    let explained = explain(JobKey::new("acme").unwrap(), None, plan, &two(), defaults);
     assert!(explained.to_string().ends_with("from node api-2; wanted by the plan nightly"), "{explained}");
     rows
 }
@@ -435,6 +435,43 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
 #[test]
 fn a_worker_that_has_not_renewed_yet_is_not_silent() {
     let seen = Evidence { heard: Some(1), ..job("R|41|8812", 1, 2, S, 0) };
-    let explained = explain(JobKey::new("acme").unwrap(), seen, &one(), &Settings::default());
+    let explained = explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default());
     assert_eq!((explained.verdict, explained.owner.unwrap().renewed), (Verdict::AtHome, None));
+}
+
+#[test]
+fn a_job_of_another_dispatch_is_told_apart() {
+    let asked = |id: &str, found: Lookup, recovering| {
+        let seen = job("R|41|8812", 1, 2, S, 0);
+        let found = Lookup { record: seen.found.record.clone(), ..found };
+        let seen = Evidence { found, recovering, ..seen };
+        let id: DispatchId = id.parse().unwrap();
+        let explained =
+            explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
+        assert_eq!(explained.id.as_ref().map(DispatchId::as_str), Some("api-2.x"));
+        let text = explained.to_string();
+        let last = text.lines().last().unwrap().trim().to_owned();
+        (explained.named.map(|named| (named.ended, named.outcome)), last)
+    };
+    let accepted = "accepted 3 h 13 min ago from node api-2";
+    assert_eq!(asked("api-2.x", Lookup::default(), false), (None, accepted.to_owned()));
+    let other = "the job is of another dispatch than api-2.y, which";
+    let unknown = (Some((false, None)), format!("{other} was not accepted or has ended"));
+    assert_eq!(asked("api-2.y", Lookup::default(), false), unknown);
+    let ended = Lookup { ended: true, ..Lookup::default() };
+    assert_eq!(asked("api-2.y", ended, false), (Some((true, None)), format!("{other} has ended")));
+    let told = || Lookup { outcome: Some("ok".to_owned()), ..Lookup::default() };
+    let ended = (Some((true, Some("ok".to_owned()))), format!("{other} has ended: ok"));
+    assert_eq!(asked("api-2.y", told(), false), ended);
+    // A job whose start has succeeded has that outcome while it runs.
+    assert!(!asked("api-2.y", told(), true).0.unwrap().0);
+}
+
+#[test]
+fn a_callers_own_id_is_the_same_from_every_node() {
+    let mut seen = job("R|41|8812", 1, 2, S, 0);
+    seen.found.record.as_mut().unwrap().id = "api-2.!order".parse().unwrap();
+    let id: DispatchId = "api-7.!order".parse().unwrap();
+    let explained = explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
+    assert_eq!(explained.named, None);
 }

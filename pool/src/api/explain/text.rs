@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use super::{CheckpointInfo, Explanation, OwnerSeen, Verdict};
+use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 use crate::model::record::{JobState, Record};
 
 /// A time in the two largest units that it has.
@@ -205,9 +205,20 @@ impl Explanation {
             write!(f, "checkpoint of {} by token {token}, {} old; ", Bytes(*len), For(*age))?;
         }
         write!(f, "accepted {} ago from node {node}", For(age))?;
-        match &self.plan {
-            Some(plan) => write!(f, "; wanted by the plan {plan}"),
+        if let Some(plan) = &self.plan {
+            write!(f, "; wanted by the plan {plan}")?;
+        }
+        match &self.named {
             None => Ok(()),
+            Some(NamedDispatch { id, outcome: Some(outcome), ended: true }) => {
+                write!(f, "\n  the job is of another dispatch than {id}, which has ended: {outcome}")
+            }
+            Some(NamedDispatch { id, ended: true, .. }) => {
+                write!(f, "\n  the job is of another dispatch than {id}, which has ended")
+            }
+            Some(NamedDispatch { id, .. }) => {
+                write!(f, "\n  the job is of another dispatch than {id}, which was not accepted or has ended")
+            }
         }
     }
 }

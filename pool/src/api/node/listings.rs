@@ -153,7 +153,8 @@ impl Node {
     }
 
     /// Like [`explain`](Self::explain), for the key of a dispatch. If the key has no job, the verdict says whether the
-    /// dispatch has ended, and with what outcome, as long as the pool remembers it.
+    /// dispatch has ended, and with what outcome, as long as the pool remembers it. If the job is of another dispatch,
+    /// [`Explanation::named`] says what is known of this one.
     ///
     /// # Errors
     /// As `explain`.
