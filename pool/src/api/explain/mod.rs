@@ -193,6 +193,12 @@ pub enum Verdict {
 /// A time below this is no time: the counter of a worker that has not renewed yet.
 const EARLIEST: u64 = 1_000_000_000_000;
 
+/// Whether the dispatch that was named has ended, if its key has no job of it. The outcome alone does not show it during a
+/// recovery: one whose start has succeeded has its outcome, and may still run unreported.
+fn has_ended(seen: &Evidence) -> bool {
+    seen.found.ended || seen.found.outcome.is_some() && !seen.recovering
+}
+
 /// Explains the job of a key. `named` is a dispatch of the key, if the caller named one.
 pub(crate) fn explain(
     key: JobKey,
@@ -213,7 +219,7 @@ pub(crate) fn explain(
         id: record.map(|record| record.id.clone()),
         named: other.map(|id| NamedDispatch {
             id: id.clone(),
-            ended: seen.found.ended || seen.found.outcome.is_some() && !seen.recovering,
+            ended: has_ended(&seen),
             outcome: seen.found.outcome.clone(),
         }),
         verdict,
@@ -250,10 +256,10 @@ pub(crate) fn explain(
 fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings) -> Verdict {
     let found = &seen.found;
     let Some(record) = &found.record else {
-        return match (found.bad, seen.recovering) {
+        return match (found.bad, has_ended(seen)) {
             (true, _) => Verdict::Unreadable { newer: found.newer },
-            _ if found.ended || found.outcome.is_some() => Verdict::Ended { outcome: found.outcome.clone() },
-            (_, true) => Verdict::NotReported,
+            (_, true) => Verdict::Ended { outcome: found.outcome.clone() },
+            _ if seen.recovering => Verdict::NotReported,
             _ => Verdict::Absent,
         };
     };

@@ -135,9 +135,27 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
             "acme: there is no job with this key; the dispatch has ended, and its outcome is not kept",
         ),
         row(
-            found(Lookup { outcome: outcome.clone(), ..ended }),
+            found(Lookup { outcome: outcome.clone(), ..ended.clone() }),
+            Verdict::Ended { outcome: outcome.clone() },
+            "acme: there is no job with this key; the dispatch has ended: e:no route",
+        ),
+        row(
+            found(Lookup { outcome: outcome.clone(), ..Lookup::default() }),
+            Verdict::Ended { outcome: outcome.clone() },
+            "acme: there is no job with this key; the dispatch has ended: e:no route",
+        ),
+        row(
+            Evidence { recovering: true, ..found(Lookup { outcome: outcome.clone(), ..ended }) },
             Verdict::Ended { outcome },
             "acme: there is no job with this key; the dispatch has ended: e:no route",
+        ),
+        row(
+            Evidence {
+                recovering: true,
+                ..found(Lookup { outcome: Some("ok".to_owned()), ..Lookup::default() })
+            },
+            Verdict::NotReported,
+            "acme: the pool recovers from a loss of data, and no worker has reported this job so far",
         ),
         row(
             Evidence { recovering: true, ..none() },
