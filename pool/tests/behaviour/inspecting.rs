@@ -1,7 +1,9 @@
 //! An inspector looks at a pool, and is no part of it.
 
 use futures::stream::TryStreamExt;
-use tenure_pool::{Client, Error, Explanation, Inspector, Job, JobState, MemoryStore, Node, PoolPhase, Settings, Verdict};
+use tenure_pool::{
+    Client, Error, Explanation, Inspector, Job, JobState, MemoryStore, Node, PoolPhase, Settings, Verdict,
+};
 use tenure_testing::{RedisServer, eventually};
 
 use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
@@ -132,7 +134,10 @@ async fn a_node_and_an_inspector_explain_a_key(world: World) {
     for explained in [seen.explain_dispatch(&ticket).await, node.explain_dispatch(&ticket).await] {
         let Explanation { id, named, .. } = explained.unwrap();
         let named = named.map(|named| (named.id, named.ended, named.outcome));
-        assert_eq!((id, named), (Some(next.id.clone()), Some((ticket.id.clone(), true, Some("ok".to_owned())))));
+        assert_eq!(
+            (id, named),
+            (Some(next.id.clone()), Some((ticket.id.clone(), true, Some("ok".to_owned()))))
+        );
     }
     assert_eq!(seen.explain_dispatch(&next).await.unwrap().named, None);
     assert!(matches!(seen.explain("").await, Err(Error::Name(_))));

@@ -462,6 +462,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "count", by "explain_knows_when_a_worker_was_heard_last";
     "damaged errors hide the parked jobs": "parked", "redis.pcall('HMGET', ERRORS"
         => "call('HMGET', ERRORS", by "parked_jobs_are_listed_and_unparked_without_their_errors";
+    "damaged memories of dispatches hide a job": "explain", "pcall(remembered_of, key, id)"
+        => "true, remembered_of(key, id)", by "explain_and_figures_pass_over_keys_of_another_type";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
     "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"

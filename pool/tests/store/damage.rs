@@ -5,9 +5,9 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseItem, ReleaseMode, ReleaseReply,
-    RouteReply, SaveItem, SaveReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem, UnparkReply,
-    Waiting,
+    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseItem, ReleaseMode,
+    ReleaseReply, RouteReply, SaveItem, SaveReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem,
+    UnparkReply, Waiting,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
@@ -554,12 +554,20 @@ async fn explain_and_figures_pass_over_keys_of_another_type(kind: Kind) {
     let names =
         ["queue", "parked", "errors", "notifications", "checkpoints", "heartbeats", "expired", "settings"];
     for name in names {
-        let seen = while_spoiled(&lab, name, async || lab.store().explain(&key("k"), None).await.unwrap()).await;
+        let seen =
+            while_spoiled(&lab, name, async || lab.store().explain(&key("k"), None).await.unwrap()).await;
         assert_eq!(seen.found.record.unwrap().owner, Some(worker), "{name}");
         assert_eq!(seen.heard.is_some(), name != "heartbeats", "{name}");
     }
+    for (name, dispatch) in [("ended", "node1.gone"), ("outcomes", "node1.!gone")] {
+        let explain = async || lab.store().explain(&key("gone"), Some(&id(dispatch))).await.unwrap();
+        let seen = while_spoiled(&lab, name, explain).await;
+        assert_eq!((seen.found.record.is_none(), seen.found.bad_id), (true, true), "{name}");
+        assert!(!explain().await.found.bad_id, "{name}");
+    }
     for name in ["queue", "owners", "parked"] {
-        let counts = while_spoiled(&lab, name, async || lab.store().figures(5, &[worker]).await.unwrap()).await;
+        let counts =
+            while_spoiled(&lab, name, async || lab.store().figures(5, &[worker]).await.unwrap()).await;
         assert_eq!((counts.jobs, counts.owned), (1, u64::from(name != "owners")), "{name}");
     }
 }

@@ -123,6 +123,11 @@ pub enum Verdict {
         /// Its version, if a newer version of this crate wrote it.
         newer: Option<u64>,
     },
+    /// There is no job with this key. The memory of the dispatch that was named cannot be read, and was left as it is.
+    UnreadableDispatch {
+        /// Its version, if a newer version of this crate wrote it.
+        newer: Option<u64>,
+    },
     /// Queued: the pool is being shut down, and drops it.
     Dropped,
     /// Queued: the pool is being opened after a loss of data.
@@ -260,6 +265,7 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
             (true, _) => Verdict::Unreadable { newer: found.newer },
             (_, true) => Verdict::Ended { outcome: found.outcome.clone() },
             _ if seen.recovering => Verdict::NotReported,
+            _ if found.bad_id => Verdict::UnreadableDispatch { newer: found.newer_id },
             _ => Verdict::Absent,
         };
     };

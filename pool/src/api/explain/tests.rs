@@ -105,9 +105,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::Stopping => 21,
         Verdict::Parked => 22,
         Verdict::NobodyLives { .. } => 23,
+        Verdict::UnreadableDispatch { .. } => 24,
     }
 }
-const VERDICTS: usize = 24;
+const VERDICTS: usize = 25;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -161,6 +162,17 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
             Evidence { recovering: true, ..none() },
             Verdict::NotReported,
             "acme: the pool recovers from a loss of data, and no worker has reported this job so far",
+        ),
+        row(
+            found(Lookup { bad_id: true, ..Lookup::default() }),
+            Verdict::UnreadableDispatch { newer: None },
+            "acme: there is no job with this key; what the pool knows of the dispatch cannot be read",
+        ),
+        row(
+            found(Lookup { bad_id: true, newer_id: Some(2), ..Lookup::default() }),
+            Verdict::UnreadableDispatch { newer: Some(2) },
+            "acme: there is no job with this key; what the pool knows of the dispatch has version 2, this version of \
+             tenure reads up to 1",
         ),
         row(
             found(bad(None)),
@@ -464,8 +476,7 @@ fn a_job_of_another_dispatch_is_told_apart() {
         let found = Lookup { record: seen.found.record.clone(), ..found };
         let seen = Evidence { found, recovering, ..seen };
         let id: DispatchId = id.parse().unwrap();
-        let explained =
-            explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
+        let explained = explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
         assert_eq!(explained.id.as_ref().map(DispatchId::as_str), Some("api-2.x"));
         let text = explained.to_string();
         let last = text.lines().last().unwrap().trim().to_owned();

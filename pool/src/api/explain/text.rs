@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 use crate::model::record::{JobState, Record};
+use crate::store::Lookup;
 
 /// A time in the two largest units that it has.
 struct For(Duration);
@@ -104,6 +105,17 @@ impl Explanation {
             Verdict::Unreadable { newer: None } => {
                 f.write_str("its record cannot be read; it was left as it is")
             }
+            Verdict::UnreadableDispatch { newer } => {
+                f.write_str("there is no job with this key; ")?;
+                match newer {
+                    Some(version) => write!(
+                        f,
+                        "what the pool knows of the dispatch has version {version}, this version of tenure reads up to {}",
+                        Lookup::ID_VERSION
+                    ),
+                    None => f.write_str("what the pool knows of the dispatch cannot be read"),
+                }
+            }
             _ => f.write_str("there is no job with this key"),
         }
     }
@@ -119,7 +131,10 @@ impl Explanation {
             Verdict::BackOff => {
                 let Self { attempts, max_attempts, .. } = self;
                 let (due, error) = (For(self.due.unwrap_or_default()), self.error());
-                write!(f, ", after attempt {attempts} of {max_attempts}: tried again in {due} (failed: {error})")
+                write!(
+                    f,
+                    ", after attempt {attempts} of {max_attempts}: tried again in {due} (failed: {error})"
+                )
             }
             Verdict::PassedOver { times, next } => {
                 write!(f, ": passed over {}, worker {next} is next", Times(*times))

@@ -25,6 +25,13 @@ local function time(name)
   return score and num(math.floor(math.min(math.max(score, 0), 2 ^ 52))) or ''
 end
 
+-- What is remembered of the dispatch; where that is of another type, it cannot be read.
+local function remembered()
+  local ok, ended, outcome, unread = pcall(remembered_of, key, id)
+  if not ok then return 0, false, '0' end
+  return ended, outcome, unread
+end
+
 -- A counter that is a number. The first one of a worker, 1, is no time.
 local function counted(text) return text and #text < 17 and match(text, '^%d+$') or nil end
 
@@ -46,7 +53,7 @@ local _, first, ending = span_of(header or '')
 local heard = owner and text('HGET', HEARTBEATS, owner)
 local kept = redis.pcall('HSTRLEN', CHECKPOINTS, 'b:' .. key)
 return { 'OK', num(t), phase[2] == 'R' and 'R' or 'N', text('HGET', SETTINGS, 'shutdown') or '',
-  { r or false, remembered_of(key, id) }, time(QUEUE), time(PARKED), text('HGET', ERRORS, key) or '',
+  { r or false, remembered() }, time(QUEUE), time(PARKED), text('HGET', ERRORS, key) or '',
   first and ending - first or 0, text('HGET', CHECKPOINTS, 'h:' .. key) or false, type(kept) == 'number' and kept or 0,
   counted(heard) or '', owner and text('HGET', EXPIRED, owner) and 1 or 0,
   p and p.state ~= 'P' and freshest(t) or '' }
