@@ -28,6 +28,9 @@ pub enum Error {
     /// A name or key is not valid. Nothing was written.
     #[error("{0}; nothing was written")]
     Name(IdError),
+    /// The pool's server has changed since the [`Cursor`](crate::Cursor) was given. A page from there could leave jobs out.
+    #[error("the pool's server has changed since this cursor was given; begin the listing anew")]
+    StaleCursor,
     /// A setting is out of its range. Nothing was written.
     #[error("{0}; nothing was written")]
     Setting(InvalidSetting),

@@ -23,13 +23,35 @@ pub(crate) const PAGE: usize = 512;
 const LARGEST_PAGE: usize = 4_096;
 
 /// Where a listing continues: [`Page::next`] of one page is the argument for the next. Outside the process it is
-/// plain text: a number, with `shard:` before it from the second shard on.
+/// plain text: a number, with `shard:` before it from the second shard on, and behind it `@` and a mark of the server
+/// process that gave it. Another process refuses it with [`Error::StaleCursor`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
     /// The index of the shard whose listing continues.
     pub(crate) shard: usize,
     /// The place in that listing. 0 is its beginning.
     pub(crate) at: u64,
+    /// The server process in whose listing that place is.
+    pub(crate) server: Option<ServerMark>,
+}
+
+/// Tells server processes apart: each orders its hashes in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ServerMark(u32);
+
+impl ServerMark {
+    /// The mark of the process that this store sends to.
+    pub(crate) fn of(store: &dyn Store) -> Option<Self> {
+        store.blessed().map(|run_id| Self::of_process(&run_id))
+    }
+
+    /// FNV-1a: the same in every version of this crate.
+    fn of_process(run_id: &str) -> Self {
+        let mixed = run_id.bytes().fold(0x811c_9dc5_u32, |mixed, byte| {
+            (mixed ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        Self(mixed)
+    }
 }
 
 impl fmt::Display for Cursor {
@@ -37,6 +59,10 @@ impl fmt::Display for Cursor {
         match self.shard {
             0 => self.at.fmt(f),
             shard => write!(f, "{shard}:{}", self.at),
+        }?;
+        match self.server {
+            Some(ServerMark(mark)) => write!(f, "@{mark:x}"),
+            None => Ok(()),
         }
     }
 }
@@ -46,8 +72,11 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let bad = |_| IdError::Number { what: "cursor" };
-        let (shard, at) = text.split_once(':').unwrap_or(("0", text));
-        Ok(Self { shard: shard.parse().map_err(bad)?, at: at.parse().map_err(bad)? })
+        let (place, mark) = text.split_once('@').map_or((text, None), |(place, mark)| (place, Some(mark)));
+        let (shard, at) = place.split_once(':').unwrap_or(("0", place));
+        let mark = mark.map(|mark| u32::from_str_radix(mark, 16)).transpose().map_err(bad)?;
+        let server = mark.map(ServerMark);
+        Ok(Self { shard: shard.parse().map_err(bad)?, at: at.parse().map_err(bad)?, server })
     }
 }
 
@@ -217,14 +246,38 @@ pub(crate) async fn jobs_page(
 
 /// All jobs, ordered by key, each once.
 pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
-    let mut jobs = BTreeMap::new();
-    let mut next = Some(0);
-    while let Some(at) = next {
-        let (page, after) = jobs_page(store, at, PAGE).await?;
-        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
-        next = after;
+    let (mut jobs, mut pages) = (BTreeMap::new(), Pages::of(store));
+    while let Some(at) = pages.next {
+        let (page, next) = jobs_page(store, at, PAGE).await?;
+        if pages.turn(store, next) {
+            jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        } else {
+            jobs.clear();
+        }
     }
     Ok(jobs.into_values().collect())
+}
+
+/// The way through all pages of a listing.
+pub(crate) struct Pages {
+    /// Where the next page begins. `None` after the last one.
+    pub(crate) next: Option<u64>,
+    server: Option<ServerMark>,
+}
+
+impl Pages {
+    pub(crate) fn of(store: &dyn Store) -> Self {
+        Self { next: Some(0), server: ServerMark::of(store) }
+    }
+
+    /// Goes on after a page. False if the server has changed: the listing begins anew, because a place in that of another
+    /// process would leave some out.
+    pub(crate) fn turn(&mut self, store: &dyn Store, next: Option<u64>) -> bool {
+        let former = std::mem::replace(&mut self.server, ServerMark::of(store));
+        let goes_on = former == self.server;
+        self.next = if goes_on { next } else { Some(0) };
+        goes_on
+    }
 }
 
 /// The jobs that this worker owns by the store: about `limit` of them, ordered by key, beginning after `after`.
@@ -300,13 +353,35 @@ mod tests {
 
     #[test]
     fn a_cursor_is_plain_text() {
-        for (text, shard, at) in [("0", 0, 0), ("17", 0, 17), ("3:17", 3, 17)] {
-            let cursor = Cursor { shard, at };
+        let mark = Some(ServerMark(0xaf));
+        let cursors =
+            [("0", 0, 0, None), ("17", 0, 17, None), ("3:17", 3, 17, None), ("3:17@af", 3, 17, mark)];
+        for (text, shard, at, server) in cursors {
+            let cursor = Cursor { shard, at, server };
             assert_eq!(cursor.to_string(), text);
             assert_eq!(text.parse(), Ok(cursor));
         }
-        for text in ["", "3:", ":17", "3:x", "x:1"] {
+        for text in ["", "3:", ":17", "3:x", "x:1", "17@", "17@x", "@af", "17@1af00bad1"] {
             assert!(text.parse::<Cursor>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_mark_of_a_server_never_changes() {
+        assert_eq!(ServerMark::of_process("foobar"), ServerMark(0xbf9c_f968));
+    }
+
+    #[test]
+    fn a_listing_begins_anew_at_another_server() {
+        let store = crate::store::MemoryStore::new();
+        store.bless("first");
+        let mut pages = Pages::of(&store);
+        assert!(pages.turn(&store, Some(7)));
+        assert_eq!(pages.next, Some(7));
+        store.bless("second");
+        assert!(!pages.turn(&store, None));
+        assert_eq!(pages.next, Some(0));
+        assert!(pages.turn(&store, None));
+        assert_eq!(pages.next, None);
     }
 }

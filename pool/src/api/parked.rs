@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::api::listing::{PAGE, page_size};
+use crate::api::listing::{PAGE, Pages, page_size};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::serial;
@@ -71,12 +71,14 @@ pub(crate) async fn page(
 
 /// All parked jobs, each once.
 pub(crate) async fn all(store: &dyn Store) -> Result<Vec<ParkedJob>, Error> {
-    let mut jobs = BTreeMap::new();
-    let mut next = Some(0);
-    while let Some(at) = next {
-        let (page, after) = page(store, at, PAGE).await?;
-        jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
-        next = after;
+    let (mut jobs, mut pages) = (BTreeMap::new(), Pages::of(store));
+    while let Some(at) = pages.next {
+        let (page, next) = page(store, at, PAGE).await?;
+        if pages.turn(store, next) {
+            jobs.extend(page.into_iter().map(|job| (job.key.clone(), job)));
+        } else {
+            jobs.clear();
+        }
     }
     Ok(jobs.into_values().collect())
 }

@@ -10,7 +10,7 @@ use futures::stream::{self, Stream, TryStreamExt};
 
 use crate::api::explain::{Explanation, explain};
 use crate::api::figures::Figures;
-use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
+use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, ServerMark, WorkerInfo};
 use crate::api::node::{Owner, WaitingNotification, shard_of};
 use crate::api::parked::{self, ParkedJob};
 use crate::api::shard_state::ShardState;
@@ -74,9 +74,9 @@ impl Reader {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<Page<JobInfo>, Error> {
-        let (store, cursor) = self.at(cursor)?;
-        let (items, next) = listing::jobs_page(&**store, cursor.at, limit).await?;
-        Ok(Page { items, next: self.after(cursor, next) })
+        let place = self.at(cursor)?;
+        let (items, next) = listing::jobs_page(place.store, place.cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(&place, next)? })
     }
 
     pub(crate) async fn jobs_of(
@@ -126,9 +126,9 @@ impl Reader {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<Page<ParkedJob>, Error> {
-        let (store, cursor) = self.at(cursor)?;
-        let (items, next) = parked::page(&**store, cursor.at, limit).await?;
-        Ok(Page { items, next: self.after(cursor, next) })
+        let place = self.at(cursor)?;
+        let (items, next) = parked::page(place.store, place.cursor.at, limit).await?;
+        Ok(Page { items, next: self.after(&place, next)? })
     }
 
     pub(crate) async fn checkpoint_of(&self, key: &JobKey) -> Result<Option<Checkpointed>, Error> {
@@ -156,18 +156,39 @@ impl Reader {
         }
     }
 
-    /// The store whose listing goes on, and its place there.
-    fn at(&self, cursor: Option<Cursor>) -> Result<(&Arc<dyn Store>, Cursor), Error> {
+    /// Where a listing goes on.
+    fn at(&self, cursor: Option<Cursor>) -> Result<Place<'_>, Error> {
         let cursor = cursor.unwrap_or_default();
-        Ok((self.stores.get(cursor.shard).ok_or(NO_SHARD)?, cursor))
+        let store = &**self.stores.get(cursor.shard).ok_or(NO_SHARD)?;
+        let server = ServerMark::of(store);
+        if cursor.at != 0 && cursor.server.is_some() && cursor.server != server {
+            return Err(Error::StaleCursor);
+        }
+        Ok(Place { store, cursor, server })
     }
 
-    /// Where the listing goes on after a page of this shard. `next` is a place in this shard's own listing.
-    fn after(&self, cursor: Cursor, next: Option<u64>) -> Option<Cursor> {
-        let of_next =
-            || Some(Cursor { shard: cursor.shard + 1, at: 0 }).filter(|at| at.shard < self.stores.len());
-        next.map(|at| Cursor { at, ..cursor }).or_else(of_next)
+    /// Where the listing goes on after a page. `next` is a place in this shard's own listing.
+    fn after(&self, page: &Place<'_>, next: Option<u64>) -> Result<Option<Cursor>, Error> {
+        let Place { store, cursor, server } = *page;
+        if cursor.at != 0 && ServerMark::of(store) != server {
+            return Err(Error::StaleCursor);
+        }
+        Ok(match next {
+            Some(at) => Some(Cursor { at, server, ..cursor }),
+            None if cursor.shard + 1 < self.stores.len() => {
+                Some(Cursor { shard: cursor.shard + 1, ..Cursor::default() })
+            }
+            None => None,
+        })
     }
+}
+
+/// A place in a listing.
+struct Place<'r> {
+    store: &'r dyn Store,
+    cursor: Cursor,
+    /// The server process that lists.
+    server: Option<ServerMark>,
 }
 
 /// A call named a shard that does not exist.

@@ -370,6 +370,8 @@ pub trait Store:
     async fn server_checks(&self) -> Result<()>;
     /// From now on, steps are sent to the server process `run_id`, and to no other.
     fn bless(&self, run_id: &str);
+    /// The server process to which steps are sent. `None` before the first is blessed.
+    fn blessed(&self) -> Option<Box<str>>;
     /// The server's clock, ms.
     async fn server_time(&self) -> Result<u64>;
     /// The members, from the replica.

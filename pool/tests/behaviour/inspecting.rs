@@ -241,7 +241,15 @@ async fn an_inspector_follows_the_pool_to_another_server(world: World) {
     let seen = world.inspector().await;
     let keys = world.dispatch(&node, 10).await;
     assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
+    let page = node.jobs_page(None, 3).await.unwrap();
+    assert!(page.next.is_some() && seen.jobs_page(page.next, 3).await.is_ok());
     world.replace_server();
+    let refused = seen.jobs_page(page.next, 3).await;
+    assert!(matches!(refused, Err(Error::StaleCursor)), "another process has another order: {refused:?}");
+    eventually(PATIENCE, "the node to follow, too", async || {
+        matches!(node.jobs_page(page.next, 3).await, Err(Error::StaleCursor))
+    })
+    .await;
     assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
     assert_eq!(seen.workers().await.unwrap().len(), 1);
     world.wipe();

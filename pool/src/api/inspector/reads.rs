@@ -90,7 +90,7 @@ impl Inspector {
     /// A page of the pool's jobs, in no order, like [`Node::jobs_page`](crate::Node::jobs_page).
     ///
     /// # Errors
-    /// As every read; or the cursor names a shard that does not exist.
+    /// As every read; or the cursor names a shard that does not exist, or is of a former server process.
     ///
     /// # Cancel safety
     /// Safe to drop at any time.
@@ -231,7 +231,7 @@ impl Inspector {
     /// A page of the pool's parked jobs, in no order, like [`Node::parked_page`](crate::Node::parked_page).
     ///
     /// # Errors
-    /// As every read; or the cursor names a shard that does not exist.
+    /// As every read; or the cursor names a shard that does not exist, or is of a former server process.
     ///
     /// # Cancel safety
     /// Safe to drop at any time.

@@ -54,8 +54,8 @@ impl Node {
     /// `cursor`. Every job that exists during the whole listing is in some page. It may be in two if the pool changes
     /// meanwhile. Jobs whose records cannot be read are left out.
     ///
-    /// A cursor is valid for one server process. After a restart or a fail-over begin again, or jobs may be missed or
-    /// listed twice. Shards are listed one after the other, and no page has jobs of two shards.
+    /// A cursor is valid for one server process. After a restart or a fail-over it is refused with
+    /// [`Error::StaleCursor`]: begin again. Shards are listed one after the other, and no page has jobs of two shards.
     ///
     /// ```no_run
     /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
@@ -74,7 +74,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The store does not answer, or the cursor names a shard that does not exist.
+    /// The store does not answer, the cursor names a shard that does not exist, or it is of a former server process.
     ///
     /// # Cancel safety
     /// Safe to drop at any time.

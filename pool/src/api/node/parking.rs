@@ -35,7 +35,7 @@ impl Node {
     /// pool changes meanwhile. Shards are listed one after the other, and no page has jobs of two shards.
     ///
     /// # Errors
-    /// The store does not answer, or the cursor names a shard that does not exist.
+    /// The store does not answer, the cursor names a shard that does not exist, or it is of a former server process.
     ///
     /// # Cancel safety
     /// Safe to drop at any time.
@@ -87,7 +87,10 @@ impl Node {
     ) -> Result<Unparked, Error> {
         let (mut unparked, mut cursor) = (Unparked::default(), None);
         loop {
-            let page = self.parked_page(cursor, PAGE).await?;
+            let page = match self.parked_page(cursor.take(), PAGE).await {
+                Err(Error::StaleCursor) => continue,
+                page => page?,
+            };
             let keys: Vec<_> = page.items.into_iter().filter(&mut which).map(|job| job.key).collect();
             let answers = keys.into_iter().map(|key| async move { self.unpark(key).await });
             let mut answers = stream::iter(answers).buffer_unordered(WINDOW);

@@ -450,6 +450,10 @@ impl Store for MemoryStore {
         *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
     }
 
+    fn blessed(&self) -> Option<Box<str>> {
+        self.blessed.lock().unwrap_or_else(PoisonError::into_inner).as_deref().map(Box::from)
+    }
+
     async fn server_time(&self) -> Result<u64> {
         self.step(|_, now| Ok(now)).await
     }

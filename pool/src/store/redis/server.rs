@@ -93,6 +93,10 @@ impl Store for RedisStore {
         self.blessed.send_replace(Some(run_id.into()));
     }
 
+    fn blessed(&self) -> Option<Box<str>> {
+        self.blessed.borrow().clone()
+    }
+
     async fn server_time(&self) -> Result<u64> {
         match self.clock {
             Clock::Server => {
