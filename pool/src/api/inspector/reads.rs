@@ -13,7 +13,7 @@ use crate::api::figures::Figures;
 use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
 use crate::api::node::{Owner, PATIENCE, WaitingNotification};
 use crate::api::parked::ParkedJob;
-use crate::api::reader::stream_of;
+use crate::api::reader::{NO_SHARD, stream_of};
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
@@ -95,8 +95,8 @@ impl Inspector {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn jobs_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<JobInfo>, Error> {
-        self.read(self.reader.stores(), |reader| async move { reader.jobs_page(cursor, limit).await }.boxed())
-            .await
+        let shard = self.at(cursor.unwrap_or_default().shard)?;
+        self.read(shard, |reader| async move { reader.jobs_page(cursor, limit).await }.boxed()).await
     }
 
     /// The pool's jobs as a stream, with one page in memory at a time. It ends after the first error, and can be dropped
@@ -122,10 +122,8 @@ impl Inspector {
         after: Option<&JobKey>,
         limit: usize,
     ) -> Result<Vec<JobInfo>, Error> {
-        self.read(self.reader.stores(), |reader| {
-            async move { reader.jobs_of(worker, after, limit).await }.boxed()
-        })
-        .await
+        let shard = self.at(worker.shard)?;
+        self.read(shard, |reader| async move { reader.jobs_of(worker, after, limit).await }.boxed()).await
     }
 
     /// One job.
@@ -236,10 +234,8 @@ impl Inspector {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
-        self.read(self.reader.stores(), |reader| {
-            async move { reader.parked_page(cursor, limit).await }.boxed()
-        })
-        .await
+        let shard = self.at(cursor.unwrap_or_default().shard)?;
+        self.read(shard, |reader| async move { reader.parked_page(cursor, limit).await }.boxed()).await
     }
 
     /// The notifications that wait for a job, oldest first.
@@ -272,6 +268,11 @@ impl Inspector {
     {
         let key = &key.try_into().map_err(Into::into)?;
         self.read(self.of(key), |reader| async move { reader.checkpoint_of(key).await }.boxed()).await
+    }
+
+    /// The store of this shard, alone: the others need not answer.
+    fn at(&self, shard: usize) -> Result<&[Arc<dyn Store>], Error> {
+        self.reader.stores().get(shard..=shard).ok_or(NO_SHARD)
     }
 
     /// The store of the shard of a key, alone.

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::FutureExt;
 
 use super::Inspector;
-use crate::api::node::Node;
+use crate::api::listing::WorkerInfo;
+use crate::api::node::{Node, PATIENCE};
+use crate::model::id::WorkerId;
+use crate::model::member::MemberState;
 use crate::store::MemoryStore;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,5 +28,30 @@ async fn a_read_that_meets_another_server_begins_again() {
         .boxed()
     });
     assert_eq!((read.await.unwrap(), tries.load(Ordering::SeqCst)), (vec![], 2));
+    node.abandon();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_asks_its_own_shard_alone() {
+    let store = &MemoryStore::new();
+    let node = Node::builder("p", store).assume_fresh(true).shards(3).join().await.unwrap();
+    let seen = &Inspector::open("p", store).await.unwrap();
+    store.shard(2).set_available(false);
+    let worker = WorkerInfo {
+        shard: 1,
+        id: WorkerId(7),
+        node: "a".to_owned(),
+        state: MemberState::Up,
+        slot: None,
+        meta: String::new(),
+        level: 1,
+        address: String::new(),
+    };
+    let reads = async {
+        assert_eq!(seen.jobs_page(None, 5).await.unwrap().items, []);
+        assert_eq!(seen.parked_page(Some("1:0".parse().unwrap()), 5).await.unwrap().items, []);
+        assert_eq!(seen.jobs_of(&worker, None, 5).await.unwrap(), []);
+    };
+    tokio::time::timeout(PATIENCE / 4, reads).await.unwrap();
     node.abandon();
 }
