@@ -120,6 +120,12 @@ impl StoreError {
         text
     }
 
+    /// Whether the store's user lacks a right that the step needs.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        let Self::Unusable(source) = self else { return false };
+        source.downcast_ref::<tenure_connection::Error>().is_some_and(|error| error.code() == Some("NOPERM"))
+    }
+
     /// Whether the step was not executed because the memory of the store is full.
     pub(crate) fn is_full(&self) -> bool {
         let Self::NotExecuted(source) = self else { return false };

@@ -226,6 +226,25 @@ async fn the_documented_rights_to_look_are_enough() {
     assert_eq!(world.data().await, before);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_to_look_open_a_pool_of_either_form() {
+    let world = World::on_redis();
+    let rights = crate::rights::documented_rights_to_look();
+    let of_shards: Vec<_> =
+        rights.iter().map(|right| right.replace(&format!("{{{POOL}}}"), &format!("{{{POOL}#*}}"))).collect();
+    let user = |name: &str, rights: &[String]| {
+        let rights: Vec<_> = rights.iter().map(String::as_str).collect();
+        Client::open(&world.server().acl_user(name, "secret", &rights).unwrap()).unwrap()
+    };
+    let (whole, sharded) = (user("whole", &rights), user("sharded", &of_shards));
+    let opened = Inspector::open(POOL, &whole).await;
+    assert!(matches!(opened, Err(Error::NoPool { .. })), "not a lack of rights: {opened:?}");
+    let node = world.builder("a").shards(2).join().await.unwrap();
+    let seen = Inspector::open(POOL, &sharded).await.unwrap();
+    assert_eq!((seen.shards(), seen.jobs().await.unwrap()), (2, vec![]));
+    node.abandon();
+}
+
 async fn an_inspector_takes_over_the_pool_s_settings(world: World) {
     let settings = Settings { max_queued: 77, strikes: 9, ..Settings::default() };
     let node = world.builder("a").settings(settings).worker_ttl(PATIENCE).join().await.unwrap();

@@ -48,7 +48,7 @@ pub struct Inspector {
 impl Inspector {
     /// Looks for the pool of this name, on a [`Client`](crate::Client) or a
     /// [`MemoryStore`](crate::store::MemoryStore). If there is none, it looks for a pool with
-    /// [several shards](crate::NodeBuilder::shards).
+    /// [several shards](crate::NodeBuilder::shards). A Redis user may have rights to one of the two forms only.
     ///
     /// # Errors
     /// - [`Error::NoPool`]: there is no such pool.
@@ -65,17 +65,23 @@ impl Inspector {
             Ok(Err(error)) if nobody_listens(&error) || !is_silence(&error) => return Err(error.into()),
             _ => {}
         }
-        let missing = match see(&whole, deadline).await? {
-            Seen::Present(..) => return Ok(Self { pool, reader: Reader::new([whole]) }),
-            Seen::Absent => Error::NoPool { pool: pool.to_string() },
-            Seen::Closed => Error::PoolClosed,
+        let missing = match see(&whole, deadline).await {
+            Ok(Seen::Present(..)) => return Ok(Self { pool, reader: Reader::new([whole]) }),
+            Ok(Seen::Absent) => Error::NoPool { pool: pool.to_string() },
+            Ok(Seen::Closed) => Error::PoolClosed,
+            // The user may be one who looks at the shards only.
+            Err(Error::Store(error)) if error.is_forbidden() => error.into(),
+            Err(error) => return Err(error),
         };
         let shard = |index, count| backend.store(&pool, Some(ShardId { index, count }), USER);
         let Ok(first) = shard(0, 1) else { return Err(missing) };
-        let count = match see(&first, deadline).await? {
-            Seen::Present(_, settings) => count(&settings),
-            Seen::Absent => return Err(missing),
-            Seen::Closed => return Err(Error::PoolClosed),
+        let count = match see(&first, deadline).await {
+            Ok(Seen::Present(_, settings)) => count(&settings),
+            Ok(Seen::Absent) => return Err(missing),
+            Ok(Seen::Closed) => return Err(Error::PoolClosed),
+            // The user looks at a pool without shards.
+            Err(Error::Store(error)) if error.is_forbidden() => return Err(missing),
+            Err(error) => return Err(error),
         };
         let others: Result<Vec<_>, _> = (1..count).map(|index| shard(index, count)).collect();
         let reader = Reader::new(std::iter::once(first).chain(others?));
