@@ -47,9 +47,9 @@ impl ServerMark {
 
     /// FNV-1a: the same in every version of this crate.
     fn of_process(run_id: &str) -> Self {
-        let mixed = run_id.bytes().fold(0x811c_9dc5_u32, |mixed, byte| {
-            (mixed ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
+        let mixed = run_id
+            .bytes()
+            .fold(0x811c_9dc5_u32, |mixed, byte| (mixed ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Self(mixed)
     }
 }

@@ -13,6 +13,7 @@ use crate::api::node::{PATIENCE, nobody_listens, shard_of};
 use crate::api::reader::Reader;
 use crate::error::Error;
 use crate::model::id::{IdError, JobKey, PoolName};
+use crate::model::settings::bounds::check;
 use crate::model::settings::{ShardId, StoredSettings};
 use crate::store::{Refusal, Store, StoreError};
 
@@ -53,6 +54,7 @@ impl Inspector {
     /// # Errors
     /// - [`Error::NoPool`]: there is no such pool.
     /// - [`Error::PoolClosed`]: it was shut down a short time ago.
+    /// - [`Error::BadRecord`]: its number of shards cannot be read.
     /// - The name is not valid.
     /// - The store cannot be used, or does not answer within 20 s. If nobody listens at the address, the call fails at once.
     ///
@@ -76,7 +78,10 @@ impl Inspector {
         let shard = |index, count| backend.store(&pool, Some(ShardId { index, count }), USER);
         let Ok(first) = shard(0, 1) else { return Err(missing) };
         let count = match see(&first, deadline).await {
-            Ok(Seen::Present(_, settings)) => count(&settings),
+            Ok(Seen::Present(_, settings)) => count(&settings).ok_or_else(|| {
+                let of = format!("the number of shards of the pool {pool}");
+                Error::BadRecord { of }
+            })?,
             Ok(Seen::Absent) => return Err(missing),
             Ok(Seen::Closed) => return Err(Error::PoolClosed),
             // The user looks at a pool without shards.
@@ -146,10 +151,10 @@ async fn see(store: &Arc<dyn Store>, deadline: Instant) -> Result<Seen, Error> {
     Ok(Probe::inspecting(store.clone(), deadline).see().await?)
 }
 
-/// The number of shards that the first shard names.
-fn count(settings: &StoredSettings) -> u32 {
-    let shard = settings.fields.get(ShardId::SETTING).and_then(|text| ShardId::parse(text));
-    shard.map_or(1, |shard| shard.count)
+/// The number of shards that the first shard names. `None` if no pool has that number: each shard gets a connection.
+fn count(settings: &StoredSettings) -> Option<u32> {
+    let ShardId { index, count } = ShardId::parse(settings.fields.get(ShardId::SETTING)?)?;
+    (index == 0 && count > 1 && check("shards", count.into()).is_ok()).then_some(count)
 }
 
 /// Whether a read may succeed after another look at the pool.

@@ -10,6 +10,7 @@ use crate::api::listing::WorkerInfo;
 use crate::api::node::{Node, PATIENCE};
 use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
+use crate::model::settings::StoredSettings;
 use crate::store::MemoryStore;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,4 +55,15 @@ async fn a_page_asks_its_own_shard_alone() {
     };
     tokio::time::timeout(PATIENCE / 4, reads).await.unwrap();
     node.abandon();
+}
+
+#[test]
+fn a_number_of_shards_that_no_pool_has_is_refused() {
+    let read = |text: &str| {
+        let fields = [("shard".to_owned(), text.to_owned())].into();
+        super::count(&StoredSettings { fields, ..StoredSettings::default() })
+    };
+    assert_eq!(["0/2", "0/1024"].map(read), [Some(2), Some(1_024)]);
+    assert_eq!(["0/1025", "0/4294967295", "0/1", "0/0", "1/3", "3", ""].map(read), [None; 7]);
+    assert_eq!(super::count(&StoredSettings::default()), None);
 }
