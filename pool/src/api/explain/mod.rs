@@ -116,7 +116,7 @@ pub enum Verdict {
         /// Its outcome, where the pool keeps it: for a dispatch with a caller's own id.
         outcome: Option<String>,
     },
-    /// There is no record, and the pool recovers from a loss of data: a worker may still report the job.
+    /// There is no record, and the pool is being opened: a worker may still report the job.
     NotReported,
     /// The record cannot be read. It was left as it is.
     Unreadable {
@@ -128,9 +128,9 @@ pub enum Verdict {
         /// Its version, if a newer version of this crate wrote it.
         newer: Option<u64>,
     },
-    /// Queued: the pool is being shut down, and drops it.
+    /// The pool is being shut down, and the job ends with it: one that runs as soon as its handler has ended.
     Dropped,
-    /// Queued: the pool is being opened after a loss of data.
+    /// Queued or assigned: the pool is being opened, and nothing begins before it is open.
     Recovering,
     /// Queued: the pool is on hold.
     OnHold,
@@ -272,8 +272,13 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
     // Where it belongs does not depend on a hold.
     let ring = Ring::new(members, &Settings { hold: false, ..settings.clone() });
     let silence = Silence::of(seen, settings);
-    let is_lost = seen.expired || seen.heard.is_none();
+    // A lost counter is made again by the next renewal.
+    let is_member = record.owner.is_some_and(|owner| members.entries.contains_key(&owner));
+    let is_lost = seen.expired || !is_member && seen.heard.is_none();
+    let is_stopping = seen.flag.as_ref().is_some_and(ShutdownFlag::is_stopping);
     match (record.state, silence.of_all) {
+        (JobState::Queued | JobState::Assigned | JobState::Parked, _) if is_stopping => Verdict::Dropped,
+        (JobState::Queued | JobState::Assigned, _) if seen.recovering => Verdict::Recovering,
         (JobState::Parked, _) => Verdict::Parked,
         (JobState::Queued, of_all) => queued(key, record, seen, &ring, settings, of_all),
         (_, Some(renewed)) => Verdict::NobodyLives { renewed },
@@ -281,6 +286,7 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
         _ if silence.of_owner => Verdict::OwnerSilent,
         (JobState::Stopping, _) => Verdict::Stopping,
         (JobState::Assigned, _) => Verdict::NotBegun,
+        (JobState::Running, _) if is_stopping => Verdict::Dropped,
         (JobState::Running, _) => running(key, record, members, &ring, settings),
     }
 }
@@ -313,8 +319,6 @@ fn queued(
     silence: Option<Duration>,
 ) -> Verdict {
     let next = match (ring.pick(key.as_bytes(), record.strikes), silence) {
-        _ if seen.flag.as_ref().is_some_and(ShutdownFlag::is_stopping) => return Verdict::Dropped,
-        _ if seen.recovering => return Verdict::Recovering,
         _ if settings.hold => return Verdict::OnHold,
         (_, Some(renewed)) => return Verdict::NobodyLives { renewed },
         (None, _) if ring.is_filling() => return Verdict::Settling,

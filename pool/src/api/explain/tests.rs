@@ -30,6 +30,10 @@ fn silent(seen: Evidence, ago: u64) -> Evidence {
     Evidence { heard: seen.heard.map(|_| NOW - ago - S), freshest: Some(NOW - ago), ..seen }
 }
 
+fn stopping(seen: Evidence) -> Evidence {
+    Evidence { flag: Some(ShutdownFlag::Stopping { deadline_ms: None, by: "ops".to_owned() }), ..seen }
+}
+
 fn due(seen: Evidence, within: u64, error: Option<&str>) -> Evidence {
     let pause = Pause { until: Some(NOW + within), error: error.map(str::to_owned) };
     Evidence { pause, ..seen }
@@ -156,12 +160,12 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
                 ..found(Lookup { outcome: Some("ok".to_owned()), ..Lookup::default() })
             },
             Verdict::NotReported,
-            "acme: the pool recovers from a loss of data, and no worker has reported this job so far",
+            "acme: the pool is being opened, and no worker has reported this job so far",
         ),
         row(
             Evidence { recovering: true, ..none() },
             Verdict::NotReported,
-            "acme: the pool recovers from a loss of data, and no worker has reported this job so far",
+            "acme: the pool is being opened, and no worker has reported this job so far",
         ),
         row(
             found(Lookup { bad_id: true, ..Lookup::default() }),
@@ -189,7 +193,6 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
 
 fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     const FROM: &str = "\n  accepted 3 h 13 min ago from node api-2";
-    let stopping = ShutdownFlag::Stopping { deadline_ms: None, by: "ops".to_owned() };
     let new = || job("Q||0", 0, 0, 8 * S, 0);
     let row = |seen, members: Members, settings, verdict, line: &str| {
         row(seen, &members, settings, verdict, &format!("acme: {line}{FROM}"))
@@ -198,7 +201,7 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     let next = WorkerId(41);
     vec![
         row(
-            Evidence { flag: Some(stopping), ..new() },
+            stopping(new()),
             one(),
             defaults,
             Verdict::Dropped,
@@ -209,7 +212,7 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             one(),
             defaults,
             Verdict::Recovering,
-            "queued for 8 s: the pool is being opened after a loss of data",
+            "queued for 8 s: the pool is being opened",
         ),
         row(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
         row(new(), Members::default(), defaults, Verdict::NoWorker, "queued for 8 s: no worker is up"),
@@ -308,6 +311,16 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             defaults,
             Verdict::Parked,
             "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  nothing tries it again before it is unparked",
+        ),
+        row(
+            stopping(Evidence {
+                parked: Some(NOW - 50 * H),
+                ..due(job("P||17", 20, 1, 60 * H, 0), 0, Some("no route"))
+            }),
+            one(),
+            defaults,
+            Verdict::Dropped,
+            "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  the pool is being shut down, and drops it",
         ),
     ]
 }
@@ -428,6 +441,35 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "stopping on {here}\n  its handler has not ended; the worker is told again in 3 s",
         ),
     ];
+    for (seen, verdict, second) in [
+        (stopping(job("A|41|8812", 0, 0, 2 * S, 0)), Verdict::Dropped, "the pool is being shut down, and drops it"),
+        (
+            Evidence { recovering: true, ..job("A|41|8812", 0, 0, 2 * S, 0) },
+            Verdict::Recovering,
+            "the pool is being opened",
+        ),
+    ] {
+        let line = format!("assigned to {{here}}, waiting for 2 s\n  {second}");
+        rows.push(row(seen, two(), defaults, verdict, &line));
+    }
+    rows.push(row(
+        stopping(elsewhere(0)),
+        two(),
+        defaults,
+        Verdict::Dropped,
+        &format!(
+            "running on {here}, for 3 h 12 min, attempt 1\n  the pool is being shut down: its handler is told to end"
+        ),
+    ));
+    let unheard = || Evidence { heard: None, freshest: None, ..runs(0) };
+    rows.push(row(unheard(), two(), defaults, Verdict::AtHome, at_home));
+    rows.push(row(
+        unheard(),
+        members(&[(12, MemberState::Up)]),
+        defaults,
+        Verdict::OwnerLost,
+        "left behind by worker 41 under token 8812, which was lost\n  the pool takes the job from that worker soon",
+    ));
     for (state, first) in [
         ("R", "running on {here}, for 1 h 0 min, attempt 1"),
         ("A", "assigned to {here}, waiting for 1 h 0 min"),

@@ -95,7 +95,7 @@ impl Explanation {
                 "there is no job with this key; the dispatch has ended, and its outcome is not kept",
             ),
             Verdict::NotReported => f.write_str(
-                "the pool recovers from a loss of data, and no worker has reported this job so far",
+                "the pool is being opened, and no worker has reported this job so far",
             ),
             Verdict::Unreadable { newer: Some(version) } => write!(
                 f,
@@ -124,7 +124,7 @@ impl Explanation {
     fn queued(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.verdict {
             Verdict::Dropped => f.write_str(": the pool is being shut down, and drops it"),
-            Verdict::Recovering => f.write_str(": the pool is being opened after a loss of data"),
+            Verdict::Recovering => f.write_str(": the pool is being opened"),
             Verdict::OnHold => f.write_str(": the pool is on hold"),
             Verdict::NoWorker => f.write_str(": no worker is up"),
             Verdict::Settling => f.write_str(": workers are about to take their places"),
@@ -192,6 +192,15 @@ impl Explanation {
             }
             Verdict::Stopping => {
                 write!(f, "\n  its handler has not ended; the worker is told again in {due}")
+            }
+            Verdict::Dropped if self.state == Some(JobState::Running) => {
+                f.write_str("\n  the pool is being shut down: its handler is told to end")
+            }
+            Verdict::Dropped if self.state != Some(JobState::Queued) => {
+                f.write_str("\n  the pool is being shut down, and drops it")
+            }
+            Verdict::Recovering if self.state != Some(JobState::Queued) => {
+                f.write_str("\n  the pool is being opened")
             }
             Verdict::Parked => f.write_str("\n  nothing tries it again before it is unparked"),
             _ => Ok(()),
