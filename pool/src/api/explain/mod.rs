@@ -171,7 +171,8 @@ pub enum Verdict {
     Starting,
     /// Running where the ring places its key.
     AtHome,
-    /// Running past the worker to whom the ring gives its key, because that one has refused it or was too slow.
+    /// Running past the worker to whom the ring gives its key, because workers have refused it or were too slow. That one
+    /// may have joined since.
     PastHome {
         /// The first worker of its chain.
         home: WorkerId,
@@ -191,7 +192,7 @@ pub enum Verdict {
     OwnerLost,
     /// Its owner was told to end it.
     Stopping,
-    /// It failed too often, and waits for an operator.
+    /// It failed too often, or its handler gave it up. It waits for an operator.
     Parked,
 }
 

@@ -358,8 +358,8 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             defaults,
             Verdict::PastHome { home },
             &format!(
-                "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41, which passed it \
-                 on: it stays where it is until it is handed on"
+                "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41; it was passed \
+                 over 3 times, and stays where it is until it is handed on"
             ),
         ),
         row(
@@ -409,7 +409,7 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             two(),
             defaults,
             Verdict::OwnerSilent,
-            "assigned to {here}, waiting for 8 s\n  that worker renewed its lease 7 s ago: unless it renews it soon, \
+            "assigned to {here}, begun by nobody for 8 s\n  that worker renewed its lease 7 s ago: unless it renews it soon, \
              it loses its jobs",
         ),
         row(
@@ -431,7 +431,7 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             two(),
             defaults,
             Verdict::NotBegun,
-            "assigned to {here}, waiting for 2 s\n  if that worker does not begin it within 3 s, it is assigned anew",
+            "assigned to {here}, begun by nobody for 2 s\n  if that worker does not begin it within 3 s, it is assigned anew",
         ),
         row(
             due(job("S|41|8812", 1, 2, H, 0), 3 * S, None),
@@ -442,14 +442,18 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
     ];
     for (seen, verdict, second) in [
-        (stopping(job("A|41|8812", 0, 0, 2 * S, 0)), Verdict::Dropped, "the pool is being shut down, and drops it"),
+        (
+            stopping(job("A|41|8812", 0, 0, 2 * S, 0)),
+            Verdict::Dropped,
+            "the pool is being shut down, and drops it",
+        ),
         (
             Evidence { recovering: true, ..job("A|41|8812", 0, 0, 2 * S, 0) },
             Verdict::Recovering,
             "the pool is being opened",
         ),
     ] {
-        let line = format!("assigned to {{here}}, waiting for 2 s\n  {second}");
+        let line = format!("assigned to {{here}}, begun by nobody for 2 s\n  {second}");
         rows.push(row(seen, two(), defaults, verdict, &line));
     }
     rows.push(row(
@@ -472,7 +476,7 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     ));
     for (state, first) in [
         ("R", "running on {here}, for 1 h 0 min, attempt 1"),
-        ("A", "assigned to {here}, waiting for 1 h 0 min"),
+        ("A", "assigned to {here}, begun by nobody for 1 h 0 min"),
         ("S", "stopping on {here}"),
     ] {
         rows.push(row(
@@ -545,4 +549,13 @@ fn a_callers_own_id_is_the_same_from_every_node() {
     let id: DispatchId = "api-7.!order".parse().unwrap();
     let explained = explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
     assert_eq!(explained.named, None);
+}
+
+#[test]
+fn a_handlers_text_breaks_no_line() {
+    let error = "no \u{1b}[31mroute\r\nacme: running\u{202e} ü";
+    let seen = due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some(error));
+    let text = explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default()).to_string();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains(r"(failed: no \u{1b}[31mroute\r\nacme: running\u{202e} ü)"), "{text}");
 }

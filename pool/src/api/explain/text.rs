@@ -1,6 +1,6 @@
 //! The text of an explanation: a line that says it all, and lines that say more.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write};
 use std::time::Duration;
 
 use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
@@ -20,6 +20,19 @@ impl Display for For {
             3_600..86_400 => write!(f, "{} h {} min", s / 3_600, s / 60 % 60),
             _ => write!(f, "{} d {} h", s / 86_400, s / 3_600 % 24),
         }
+    }
+}
+
+/// A text of a handler. What would break its line, move a terminal or turn the text round is escaped.
+struct Shown<'a>(&'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let turns =
+            |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        self.0.chars().try_for_each(|c| {
+            if c.is_control() || turns(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) }
+        })
     }
 }
 
@@ -71,7 +84,7 @@ impl Explanation {
             }
             Some(JobState::Assigned) => {
                 self.with_owner(f, "assigned to")?;
-                write!(f, ", waiting for {lasting}")
+                write!(f, ", begun by nobody for {lasting}")
             }
             Some(JobState::Running) => {
                 let starts = self.verdict == Verdict::Starting;
@@ -89,14 +102,14 @@ impl Explanation {
     fn no_job(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.verdict {
             Verdict::Ended { outcome: Some(outcome) } => {
-                write!(f, "there is no job with this key; the dispatch has ended: {outcome}")
+                write!(f, "there is no job with this key; the dispatch has ended: {}", Shown(outcome))
             }
             Verdict::Ended { outcome: None } => f.write_str(
                 "there is no job with this key; the dispatch has ended, and its outcome is not kept",
             ),
-            Verdict::NotReported => f.write_str(
-                "the pool is being opened, and no worker has reported this job so far",
-            ),
+            Verdict::NotReported => {
+                f.write_str("the pool is being opened, and no worker has reported this job so far")
+            }
             Verdict::Unreadable { newer: Some(version) } => write!(
                 f,
                 "its record has version {version}, this version of tenure reads up to {}; it was left as it is",
@@ -145,8 +158,8 @@ impl Explanation {
         }
     }
 
-    fn error(&self) -> &str {
-        self.error.as_deref().unwrap_or("no error was kept")
+    fn error(&self) -> Shown<'_> {
+        Shown(self.error.as_deref().unwrap_or("no error was kept"))
     }
 
     fn with_owner(&self, f: &mut Formatter<'_>, doing: &str) -> fmt::Result {
@@ -163,8 +176,12 @@ impl Explanation {
         match &self.verdict {
             Verdict::AtHome => f.write_str("\n  the ring gives this key to that worker"),
             Verdict::PastHome { home } => {
-                write!(f, "\n  the ring gives this key to worker {home}, which passed it on: ")?;
-                f.write_str("it stays where it is until it is handed on")
+                write!(
+                    f,
+                    "\n  the ring gives this key to worker {home}; it was passed over {}, ",
+                    Times(self.strikes)
+                )?;
+                f.write_str("and stays where it is until it is handed on")
             }
             Verdict::Moving { to, on_hold } => {
                 match to {
@@ -211,7 +228,9 @@ impl Explanation {
                 write!(f, "\n  workers passed it over {}", Times(self.strikes))
             }
             (Verdict::BackOff, ..) => Ok(()),
-            (_, Some(JobState::Queued), Some(error)) => write!(f, "\n  its last attempt failed: {error}"),
+            (_, Some(JobState::Queued), Some(error)) => {
+                write!(f, "\n  its last attempt failed: {}", Shown(error))
+            }
             _ => Ok(()),
         }
     }
@@ -235,7 +254,7 @@ impl Explanation {
         match &self.named {
             None => Ok(()),
             Some(NamedDispatch { id, outcome: Some(outcome), ended: true }) => {
-                write!(f, "\n  the job is of another dispatch than {id}, which has ended: {outcome}")
+                write!(f, "\n  the job is of another dispatch than {id}, which has ended: {}", Shown(outcome))
             }
             Some(NamedDispatch { id, ended: true, .. }) => {
                 write!(f, "\n  the job is of another dispatch than {id}, which has ended")

@@ -35,7 +35,8 @@ impl Node {
     }
 
     /// [Drains](Self::drain) these workers, and returns how many of them were there to be drained. The workers of a shard
-    /// leave its ring together, 128 at a time. So no job moves from one of them to another.
+    /// leave its ring together, so no job moves from one of them to another. Of more than 128 in a shard, 128 leave at a
+    /// time: then a job may move to one that leaves a moment later.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
