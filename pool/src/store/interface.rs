@@ -136,7 +136,7 @@ pub trait Jobs: Send + Sync + 'static {
     /// All that is known of a key's job, and of a dispatch of that key, at one moment.
     async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence>;
     /// How many jobs there are, and how many each of these workers has. Looks at `look` jobs of the queue for the oldest
-    /// new one, at most [`LOOK_MAX`](super::LOOK_MAX).
+    /// new one: at least one, at most [`LOOK_MAX`](super::LOOK_MAX).
     async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts>;
     /// A page of all jobs, about `limit` of them.
     async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage>;

@@ -464,6 +464,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "call('HMGET', ERRORS", by "parked_jobs_are_listed_and_unparked_without_their_errors";
     "damaged memories of dispatches hide a job": "explain", "pcall(remembered_of, key, id)"
         => "true, remembered_of(key, id)", by "explain_and_figures_pass_over_keys_of_another_type";
+    "figures of no entry are of all": "figures", "math.max(1, math.min(tonumber(argv[1]), 1024))"
+        => "math.min(tonumber(argv[1]), 1024)", by "figures_look_at_no_more_jobs_than_they_are_told";
+    "figures never tell that there is more": "figures", "size('ZCARD', QUEUE) > look and 1"
+        => "size('ZCARD', QUEUE) > 1024 and 1", by "figures_look_at_no_more_jobs_than_they_are_told";
+    "a job that has run counts as waiting": "figures", "|%d+|%d+|0|%d+|"
+        => "|%d+|%d+|%d+|%d+|", by "figures_know_the_oldest_job_that_was_never_begun";
+    "every job is each worker's": "figures", "'[' .. argv[i] .. ':', '(' .. argv[i] .. ';'"
+        => "'-', '+'", by "figures_count_the_jobs_of_each_state";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"
         => "if entry and entry.gen == id then", by "the_first_outcome_stays";
     "steps of another incarnation": "", "if head[1] ~= argv[1] then return nil, { 'STALEINC', head[1] } end"

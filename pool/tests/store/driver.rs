@@ -150,9 +150,17 @@ impl<'a> Driver<'a> {
                     self.call(step).await?;
                 }
                 self.call(Step::Payload(job(0))).await?;
+                for look in [0, 1, 4] {
+                    self.call(Step::Figures(look, self.workers.clone())).await?;
+                }
                 for n in 0..KEYS.len() {
                     self.call(Step::Notifications(job(n), 0)).await?;
                     self.call(Step::Checkpoint(job(n))).await?;
+                    self.call(Step::Explain(job(n), None)).await?;
+                }
+                // Every third id is a caller's own.
+                for id in 0..24 {
+                    self.call(Step::Explain(job(id), Some(dispatch_id(id)))).await?;
                 }
             }
             Op::Reopen if self.is_recovering().await => {

@@ -68,14 +68,22 @@ async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {
         let counts = lab.figures(look).await;
         assert_eq!((counts.oldest, counts.more), (oldest, more), "{look}");
     }
+    // An assignment is taken up later than an event, so the older job is behind the other now.
+    let (worker, second) = (lab.worker().await, lab.backend.now());
+    lab.route("first", worker).await;
+    for (look, oldest) in [(0, second), (1, second), (2, first)] {
+        assert_eq!(lab.figures(look).await.oldest, Some(oldest), "{look}");
+    }
 }
 
 async fn figures_pass_over_what_cannot_be_read(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("bad", "node1.b").await;
-    lab.backend.write_record(&key("bad"), b"rubbish").await;
-    let counts = lab.figures(LOOK_MAX).await;
-    assert_eq!((counts.jobs, counts.oldest), (1, None));
+    for bad in ["rubbish", "1|Q||0|0|0|1|node1|1||0|"] {
+        lab.backend.write_record(&key("bad"), bad.as_bytes()).await;
+        let counts = lab.figures(LOOK_MAX).await;
+        assert_eq!((counts.jobs, counts.oldest), (1, None), "{bad}");
+    }
 }
 
 async fn figures_of_no_pool_are_refused(kind: Kind) {

@@ -68,6 +68,8 @@ pub(crate) enum Step {
     NodeEvents(NodeName, Vec<WorkerId>, usize),
     Lookup(Vec<(JobKey, Option<DispatchId>)>),
     Payload(JobKey),
+    Explain(JobKey, Option<DispatchId>),
+    Figures(usize, Vec<WorkerId>),
     JobsPage,
     ParkedPage,
     Unpark(Vec<(JobKey, DispatchId)>),
@@ -168,6 +170,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::NodeEvents(node, workers, max) => node_events(store, &node, &workers, max).await,
         Step::Lookup(items) => text(&store.lookup(&items).await),
         Step::Payload(key) => text(&store.payload(&key).await),
+        Step::Explain(key, id) => text(&store.explain(&key, id.as_ref()).await),
+        Step::Figures(look, workers) => text(&store.figures(look, &workers).await),
         Step::JobsPage => {
             let mut page = store.jobs_page(0, 1_000).await;
             if let Ok(page) = &mut page {

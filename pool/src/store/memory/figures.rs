@@ -12,7 +12,7 @@ impl State {
         if self.meta.incarnation.is_none() {
             return Err(if self.tombstone.is_some() { Refusal::Closed } else { Refusal::NoPool });
         }
-        let look = look.min(LOOK_MAX);
+        let look = look.clamp(1, LOOK_MAX);
         let is_new = |state| matches!(state, JobState::Queued | JobState::Assigned);
         let seen = self.queue.iter().take(look).filter_map(|(_, key)| self.record(key));
         let new = seen.filter(|record| is_new(record.state) && record.begun == Begun::Never);
