@@ -32,7 +32,7 @@ use tenure_pool::{IdError, JobKey};
 const POOL: &str = "tenants";
 /// The header with the tenant of a request. Without it, the first part of the path names the tenant, as it is written.
 pub const KEY: &str = "tenure-key";
-/// The header with the number of an order: each is written once.
+/// The header with the number of an order, which is a POST: each is written once.
 pub const ORDER: &str = "order";
 /// The header with the fencing token of the owner that answers.
 pub const TOKEN: &str = "tenure-token";

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
@@ -134,9 +134,14 @@ pub async fn run(
 async fn take(
     State(service): State<Service>,
     uri: Uri,
+    method: Method,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
+    let order = match order_of(&method, &headers) {
+        Ok(order) => order,
+        Err(refused) => return refused.into_response(),
+    };
     let serving = match key_of(&uri, &headers).map(|key| service.node.serving(key)) {
         Ok(Ok(Some(serving))) => serving,
         Ok(Ok(None)) => return StatusCode::MISDIRECTED_REQUEST.into_response(),
@@ -146,7 +151,7 @@ async fn take(
     let token = HeaderValue::from(serving.token().0);
     let mut response = match upgrade {
         Ok(upgrade) => upgrade.on_upgrade(|socket| echo(socket, serving)),
-        Err(_) => service.answer(&serving, headers.get(ORDER).and_then(|order| order.to_str().ok())).await,
+        Err(_) => service.answer(&serving, order).await,
     };
     response.headers_mut().insert(TOKEN, token);
     response
@@ -165,8 +170,29 @@ impl Service {
                 axum::Json(Answer { tenant, token, node, here }).into_response()
             }
             Ok(false) => StatusCode::MISDIRECTED_REQUEST.into_response(),
-            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+            Err(error) => failed(order, &error).into_response(),
         }
+    }
+}
+
+/// The order of a request. Only a POST has one: when the answer to another method is lost, the front sends it again.
+fn order_of<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'h str>, StatusCode> {
+    let Some(order) = headers.get(ORDER) else { return Ok(None) };
+    if method != Method::POST {
+        return Err(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let order = order.to_str().ok().filter(|order| !order.is_empty());
+    order.map(Some).ok_or(StatusCode::BAD_REQUEST)
+}
+
+/// The answer after a write that failed. Clients send a request again after a 503, so an order that may be written gets
+/// a 502.
+fn failed(order: Option<&str>, error: &tenure_connection::Error) -> (StatusCode, String) {
+    match order {
+        Some(order) if error.may_have_executed() => {
+            (StatusCode::BAD_GATEWAY, format!("the order {order} may be written: {error}"))
+        }
+        _ => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
 
@@ -196,4 +222,37 @@ async fn echo(mut socket: WebSocket, serving: Serving) {
 /// False if the client is gone, or reads nothing.
 async fn send(socket: &mut WebSocket, message: Message) -> bool {
     matches!(timeout(SEND, socket.send(message)).await, Ok(Ok(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_may_be_written_is_not_to_be_sent_again() {
+        let late = tenure_connection::Error::TimedOut(Duration::from_secs(1));
+        let refused =
+            tenure_connection::Error::Server { code: "READONLY".into(), detail: "a replica".into() };
+        let status = |order, error| failed(order, error).0;
+        assert_eq!(status(Some("7"), &late), StatusCode::BAD_GATEWAY);
+        assert_eq!(status(Some("7"), &refused), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(None, &late), StatusCode::SERVICE_UNAVAILABLE, "it writes no order");
+    }
+
+    #[test]
+    fn only_a_post_has_an_order() {
+        let read = |method: &Method, order: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(order) = order {
+                headers.insert(ORDER, HeaderValue::from_static(order));
+            }
+            order_of(method, &headers).map(|order| order.map(str::to_owned))
+        };
+        assert_eq!(read(&Method::POST, Some("7")), Ok(Some("7".to_owned())));
+        assert_eq!(read(&Method::POST, Some("")), Err(StatusCode::BAD_REQUEST));
+        for method in [Method::PUT, Method::GET, Method::DELETE] {
+            assert_eq!(read(&method, Some("7")), Err(StatusCode::METHOD_NOT_ALLOWED), "{method}");
+            assert_eq!(read(&method, None), Ok(None));
+        }
+    }
 }
