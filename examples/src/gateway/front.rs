@@ -37,11 +37,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// These headers are between two neighbours (RFC 9110, 7.6.1).
-const BETWEEN_NEIGHBOURS: [&str; 8] = [
+const BETWEEN_NEIGHBOURS: [&str; 9] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
@@ -112,7 +113,8 @@ impl Front {
 
     /// Sends the request to the owner, again after each 421, until it is answered or the patience is over.
     async fn forward(&self, mut request: Again) -> Response {
-        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let (deadline, mut pause) = (Instant::now() + self.patience, FIRST_PAUSE);
+        let left = || deadline.saturating_duration_since(Instant::now());
         let key = request.key.clone();
         let mut to = self.routes.exception(&key).or_else(|| self.guess(&key));
         loop {
@@ -128,13 +130,12 @@ impl Front {
                 }
             }
             self.routes.forget(&key);
-            let left = self.patience.saturating_sub(began.elapsed());
             if self.ensures {
                 // It is there if it was accepted before; then this is a read.
-                let _ = self.node.ensure((key.clone(), "")).deadline(left).await;
+                let _ = timeout(left(), self.node.ensure((key.clone(), "")).deadline(left())).await;
             }
-            let owner = timeout(left, self.node.owner(key.clone())).await;
-            if matches!(owner, Ok(Ok(None))) && self.is_unknown(&key, left).await {
+            let owner = timeout(left(), self.node.owner(key.clone())).await;
+            if matches!(owner, Ok(Ok(None))) && self.is_unknown(&key, left()).await {
                 return (StatusCode::NOT_FOUND, "there is no such tenant").into_response();
             }
             let owner =
@@ -145,7 +146,7 @@ impl Front {
                 to = Some(address);
                 continue;
             }
-            if began.elapsed() + pause >= self.patience {
+            if left() <= pause {
                 let text = "no owner has answered";
                 return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], text).into_response();
             }
@@ -273,5 +274,26 @@ async fn join_ends(near: OnUpgrade, far: OnUpgrade) {
             }
         }
         Err(error) => debug!(%error, "a connection was not upgraded"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_concerns_two_neighbours_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "x-own, close"),
+            ("x-own", "1"),
+            ("proxy-connection", "keep-alive"),
+            ("transfer-encoding", "chunked"),
+            ("accept", "text/plain"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        between_neighbours(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tenure_pool::JobKey;
 
-/// The maximum number of keys. With more, all are forgotten: they are learnt again at the cost of a read each.
+/// The maximum number of keys. With more, half of them are forgotten: those without an answer for longest. The owner of
+/// such a key is asked for again. Until it has answered, the answer of a former owner is taken for the latest.
 const KEYS_MAX: usize = 65_536;
 /// How long an exception counts. The ring may name the owner again by then.
 const EXCEPTION: Duration = Duration::from_secs(30);
@@ -14,7 +15,30 @@ const EXCEPTION: Duration = Duration::from_secs(30);
 /// The front's memory.
 #[derive(Debug, Default)]
 pub struct Routes {
-    keys: Mutex<HashMap<JobKey, Known>>,
+    keys: Mutex<Keys>,
+}
+
+/// Two halves: what changes moves to the new one. Where that is full, the old one is forgotten.
+#[derive(Debug, Default)]
+struct Keys {
+    new: HashMap<JobKey, Known>,
+    old: HashMap<JobKey, Known>,
+}
+
+impl Keys {
+    fn get(&self, key: &JobKey) -> Option<&Known> {
+        self.new.get(key).or_else(|| self.old.get(key))
+    }
+
+    fn of(&mut self, key: &JobKey) -> &mut Known {
+        if self.new.len() >= KEYS_MAX / 2 && !self.new.contains_key(key) {
+            let known = self.old.remove(key);
+            self.old = std::mem::take(&mut self.new);
+            return self.new.entry(key.clone()).or_insert(known.unwrap_or_default());
+        }
+        let old = &mut self.old;
+        self.new.entry(key.clone()).or_insert_with(|| old.remove(key).unwrap_or_default())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -33,13 +57,14 @@ impl Routes {
 
     /// The owner is here, although the ring may name another.
     pub fn except(&self, key: &JobKey, address: &str) {
-        self.of(key, |known| known.exception = Some((address.to_owned(), Instant::now())));
+        self.keys().of(key).exception = Some((address.to_owned(), Instant::now()));
     }
 
     /// The exception was wrong.
     pub fn forget(&self, key: &JobKey) {
-        if let Some(known) = self.keys().get_mut(key) {
-            known.exception = None;
+        let mut keys = self.keys();
+        if keys.get(key).is_some_and(|known| known.exception.is_some()) {
+            keys.of(key).exception = None;
         }
     }
 
@@ -50,18 +75,12 @@ impl Routes {
 
     /// An answer carries this token.
     pub fn saw(&self, key: &JobKey, token: u64) {
-        self.of(key, |known| known.token = known.token.max(token));
-    }
-
-    fn of<T>(&self, key: &JobKey, change: impl FnOnce(&mut Known) -> T) -> T {
         let mut keys = self.keys();
-        if keys.len() >= KEYS_MAX && !keys.contains_key(key) {
-            keys.clear();
-        }
-        change(keys.entry(key.clone()).or_default())
+        let known = keys.of(key);
+        known.token = known.token.max(token);
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<JobKey, Known>> {
+    fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,11 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn its_memory_is_bounded() {
-        let routes = Routes::default();
-        for number in 0..=KEYS_MAX {
+    fn its_memory_is_bounded_and_keeps_what_is_in_use() {
+        let (routes, used) = (Routes::default(), JobKey::new("acme").unwrap());
+        routes.saw(&used, 9);
+        for number in 0..=2 * KEYS_MAX {
             routes.saw(&JobKey::new(format!("tenant-{number}")).unwrap(), 1);
+            if number % 1_000 == 0 {
+                routes.saw(&used, 8);
+            }
         }
-        assert!(routes.keys().len() <= KEYS_MAX);
+        let known = routes.keys();
+        assert!(known.new.len() + known.old.len() <= KEYS_MAX);
+        drop(known);
+        assert_eq!(routes.token(&used), 9);
     }
 }
