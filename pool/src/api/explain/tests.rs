@@ -520,7 +520,7 @@ fn a_job_of_another_dispatch_is_told_apart() {
     let asked = |id: &str, found: Lookup, recovering| {
         let seen = job("R|41|8812", 1, 2, S, 0);
         let found = Lookup { record: seen.found.record.clone(), ..found };
-        let seen = Evidence { found, recovering, ..seen };
+        let seen = Evidence { recovering, found, ..seen };
         let id: DispatchId = id.parse().unwrap();
         let explained = explain(JobKey::new("acme").unwrap(), Some(&id), seen, &one(), &Settings::default());
         assert_eq!(explained.id.as_ref().map(DispatchId::as_str), Some("api-2.x"));
