@@ -226,7 +226,7 @@ async fn accept(
         match (switches.is_refusing(), &listener) {
             (true, Some(open)) => {
                 // A process that is being started has a copy of the socket until it runs its own program.
-                let _ = shutdown(&*open, Shutdown::Both);
+                let _ = shutdown(open, Shutdown::Both);
                 listener = None;
             }
             (false, None) => match listen(&port) {

@@ -93,7 +93,7 @@ async fn slow_in_the_last_shard(world: &World) -> (Node, String, Arc<SlowEnd>) {
     let ends = slow.clone();
     node.add_worker(world.recorder.acting(move |_| Act::EndWhenTold(ends.clone()))).await.unwrap();
     world.dispatch_one(&node, &key).await;
-    stop_requested(&world, std::slice::from_ref(&key));
+    stop_requested(world, std::slice::from_ref(&key));
     (node, key, slow)
 }
 
