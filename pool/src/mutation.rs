@@ -59,6 +59,10 @@ pub enum Mutation {
     HoldPassedOver,
     /// Callers that have gone get their answers all the same, and such an answer ends the node.
     GoneCallersEndNode,
+    /// An ask is handed to a job's owner under whatever token it names.
+    AskUnderAnyToken,
+    /// Any worker tells askers what was done.
+    RepliesUnfenced,
     /// An outcome counts only if it comes after the answer to the sending, and nobody asks for it.
     EarlyAnswersUnheard,
     /// A job whose stop handler fails stays.

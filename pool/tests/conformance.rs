@@ -14,6 +14,8 @@ macro_rules! scenarios {
     };
 }
 
+#[path = "store/asking.rs"]
+mod asking;
 #[path = "store/attempts.rs"]
 mod attempts;
 #[path = "store/attending.rs"]

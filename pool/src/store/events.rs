@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{EntryId, Outcome};
+use super::{AskEvent, AskId, EntryId, Outcome, Said};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 
 /// An entry of a worker's stream.
@@ -27,6 +27,13 @@ pub enum WorkerEvent {
         /// Keys and tokens.
         jobs: Vec<(JobKey, Token)>,
     },
+    /// `a`: asks of jobs, and pokes after them.
+    Ask {
+        /// The node that asks.
+        asker: NodeName,
+        /// The asks with the keys of their jobs, in order.
+        asks: Vec<(JobKey, AskEvent)>,
+    },
     /// An entry that cannot be read. It is skipped and deleted.
     Unknown,
 }
@@ -36,8 +43,10 @@ pub enum WorkerEvent {
 pub struct NodeEvents {
     /// Events of its workers, in order for each worker.
     pub workers: Vec<(WorkerId, EntryId, WorkerEvent)>,
-    /// Outcomes for the node, in order.
+    /// Entries of the node's own stream, in order, with the outcomes in them.
     pub outcomes: Vec<(EntryId, Vec<(DispatchId, Outcome)>)>,
+    /// What was said to the node's asks, in order.
+    pub replies: Vec<(AskId, Said)>,
 }
 
 /// The arguments of one blocking read by a node.

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
-    AttestItem, AttestReply, Bootstrapped, Checkpoint, Counts, Cursors, DispatchItem, DispatchReply, EntryId,
-    Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply,
-    Outcome, OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem,
-    ReleaseReply, Renewal, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError,
-    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, Waiting, WorkerBegins,
-    WorkerBegun, WorkerStarts,
+    AskItem, AskReply, AttestItem, AttestReply, Bootstrapped, Checkpoint, Counts, Cursors, DispatchItem,
+    DispatchReply, EntryId, Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents,
+    NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState,
+    Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem, ReplyReply, Result, RouteReply, SaveItem,
+    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange,
+    ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -233,6 +233,21 @@ pub trait Checkpoints: Send + Sync + 'static {
     async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>>;
 }
 
+/// Asks of jobs' owners, and what is said to them. The pool keeps neither.
+#[async_trait]
+pub trait Asks: Send + Sync + 'static {
+    /// Hands asks of a node to the owners of jobs, each under the token that it names.
+    async fn ask(&self, inc: Incarnation, asker: &NodeName, items: &[AskItem]) -> Result<Vec<AskReply>>;
+    /// A worker tells nodes what became of their asks, and deletes finished entries of its stream.
+    async fn reply(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReplyItem],
+    ) -> Result<Vec<ReplyReply>>;
+}
+
 /// The jobs that wait for a retry.
 #[async_trait]
 pub trait Parking: Send + Sync + 'static {
@@ -345,7 +360,7 @@ pub trait Upkeep: Send + Sync + 'static {
 
 /// The atomic steps, the reads and the maps of one pool.
 ///
-/// Steps that dispatch, route, begin, note, release, stop, notify, take or unpark jobs take at most
+/// Steps that dispatch, route, begin, note, release, stop, notify, ask, reply, take or unpark take at most
 /// [`BATCH_MAX`](super::BATCH_MAX) of them. A call for several workers takes that many in all. A step that expires
 /// workers takes at most that many workers. Calls with more are refused with
 /// [`Refusal::BadArgument`](super::Refusal::BadArgument).
@@ -356,7 +371,17 @@ pub trait Upkeep: Send + Sync + 'static {
 /// consumer until they are claimed.
 #[async_trait]
 pub trait Store:
-    Membership + Attestation + Jobs + Ownership + Checkpoints + Messages + Parking + Schedules + Events + Upkeep
+    Membership
+    + Attestation
+    + Jobs
+    + Ownership
+    + Checkpoints
+    + Messages
+    + Asks
+    + Parking
+    + Schedules
+    + Events
+    + Upkeep
 {
     /// The level of the protocol that its steps have.
     fn level(&self) -> u32 {

@@ -7,6 +7,7 @@
 //! [`bootstrap`](Membership::bootstrap) and [`lookup`](Jobs::lookup) take no incarnation. A
 //! [`notify`](Messages::notify) that is sent again may keep its notification twice.
 
+mod asking;
 mod attesting;
 mod checkpoints;
 #[cfg(feature = "sim")]
@@ -25,6 +26,7 @@ mod requests;
 mod schedules;
 
 pub use crate::model::settings::SettingChange;
+pub use asking::*;
 pub use attesting::*;
 pub use checkpoints::*;
 #[cfg(feature = "sim")]

@@ -40,6 +40,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (ReleaseBeforeCheckpoint, Simulator("S15")),
     (StateNotSavedAgain, Simulator("S15")),
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
+    (AskUnderAnyToken, Scenario("an_ask_under_another_token_is_told_who_owns_it")),
+    (RepliesUnfenced, Scenario("a_reply_of_who_is_no_owner_is_stale")),
     (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
     // Together with `UnownedOutranks`: either alone costs no runner its job.

@@ -19,6 +19,8 @@ macro_rules! scenarios {
     };
 }
 
+#[path = "../store/asking.rs"]
+mod asking;
 #[path = "../store/attempts.rs"]
 mod attempts;
 #[path = "../store/attending.rs"]
@@ -101,6 +103,7 @@ const LONG: Duration = Duration::from_secs(60);
 const THREADS: usize = 6;
 
 const SUITES: &[(&str, &[Scenario])] = &[
+    ("asking", asking::ALL),
     ("attempts", attempts::ALL),
     ("attesting", attesting::ALL),
     ("attending", attending::ALL),
@@ -135,6 +138,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
 fn likely(script: &str) -> &'static [&'static str] {
     match script {
         "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
+        "ask" | "reply" => &["asking"],
         "raise_level" => &["levels"],
         "begin" | "started" => &["ownership", "attempts", "checkpoints"],
         "bootstrap" | "recover" => &["recovery"],

@@ -22,6 +22,46 @@ macro_rules! mutants {
 /// The name of each mutant, its script (empty: every script that shares the part), the text, its replacement, and the
 /// scenario that notices it.
 pub(crate) const MUTANTS: &[Mutant] = mutants! {
+    "an ask goes under any token": "ask", " or argv[of_tokens + y] ~= token then"
+        => " then", by "an_ask_under_another_token_is_told_who_owns_it";
+    "an ask goes to whoever is guessed": "ask", " or argv[6 + x] ~= owner"
+        => "", by "an_ask_under_another_token_is_told_who_owns_it";
+    "an ask names another ask's token": "ask", "local x, y = byte(guess_of, i), byte(token_of, i)"
+        => "local x, y = byte(guess_of, i), byte(token_of, 1)", by "an_ask_reaches_the_owner_under_its_token";
+    "a job that stops is asked": "ask", "if state ~= 'R' then return state end"
+        => "", by "an_ask_of_what_nobody_runs_is_told_the_state";
+    "what is assigned is asked": "ask", "if state == 'Q' or state == 'A' then return 'W' end"
+        => "if state == 'A' then state = 'R' end", by "an_ask_of_what_nobody_runs_is_told_the_state";
+    "asks make a stream that nobody reads": "ask", "if not event.member then return 'G' end"
+        => "event.waiting = event.member and event.waiting or 0", by "an_ask_of_a_worker_that_is_gone_makes_no_stream";
+    "an ask comes after its time": "ask", "ends < t or "
+        => "", by "a_late_ask_is_refused";
+    "an ask lasts for any time": "ask", " or ends > t + late_ms"
+        => "", by "a_late_ask_is_refused";
+    "an ask is of any length": "ask", " or #body > 65536"
+        => "", by "an_ask_that_is_too_long_is_refused";
+    "a stream takes any number of asks": "ask", "event.waiting > 4096 or "
+        => "", by "a_crowded_stream_takes_no_asks";
+    "a stream takes any bytes of asks": "ask", " or event.waiting * bytes > 16777216"
+        => "", by "a_stream_takes_so_many_bytes_of_asks";
+    "an ask of a pool that recovers is refused": "ask", "return head[2] == 'R' and 'R' or 'N'"
+        => "return 'N'", by "asks_go_on_while_the_pool_recovers";
+    "who is no owner says what was done": "reply", "not ((start == running or start == stopping) and"
+        => "not (", by "a_reply_of_who_is_no_owner_is_stale";
+    "a stopping job says nothing": "reply", "start == running or start == stopping"
+        => "start == running", by "a_stopping_job_may_still_reply";
+    "a reply that comes before its record is not made again": "reply", "letter = not r and head[2] == 'R' and 'R' or 'S'"
+        => "letter = 'S'", by "a_reply_before_the_record_is_made_again";
+    "what a worker will not do is for the owner to say": "reply", "if owners[byte(said)] then"
+        => "do", by "a_refusal_to_do_it_needs_no_owner";
+    "a refusal in words is anybody's": "reply", "[101] = true, "
+        => "", by "a_reply_of_who_is_no_owner_is_stale";
+    "replies make streams": "reply", "'NOMKSTREAM', "
+        => "", by "a_reply_tells_the_asker";
+    "replies fill the memory of the server": "reply", "event.bytes <= 4096 and 1024 or"
+        => "true and 1024 or", by "big_replies_keep_the_stream_short";
+    "a reply leaves finished entries": "reply", "if entries > 0 then"
+        => "if false then", by "a_reply_deletes_finished_entries";
     "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"
         => "find", by "a_checkpoint_is_the_owners_to_write";
     "a checkpoint is kept under any token": "save", "'1|R|' .. wid .. '|' .. token, '1|S|'"

@@ -4,9 +4,10 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, AttestReply, BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
-    SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
+    Said, SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
 };
 
+use super::asking::{ask, reply};
 use super::attesting::{MEMBER, member};
 use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
 
@@ -44,6 +45,8 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let notes = vec![NotifyItem { key: key("k"), guess: Some(worker), body: "x".into() }; MANY];
     let save = SaveItem { key: key("k"), token, given: token, number: 1, bytes: "x".into() };
     let saves = vec![save; MANY];
+    let asks = vec![ask("k", Some(worker), token, u64::MAX, "x"); MANY];
+    let replies = vec![reply("k", token, Said::Moved); MANY];
     let takes = vec![TakeItem { key: key("k"), token, ack: 0 }; MANY];
     let releases = vec![release("k", token, ReleaseMode::Delete); MANY];
     // Workers that have no more than a batch each.
@@ -67,6 +70,8 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         refusal(store.notify(inc, &notes).await),
         refusal(store.take(inc, worker, &[], &takes).await),
         refusal(store.save(inc, worker, &saves).await),
+        refusal(store.ask(inc, &node("node1"), &asks).await),
+        refusal(store.reply(inc, worker, &[], &replies).await),
         refusal(store.unpark(inc, &vec![(key("k"), id("node1.g")); MANY]).await),
     ];
     assert!(refusals.iter().all(|refusal| *refusal == Refusal::BadArgument), "{refusals:?}");

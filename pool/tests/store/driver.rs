@@ -11,9 +11,10 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem, PoolEvent, PoolState,
-    ReleaseItem, ReleaseMode, SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen,
-    SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem, TermItem, Text, Turn, WorkerStarts,
+    AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
+    PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, Said, SaveItem, ScheduleChange, ScheduleEntry,
+    ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem,
+    TermItem, Text, Turn, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -554,6 +555,34 @@ impl<'a> Driver<'a> {
                     items.push(SaveItem { key: job(key), token, given, number, bytes: body(len) });
                 }
                 Step::SaveState(worker, items)
+            }
+            Op::Ask { items, node: at } => {
+                let mut asks = Vec::new();
+                for (number, &(key, owner, token, ahead, len)) in items.iter().enumerate() {
+                    let key = self.near(key, &[Running, Stopping, Queued], None).await;
+                    let guess = self.guess(key, owner).await;
+                    let ask = AskEvent {
+                        id: AskId { life: 1, number: number as u64 },
+                        name: "name".into(),
+                        token: self.token(key, token).await,
+                        not_after: self.sides[0].now().saturating_add_signed(ahead),
+                        poke: len == 0,
+                        body: body(len),
+                    };
+                    asks.push(AskItem { key: job(key), guess, ask });
+                }
+                Step::Ask(node(*at), asks)
+            }
+            Op::Reply { jobs, finish } => {
+                let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
+                let sayings = [Said::Answer(body(9)), Said::Refused(body(3)), Said::Dropped, Said::Moved];
+                let mut items = Vec::new();
+                for (key, &(_, aim, asker, said)) in keys.into_iter().zip(jobs) {
+                    let (token, id) = (self.token(key, aim).await, AskId { life: 1, number: said as u64 });
+                    let said = sayings[said].clone();
+                    items.push(ReplyItem { key: job(key), token, asker: node(asker), id, said });
+                }
+                Step::Reply(worker, self.oldest(worker, *finish).await, items)
             }
             Op::Sweep { limit, kick } => Step::Sweep(*limit, *kick),
             Op::Inspect { worker, keys } => {

@@ -129,6 +129,16 @@ pub(crate) enum Op {
     SaveStates {
         jobs: Vec<(usize, Aim, Aim, u64, usize)>,
     },
+    /// Asks, with how far ahead of the clock each ends.
+    Ask {
+        items: Vec<(usize, Aim, Aim, i64, usize)>,
+        node: usize,
+    },
+    /// What a worker says to asks, and the nodes to which it says it.
+    Reply {
+        jobs: Vec<(usize, Aim, usize, usize)>,
+        finish: bool,
+    },
     Sweep {
         limit: usize,
         kick: Option<usize>,
@@ -384,6 +394,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
+        6 => (vec((key(), aim(), aim(), -2_i64..60_000, 0_usize..14), 1..5), node())
+            .prop_map(|(items, node)| Op::Ask { items, node }),
+        6 => (vec((key(), aim(), node(), 0_usize..4), 1..4), any::<bool>())
+            .prop_map(|(jobs, finish)| Op::Reply { jobs, finish }),
         8 => (1_usize..9, proptest::option::of(0_usize..3)).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
         8 => clock().prop_map(|step| Op::Clock { step }),
         5 => (0_usize..20).prop_map(|back| Op::Resend { back }),

@@ -10,9 +10,9 @@ use tenure_pool::id::{
 use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState, ReleaseItem,
-    Result, SaveItem, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode, StopItem, Store,
-    StoreError, TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
+    AskItem, AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState,
+    ReleaseItem, ReplyItem, Result, SaveItem, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode,
+    StopItem, Store, StoreError, TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
@@ -43,6 +43,8 @@ pub(crate) enum Step {
     DropNotifications(JobKey, u64),
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
     SaveState(WorkerId, Vec<SaveItem>),
+    Ask(NodeName, Vec<AskItem>),
+    Reply(WorkerId, Vec<EntryPair>, Vec<ReplyItem>),
     Checkpoint(JobKey),
     Sweep(usize, Option<usize>),
     Inspect(Vec<(WorkerId, JobKey, Token)>),
@@ -134,6 +136,8 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
         Step::Notify(items) => text(&store.notify(inc, &items).await),
         Step::SaveState(worker, items) => text(&store.save(inc, worker, &items).await),
+        Step::Ask(asker, items) => text(&store.ask(inc, &asker, &items).await),
+        Step::Reply(worker, pairs, items) => text(&store.reply(inc, worker, &entries(&pairs), &items).await),
         Step::Checkpoint(key) => text(&store.checkpoint(&key).await),
         Step::Take(worker, pairs, items) => text(&store.take(inc, worker, &entries(&pairs), &items).await),
         Step::Sweep(limit, kick) => text(&store.sweep(inc, limit, kick).await),

@@ -195,7 +195,7 @@ impl Jobs {
                     }
                 }
             }
-            WorkerEvent::Unknown => {
+            WorkerEvent::Ask { .. } | WorkerEvent::Unknown => {
                 self.inbox.admit(entry, 0);
             }
         }

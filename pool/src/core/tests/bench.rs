@@ -382,7 +382,7 @@ impl Bench {
     /// The read in flight brings an event for the worker.
     pub(super) fn event(&mut self, worker: u64, number: u64, event: WorkerEvent) {
         let workers = vec![(WorkerId(worker), entry(number), event)];
-        self.events(NodeEvents { workers, outcomes: vec![] });
+        self.events(NodeEvents { workers, ..NodeEvents::default() });
     }
 
     pub(super) fn events(&mut self, events: NodeEvents) {

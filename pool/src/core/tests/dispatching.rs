@@ -24,7 +24,7 @@ fn found(bench: &mut Bench, lookup: Lookup) {
 
 fn told(bench: &mut Bench, number: u64, dispatch: &str, outcome: &str) {
     let outcomes = vec![(entry(number), vec![(id(dispatch), outcome.to_owned())])];
-    bench.events(NodeEvents { workers: vec![], outcomes });
+    bench.events(NodeEvents { outcomes, ..NodeEvents::default() });
 }
 
 /// A dispatch of k that is accepted. Its caller waits for the start, at most 10 s.

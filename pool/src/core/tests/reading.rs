@@ -12,7 +12,7 @@ use crate::store::{NodeEvents, Renewal, StoreError};
 
 fn said(outcomes: &[(u64, &str)]) -> NodeEvents {
     let outcomes = outcomes.iter().map(|(number, told)| (entry(*number), vec![(id(told), "ok".into())]));
-    NodeEvents { workers: vec![], outcomes: outcomes.collect() }
+    NodeEvents { outcomes: outcomes.collect(), ..NodeEvents::default() }
 }
 
 /// The start of the read in flight, and whether it waits.

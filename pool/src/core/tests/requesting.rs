@@ -81,7 +81,7 @@ fn running() -> Lookup {
 
 fn told(bench: &mut Bench, dispatch: &str) {
     let outcomes = vec![(entry(4), vec![(id(dispatch), "stopped".to_owned())])];
-    bench.events(NodeEvents { workers: vec![], outcomes });
+    bench.events(NodeEvents { outcomes, ..NodeEvents::default() });
 }
 
 #[test]

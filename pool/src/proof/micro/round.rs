@@ -164,7 +164,7 @@ impl Round {
         let Some(token) = jobs.first().map(|job| job.token) else { return };
         let keys = jobs.iter().map(|job| job.key.clone()).collect();
         let workers = vec![(WORKER, self.entry(), WorkerEvent::Start { token, keys })];
-        self.read(meter, Stage::Assigned, NodeEvents { workers, outcomes: vec![] });
+        self.read(meter, Stage::Assigned, NodeEvents { workers, ..NodeEvents::default() });
         let begins = self.node.take("a begin", |call| match call {
             Call::Begin(begins) => Some(take(begins)),
             _ => None,
@@ -192,7 +192,7 @@ impl Round {
     fn tell(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {
         let outcomes = jobs.iter().map(|job| (job.id.clone(), "ok".to_owned())).collect();
         let outcomes = vec![(self.entry(), outcomes)];
-        self.read(meter, Stage::Told, NodeEvents { workers: vec![], outcomes });
+        self.read(meter, Stage::Told, NodeEvents { outcomes, ..NodeEvents::default() });
         let good =
             |effect: &&Effect| matches!(effect, Effect::Reply { answer: Answer::Submitted(Ok(_)), .. });
         assert_eq!(self.node.effects.iter().filter(good).count(), jobs.len(), "callers that are answered");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Ended, State, Stored};
+use super::streams::NodeEntry;
 use crate::model::level;
 use crate::store::{Dump, Text, WorkerEvent};
 
@@ -132,9 +133,15 @@ impl State {
             dump.entries(&format!("worker:{worker}"), log.iter().map(worker_entry));
         }
         for (node, stream) in &self.node_streams {
-            let entries = stream.log.iter().map(|outcomes| match outcomes.as_slice() {
-                [] => vec![Text::from("open"), Text::from("1")],
-                _ => outcomes.iter().flat_map(|(id, o)| [Text::from(id.as_str()), Text::from(o)]).collect(),
+            let entries = stream.log.iter().map(|entry| match entry {
+                NodeEntry::Outcomes(none) if none.is_empty() => vec![Text::from("open"), Text::from("1")],
+                NodeEntry::Outcomes(outcomes) => {
+                    outcomes.iter().flat_map(|(id, o)| [Text::from(id.as_str()), Text::from(o)]).collect()
+                }
+                NodeEntry::Replies(replies) => replies
+                    .iter()
+                    .flat_map(|(id, said)| [Text::from(id.to_string()), Text::from(said.encode())])
+                    .collect(),
             });
             dump.entries(&format!("node:{node}"), entries);
         }
@@ -143,28 +150,35 @@ impl State {
 
 fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
     let mut fields = Vec::new();
-    let mut pair = |name: &str, value: &[u8]| fields.extend([Text::from(name), Text::from(value)]);
+    let mut pair = |name: &[u8], value: &[u8]| fields.extend([Text::from(name), Text::from(value)]);
     match event {
         WorkerEvent::Start { token, keys } => {
-            pair("t", token.to_string().as_bytes());
+            pair(b"t", token.to_string().as_bytes());
             for key in keys {
-                pair("s", key.as_bytes());
+                pair(b"s", key.as_bytes());
             }
         }
         WorkerEvent::Stop { waiting, jobs } => {
-            pair("w", waiting.as_ref().map_or("", |node| node.as_str()).as_bytes());
+            pair(b"w", waiting.as_ref().map_or("", |node| node.as_str()).as_bytes());
             for (key, token, id) in jobs {
-                pair("x", key.as_bytes());
-                pair("t", token.to_string().as_bytes());
+                pair(b"x", key.as_bytes());
+                pair(b"t", token.to_string().as_bytes());
                 if let Some(id) = id {
-                    pair("i", id.as_str().as_bytes());
+                    pair(b"i", id.as_str().as_bytes());
                 }
             }
         }
         WorkerEvent::Notify { jobs } => {
             for (key, token) in jobs {
-                pair("n", key.as_bytes());
-                pair("t", token.to_string().as_bytes());
+                pair(b"n", key.as_bytes());
+                pair(b"t", token.to_string().as_bytes());
+            }
+        }
+        WorkerEvent::Ask { asker, asks } => {
+            pair(b"a", asker.as_str().as_bytes());
+            for (key, ask) in asks {
+                pair(key.as_bytes(), ask.head().as_bytes());
+                pair(ask.token.to_string().as_bytes(), &ask.body);
             }
         }
         WorkerEvent::Unknown => {}

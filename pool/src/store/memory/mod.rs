@@ -4,6 +4,7 @@
 //! and replicated maps. The store is the reference for the scripts of [`RedisStore`](super::RedisStore), and serves
 //! pools within one process.
 
+mod asking;
 mod attesting;
 mod checkpoints;
 mod closing;

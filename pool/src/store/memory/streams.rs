@@ -9,7 +9,7 @@ use super::log::Log;
 use super::state::State;
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, WorkerId};
 use crate::store::{
-    BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Refusal, WorkerEvent,
+    AskId, BATCH_MAX, Cursors, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Refusal, Said, WorkerEvent,
 };
 
 /// The shortest time for which a node's stream outlives its last renewal, ms.
@@ -45,8 +45,16 @@ pub(super) struct Pending {
 /// A node's stream.
 #[derive(Clone, Debug)]
 pub(super) struct NodeStream {
-    pub(super) log: Log<Vec<(DispatchId, Outcome)>>,
+    pub(super) log: Log<NodeEntry>,
     pub(super) until: u64,
+}
+
+/// An entry of a node's stream.
+#[derive(Clone, Debug)]
+pub(super) enum NodeEntry {
+    /// The one that opens the stream has none.
+    Outcomes(Vec<(DispatchId, Outcome)>),
+    Replies(Vec<(AskId, Said)>),
 }
 
 fn ms(duration: Duration) -> u64 {
@@ -95,7 +103,7 @@ impl State {
         }
         for (node, entry) in entries {
             if let Some(stream) = self.node_streams.get_mut(&node) {
-                stream.log.append(now, entry);
+                stream.log.append(now, NodeEntry::Outcomes(entry));
                 stream.log.trim(NODE_STREAM_MAX);
                 self.appended += 1;
             }
@@ -112,7 +120,7 @@ impl State {
             }
             btree_map::Entry::Vacant(place) => {
                 let mut log = Log::default();
-                log.append(now, Vec::new());
+                log.append(now, NodeEntry::Outcomes(Vec::new()));
                 place.insert(NodeStream { log, until });
                 true
             }
@@ -210,7 +218,16 @@ impl State {
         }
         if let Some(stream) = self.node_streams.get(node) {
             let new = stream.log.after(cursors.node).take(max);
-            events.outcomes.extend(new.map(|(entry, outcomes)| (entry, outcomes.clone())));
+            for (entry, said) in new {
+                let outcomes = match said {
+                    NodeEntry::Outcomes(outcomes) => outcomes.clone(),
+                    NodeEntry::Replies(replies) => {
+                        events.replies.extend_from_slice(replies);
+                        Vec::new()
+                    }
+                };
+                events.outcomes.push((entry, outcomes));
+            }
         }
         events
     }

@@ -4,6 +4,7 @@
 //! maps. Another connection accepts any server. It is used until the pool is known to live on a server, and always
 //! for `pool_state`, `server_identity`, `server_checks`, `bootstrap` and `recover`.
 
+mod asking;
 mod attesting;
 mod checkpoints;
 #[cfg(feature = "sim")]

@@ -15,7 +15,8 @@ use super::reply::{Values, entry_id, failed, unexpected};
 use super::{RedisStore, heartbeats};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::store::{
-    BATCH_MAX, Cursors, Events, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result, WorkerEvent,
+    AskEvent, AskId, BATCH_MAX, Cursors, Events, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result,
+    Said, WorkerEvent,
 };
 
 #[async_trait]
@@ -101,7 +102,10 @@ impl Events for RedisStore {
             while let Some((entry, fields)) = next_entry(&mut entries)? {
                 match worker {
                     Some(worker) => events.workers.push((worker, entry, worker_event(fields)?)),
-                    None => events.outcomes.push((entry, outcomes(fields)?)),
+                    None => {
+                        let outcomes = outcomes(fields, &mut events.replies)?;
+                        events.outcomes.push((entry, outcomes));
+                    }
                 }
             }
         }
@@ -216,6 +220,10 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
             };
             Some(WorkerEvent::Stop { waiting, jobs: stops(fields)? })
         }
+        b"a" => {
+            let asker = NodeName::new(std::str::from_utf8(&fields.next()?.1).ok()?).ok()?;
+            Some(WorkerEvent::Ask { asker, asks: asks(fields)? })
+        }
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
@@ -239,6 +247,16 @@ fn stops(fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, Option<
     Some(jobs)
 }
 
+/// Asks: the key and the head, then the token and the body.
+fn asks(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, AskEvent)>> {
+    let mut asks = Vec::with_capacity(fields.len() / 2);
+    while let Some((key, head)) = fields.next() {
+        let (number, body) = fields.next()?;
+        asks.push((JobKey::new(key).ok()?, AskEvent::parse(&head, token(&number)?, body)?));
+    }
+    Some(asks)
+}
+
 fn keys_and_tokens(mut fields: IntoIter<(Bytes, Bytes)>, kind: &[u8]) -> Option<Vec<(JobKey, Token)>> {
     let mut jobs = Vec::with_capacity(fields.len() / 2);
     while let Some((field, key)) = fields.next() {
@@ -255,12 +273,16 @@ fn token(text: &[u8]) -> Option<Token> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Outcomes for a node. Skips other entries, such as the one that opens the stream.
-fn outcomes(mut fields: Values) -> Result<Vec<(DispatchId, Outcome)>> {
+/// Outcomes for a node; what was said to its asks is added to `replies`. Skips other entries, such as the one that opens
+/// the stream.
+fn outcomes(mut fields: Values, replies: &mut Vec<(AskId, Said)>) -> Result<Vec<(DispatchId, Outcome)>> {
     let mut outcomes = Vec::with_capacity(fields.len() / 2);
     while fields.len() > 0 {
         let (id, outcome) = (fields.bytes()?, fields.bytes()?);
-        if let Some(id) = std::str::from_utf8(&id).ok().and_then(|id| id.parse().ok()) {
+        let Ok(id) = std::str::from_utf8(&id) else { continue };
+        if id.starts_with('?') {
+            replies.extend(id.parse().ok().zip(Said::decode(&outcome)));
+        } else if let Ok(id) = id.parse() {
             outcomes.push((id, String::from_utf8_lossy(&outcome).into_owned()));
         }
     }

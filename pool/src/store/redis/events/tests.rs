@@ -73,7 +73,16 @@ fn worker_events_have_one_kind() {
         worker_event(fields(&["n", "a", "t", "9", "n", "b", "t", "8"])).unwrap(),
         WorkerEvent::Notify { jobs: vec![(key("a"), Token(9)), (key("b"), Token(8))] }
     );
-    let strange: [&[&str]; 8] = [
+    let head = "7|?5.3|f|name";
+    let ask = WorkerEvent::Ask {
+        asker: NodeName::new("n1").unwrap(),
+        asks: vec![(key("a"), AskEvent::parse(head.as_bytes(), Token(9), "body".into()).unwrap())],
+    };
+    assert_eq!(worker_event(fields(&["a", "n1", "a", head, "9", "body"])).unwrap(), ask);
+    let strange: [&[&str]; 11] = [
+        &["a", "n.1", "a", head, "9", "body"],
+        &["a", "n1", "a", head],
+        &["a", "n1", "a", "7|?5.3|f", "9", "body"],
         &["w", "", "x", "a", "t", "9", "i", "none"],
         &["w", "", "x", "a", "t", "9", "y", "n1.a"],
         &["q", "1"],
@@ -90,12 +99,15 @@ fn worker_events_have_one_kind() {
 
 #[test]
 fn entries_without_an_outcome_are_skipped() {
-    assert_eq!(outcomes(fields(&["open", "1"])).unwrap(), []);
-    let read = outcomes(fields(&["n1.a", "ok", "n1.!b", "e:no"])).unwrap();
+    let mut replies = Vec::new();
+    assert_eq!(outcomes(fields(&["open", "1"]), &mut replies).unwrap(), []);
+    let words = ["n1.a", "ok", "?5.3", "ayes", "?5.4", "zebra", "?5", "m", "n1.!b", "e:no"];
+    let read = outcomes(fields(&words), &mut replies).unwrap();
     assert_eq!(
         read.iter().map(|(id, o)| (id.as_str(), o.as_str())).collect::<Vec<_>>(),
         [("n1.a", "ok"), ("n1.!b", "e:no")]
     );
+    assert_eq!(replies, [(AskId { life: 5, number: 3 }, Said::Answer("yes".into()))]);
 }
 
 #[test]

@@ -80,6 +80,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    ask = "ask-4+",
     attend = "attend-15",
     attest = "attest-18",
     begin = "begin-9+",
@@ -109,6 +110,7 @@ scripts! {
     recover = "recover-3",
     release = "release-15+",
     renew = "renew-9+",
+    reply = "reply-3+",
     restore_group = "restore_group-2",
     route = "route-6+",
     save = "save-4",

@@ -1,0 +1,150 @@
+//! Asks, and what is said to them: events in the streams of owners and of askers, and nothing else.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use tenure_streaming::EntryId;
+
+use super::MemoryStore;
+use super::log::Log;
+use super::state::State;
+use super::streams::NodeEntry;
+use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
+use crate::model::record::JobState;
+use crate::mutation::Mutation;
+use crate::store::{
+    ASK_ENTRIES, ASK_MAX, ASK_STREAM, AskEvent, AskId, AskItem, AskReply, Asks, Refusal, ReplyItem,
+    ReplyReply, Result, Said, WorkerEvent, check_batch, replies_kept,
+};
+
+/// What one call has for a worker.
+#[derive(Default)]
+struct Sent {
+    asks: Vec<(JobKey, AskEvent)>,
+    bytes: usize,
+}
+
+#[async_trait]
+impl Asks for MemoryStore {
+    async fn ask(&self, inc: Incarnation, asker: &NodeName, items: &[AskItem]) -> Result<Vec<AskReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.ask(now, inc, asker, items)).await
+    }
+
+    async fn reply(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReplyItem],
+    ) -> Result<Vec<ReplyReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.reply(now, inc, worker, finished, items)).await
+    }
+}
+
+impl State {
+    /// Hands asks to the owners of jobs.
+    fn ask(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        asker: &NodeName,
+        items: &[AskItem],
+    ) -> std::result::Result<Vec<AskReply>, Refusal> {
+        self.guard(inc)?;
+        let mut sent: BTreeMap<WorkerId, Sent> = BTreeMap::new();
+        let replies = items.iter().map(|item| self.ask_one(now, item, &mut sent)).collect();
+        for (worker, Sent { asks, .. }) in sent {
+            if !asks.is_empty() {
+                self.send(now, worker, WorkerEvent::Ask { asker: asker.clone(), asks });
+            }
+        }
+        Ok(replies)
+    }
+
+    fn ask_one(&self, now: u64, item: &AskItem, sent: &mut BTreeMap<WorkerId, Sent>) -> AskReply {
+        let AskItem { key, guess, ask } = item;
+        if ask.body.len() > ASK_MAX {
+            return AskReply::Bad;
+        }
+        let Some(record) = self.record(key) else {
+            return match self.meta.recovering {
+                _ if self.is_damaged(key) => AskReply::Bad,
+                true => AskReply::Recovering,
+                false => AskReply::Absent,
+            };
+        };
+        match record.state {
+            JobState::Queued | JobState::Assigned => return AskReply::Waiting,
+            JobState::Stopping => return AskReply::Stopping,
+            JobState::Parked => return AskReply::Parked,
+            JobState::Running => {}
+        }
+        let fits = record.token == ask.token || self.broken.has(Mutation::AskUnderAnyToken);
+        let owner = match (record.owner, *guess) {
+            (Some(owner), Some(guess)) if owner == guess && fits => owner,
+            (owner, _) => return AskReply::Owner(owner.map(|owner| (owner, record.token))),
+        };
+        if ask.not_after < now || ask.not_after > now + self.limit("max_dispatch_deadline") {
+            return AskReply::Late;
+        }
+        if !self.members.contains_key(&owner) {
+            return AskReply::Gone;
+        }
+        let waiting = self.worker_streams.get(&owner).map_or(0, Log::len);
+        let sent = sent.entry(owner).or_default();
+        let bytes = sent.bytes + ask.body.len();
+        if waiting > ASK_ENTRIES || waiting * bytes > ASK_STREAM {
+            return AskReply::Crowded;
+        }
+        sent.bytes = bytes;
+        sent.asks.push((key.clone(), ask.clone()));
+        AskReply::Sent
+    }
+
+    /// Tells askers what became of their asks.
+    fn reply(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReplyItem],
+    ) -> std::result::Result<Vec<ReplyReply>, Refusal> {
+        let recovering = self.guard(inc)?;
+        let mut told: BTreeMap<&NodeName, Vec<(AskId, Said)>> = BTreeMap::new();
+        let mut replies = Vec::with_capacity(items.len());
+        for item in items {
+            let reply = self.may_say(worker, item, recovering);
+            if reply == ReplyReply::Told {
+                told.entry(&item.asker).or_default().push((item.id, item.said.clone()));
+            }
+            replies.push(reply);
+        }
+        for (node, entry) in told {
+            let bytes = entry.iter().map(|(_, said)| said.encode().len()).sum();
+            if let Some(stream) = self.node_streams.get_mut(node) {
+                stream.log.append(now, NodeEntry::Replies(entry));
+                stream.log.trim(replies_kept(bytes));
+                self.appended += 1;
+            }
+        }
+        self.finish(worker, finished);
+        Ok(replies)
+    }
+
+    fn may_say(&self, worker: WorkerId, item: &ReplyItem, recovering: bool) -> ReplyReply {
+        if !item.said.is_the_owners() || self.broken.has(Mutation::RepliesUnfenced) {
+            return ReplyReply::Told;
+        }
+        let owns = |state| matches!(state, JobState::Running | JobState::Stopping);
+        if self.record_of(&item.key, worker, item.token).is_some_and(|record| owns(record.state)) {
+            ReplyReply::Told
+        } else if recovering && !self.jobs.contains_key(&item.key) {
+            ReplyReply::Recovering
+        } else {
+            ReplyReply::Stale
+        }
+    }
+}

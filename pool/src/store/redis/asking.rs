@@ -1,0 +1,83 @@
+//! Asks, and what is said to them.
+
+use async_trait::async_trait;
+use tenure_streaming::EntryId;
+
+use super::RedisStore;
+use super::ownership::{owner, tokens};
+use super::reply::Values;
+use super::steps::{Targets, column};
+use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
+use crate::store::{AskItem, AskReply, Asks, ReplyItem, ReplyReply, Result};
+
+#[async_trait]
+impl Asks for RedisStore {
+    async fn ask(&self, inc: Incarnation, asker: &NodeName, items: &[AskItem]) -> Result<Vec<AskReply>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut workers, mut named) = (Targets::new(), Targets::new());
+        let guess_of: Vec<_> = items.iter().map(|item| workers.number(item.guess)).collect();
+        let token = |item: &AskItem| Some(item.ask.token).filter(|token| *token != Token(0));
+        let token_of: Vec<_> = items.iter().map(|item| named.number(token(item))).collect();
+        let keys = &self.steps.keys;
+        let mut call = self.steps.scripts.ask.call(&workers.keys(|worker| keys.worker(*worker)));
+        call.arg(inc.0).arg(asker.as_str()).arg(workers.iter().len()).arg(named.iter().len());
+        call.arg(column(guess_of)?).arg(column(token_of)?);
+        call.args(workers.iter().map(|worker| worker.0)).args(named.iter().map(|token| token.0));
+        call.args(items.iter().map(|item| item.key.as_bytes()));
+        call.args(items.iter().map(|item| item.ask.head())).args(items.iter().map(|item| &*item.ask.body));
+        let mut values = self.steps.run("ask", call).await?.ok()?;
+        values.letters(items.len(), "asks' answers", ask_reply)
+    }
+
+    async fn reply(
+        &self,
+        inc: Incarnation,
+        worker: WorkerId,
+        finished: &[EntryId],
+        items: &[ReplyItem],
+    ) -> Result<Vec<ReplyReply>> {
+        let mut askers = Targets::new();
+        let asker_of: Vec<_> = items.iter().map(|item| askers.number(Some(&item.asker))).collect();
+        let mut streams = vec![self.steps.keys.worker(worker)];
+        streams.extend(askers.keys(|node| self.steps.keys.node_of(node)));
+        let mut call = self.steps.scripts.reply.call(&streams);
+        owner(&mut call, inc, worker, finished);
+        tokens(&mut call, items.iter().map(|item| item.token))?;
+        call.arg(column(asker_of)?).args(items.iter().map(|item| item.key.as_bytes()));
+        call.args(items.iter().map(|item| item.id.to_string()));
+        call.args(items.iter().map(|item| item.said.encode().to_vec()));
+        let mut values = self.steps.run("reply", call).await?.ok()?;
+        values.letters(items.len(), "replies' answers", |letter, _| {
+            Ok(Some(match letter {
+                b'K' => ReplyReply::Told,
+                b'S' => ReplyReply::Stale,
+                b'R' => ReplyReply::Recovering,
+                _ => return Ok(None),
+            }))
+        })
+    }
+}
+
+fn ask_reply(letter: u8, owners: &mut Values) -> Result<Option<AskReply>> {
+    Ok(Some(match letter {
+        b'K' => AskReply::Sent,
+        b'M' => {
+            // Only damage can make a record with an owner or a token that no pool gives.
+            let owner = owners.parsed("an owner", |text| Some(text.parse().ok()))?;
+            let token = owners.parsed("a token", |text| Some(text.parse().ok()))?;
+            AskReply::Owner(owner.zip(token))
+        }
+        b'W' => AskReply::Waiting,
+        b'G' => AskReply::Gone,
+        b'S' => AskReply::Stopping,
+        b'P' => AskReply::Parked,
+        b'N' => AskReply::Absent,
+        b'B' => AskReply::Crowded,
+        b'R' => AskReply::Recovering,
+        b'L' => AskReply::Late,
+        b'X' => AskReply::Bad,
+        _ => return Ok(None),
+    }))
+}
