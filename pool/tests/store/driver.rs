@@ -10,9 +10,10 @@ use tenure_pool::id::{
 use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
+use tenure_pool::store::Said as Reply;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
-    PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, Said, SaveItem, ScheduleChange, ScheduleEntry,
+    PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange, ScheduleEntry,
     ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem,
     TermItem, Text, Turn, WorkerStarts,
 };
@@ -575,7 +576,7 @@ impl<'a> Driver<'a> {
             }
             Op::Reply { jobs, finish } => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
-                let sayings = [Said::Answer(body(9)), Said::Refused(body(3)), Said::Dropped, Said::Moved];
+                let sayings = [Reply::Answer(body(9)), Reply::Refused(body(3)), Reply::Dropped, Reply::Moved];
                 let mut items = Vec::new();
                 for (key, &(_, aim, asker, said)) in keys.into_iter().zip(jobs) {
                     let (token, id) = (self.token(key, aim).await, AskId { life: 1, number: said as u64 });
