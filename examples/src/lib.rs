@@ -33,6 +33,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/a-tool-for-operators.md")]
     pub struct AToolForOperators;
 
+    #[doc = include_str!("../../docs/how-to/ask-the-owner.md")]
+    pub struct AskTheOwner;
+
     #[doc = include_str!("../../docs/how-to/blocking-work.md")]
     pub struct BlockingWork;
 

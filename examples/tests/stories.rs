@@ -48,5 +48,6 @@ stories! {
     pool_producer: "pool-producer",
     pool_scheduler: "pool-scheduler",
     typed_payloads: "typed-payloads",
+    pool_ask: "pool-ask",
     graceful_shutdown: "graceful-shutdown",
 }

@@ -28,15 +28,16 @@ pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::inspector::Inspector;
 pub use api::listing::{Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
 pub use api::node::{
-    AddWorker, CloseReport, Dispatch, DispatchMany, Guess, Node, Owner, Shutdown, ShutdownReport, StopJob,
-    Wait, WaitingNotification,
+    AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, Owner, Shutdown, ShutdownReport,
+    StopJob, Wait, WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};
 pub use api::shard_state::ShardState;
 pub use api::worker::Worker;
-pub use error::{BoxError, DispatchError, Error, Obstacle};
+pub use error::{AskError, BoxError, DispatchError, Error, NotHandled, Obstacle};
 pub use job::Job;
+pub use job::asking::Ask;
 pub use job::checkpoint::{Checkpointed, Saving};
 pub use job::guard::LeaseGuard;
 pub use job::handler::{JobHandler, Start, handler_fn, run};

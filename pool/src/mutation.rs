@@ -61,6 +61,16 @@ pub enum Mutation {
     GoneCallersEndNode,
     /// An ask is handed to a job's owner under whatever token it names.
     AskUnderAnyToken,
+    /// An id of an attempt that has come before counts as new.
+    AsksUnremembered,
+    /// An ask that may have been handled is sent again, whatever its caller said.
+    DoubtfulAskSentAgain,
+    /// An ask is handed over before the notifications that were kept before it.
+    AsksBeforeNotes,
+    /// A job is released before its asker was told what its handler has said.
+    ReleaseBeforeReply,
+    /// A worker leaves without a last read of its stream.
+    LastReadLeftOut,
     /// Any worker tells askers what was done.
     RepliesUnfenced,
     /// An outcome counts only if it comes after the answer to the sending, and nobody asks for it.

@@ -13,11 +13,12 @@ use crate::model::member::Member;
 use crate::model::settings::ShutdownFlag;
 use crate::model::ticket::Ticket;
 use crate::store::{
-    AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired, Inspected,
-    JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState,
-    Reaped, ReleaseItem, ReleaseReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey,
-    ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept,
-    TakeItem, Taken, TermItem, Terms, TickReply, UnparkReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    AskItem, AskReply, AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
+    Inspected, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent,
+    PoolState, Reaped, ReleaseItem, ReleaseReply, ReplyItem, ReplyReply, Result, RouteReply, SaveItem,
+    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode,
+    StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, UnparkReply,
+    WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// A job to give up, with the entries of the worker's stream that its release finishes.
@@ -101,6 +102,16 @@ pub(crate) enum Call {
         worker: WorkerId,
         items: Vec<SaveItem>,
     },
+    Reply {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<ReplyItem>,
+    },
+    /// Reads what follows this entry in the stream of a worker that leaves.
+    ReadLast {
+        worker: WorkerId,
+        after: EntryId,
+    },
     Owned {
         worker: WorkerId,
         after: Option<JobKey>,
@@ -115,6 +126,9 @@ pub(crate) enum Call {
         items: Vec<StopItem>,
     },
     Notify(Vec<NotifyItem>),
+    Ask(Vec<AskItem>),
+    /// Looks up the owners of jobs that were asked.
+    LookAtAsked(Vec<JobKey>),
     Unpark(Vec<(JobKey, DispatchId)>),
     /// Looks up the outcomes of dispatches.
     LookUp(Vec<Ticket>),
@@ -207,10 +221,16 @@ impl Call {
                 Done::Take { worker, finished, items, answer: Err(error) }
             }
             Self::Save { worker, items } => Done::Save { worker, items, answer: Err(error) },
+            Self::Reply { worker, finished, items } => {
+                Done::Reply { worker, finished, items, answer: Err(error) }
+            }
+            Self::ReadLast { worker, .. } => Done::ReadLast { worker, answer: Err(error) },
             Self::Owned { worker, .. } => Done::Owned { worker, answer: Err(error) },
             Self::OldestEvent { worker } => Done::OldestEvent { worker, answer: Err(error) },
             Self::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Err(error) },
             Self::Notify(_) => Done::Notify(Err(error)),
+            Self::Ask(_) => Done::Ask(Err(error)),
+            Self::LookAtAsked(_) => Done::LookAtAsked(Err(error)),
             Self::Unpark(_) => Done::Unpark(Err(error)),
             Self::LookUp(tickets) => Done::LookUp { tickets, answer: Err(error) },
             Self::FindOwners(_) => Done::FindOwners(Err(error)),
@@ -329,6 +349,16 @@ pub(crate) enum Done {
         items: Vec<SaveItem>,
         answer: Result<Vec<SaveReply>>,
     },
+    Reply {
+        worker: WorkerId,
+        finished: Vec<EntryId>,
+        items: Vec<ReplyItem>,
+        answer: Result<Vec<ReplyReply>>,
+    },
+    ReadLast {
+        worker: WorkerId,
+        answer: Result<NodeEvents>,
+    },
     Owned {
         worker: WorkerId,
         answer: Result<OwnedPage>,
@@ -343,6 +373,8 @@ pub(crate) enum Done {
         answer: Result<Vec<StopReply>>,
     },
     Notify(Result<Vec<NotifyReply>>),
+    Ask(Result<Vec<AskReply>>),
+    LookAtAsked(Result<Vec<Lookup>>),
     Unpark(Result<Vec<UnparkReply>>),
     LookUp {
         tickets: Vec<Ticket>,
@@ -424,10 +456,14 @@ impl Done {
             | Self::Release { answer: Err(error), .. }
             | Self::Take { answer: Err(error), .. }
             | Self::Save { answer: Err(error), .. }
+            | Self::Reply { answer: Err(error), .. }
+            | Self::ReadLast { answer: Err(error), .. }
             | Self::Owned { answer: Err(error), .. }
             | Self::OldestEvent { answer: Err(error), .. }
             | Self::Stop { answer: Err(error), .. }
             | Self::Notify(Err(error))
+            | Self::Ask(Err(error))
+            | Self::LookAtAsked(Err(error))
             | Self::Unpark(Err(error))
             | Self::LookUp { answer: Err(error), .. }
             | Self::FindOwners(Err(error))

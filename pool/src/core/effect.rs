@@ -9,13 +9,15 @@ use super::input::{Answer, LocalSchedule, LocalWorker, ReplyTo};
 use super::lease::Timing;
 use super::time::Time;
 use crate::error::Error;
-use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, ScheduleName, Term, Token, WorkerId};
+use crate::model::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleName, Term, Token, WorkerId,
+};
 use crate::model::level::TooOld;
 use crate::model::settings::Settings;
 use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::model::wire::Opened;
-use crate::store::{Checkpoint, ScheduleKey, StoreError};
+use crate::store::{AskId, Checkpoint, ScheduleKey, StoreError};
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub(crate) enum Effect {
     Cancel { worker: WorkerId, key: JobKey, token: Token },
     /// Hand notifications to the handler, in order.
     Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
+    /// Hand asks to the handler, in order.
+    HandOver { worker: WorkerId, key: JobKey, token: Token, asks: Vec<HandedAsk> },
     /// Report when the job last made progress.
     Look { worker: WorkerId, key: JobKey, token: Token },
     /// A checkpoint of the job is kept: the one of this number, or a newer one.
@@ -89,6 +93,19 @@ pub(crate) struct NewJob {
     pub(crate) begun_ms: u64,
     /// The state that the job's former owner has left.
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
+}
+
+/// An ask that a handler is given.
+#[derive(Clone, Debug)]
+pub(crate) struct HandedAsk {
+    /// The attempt.
+    pub(crate) id: AskId,
+    pub(crate) name: String,
+    /// The node that asks.
+    pub(crate) asker: NodeName,
+    pub(crate) body: Bytes,
+    /// After this its asker hears no answer.
+    pub(crate) deadline: Time,
 }
 
 /// A tick that was given out.

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use super::call::Done;
 use super::time::Time;
-use crate::error::{DispatchError, Error};
+use crate::error::{AskError, DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
 use crate::model::ticket::Ticket;
-use crate::store::{DispatchItem, Renewal, ScheduleKey, ShutdownMode, StoreError};
+use crate::store::{AskId, DispatchItem, Renewal, Said, ScheduleKey, ShutdownMode, StoreError};
 
 /// Where the answer to a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,18 @@ pub(crate) struct NewSchedule {
     pub(crate) period: Duration,
     /// Tells it from every other schedule of any node.
     pub(crate) life: u64,
+}
+
+/// An ask of a node's user.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAsk {
+    pub(crate) key: JobKey,
+    pub(crate) body: Bytes,
+    /// The id that the caller gave it.
+    pub(crate) name: Option<String>,
+    /// It may be handled more than once.
+    pub(crate) idempotent: bool,
+    pub(crate) deadline: Time,
 }
 
 /// One join under way.
@@ -68,6 +80,8 @@ pub(crate) enum Input {
     Command(Command),
     /// A caller no longer waits for the answer about this dispatch.
     Withdrawn { id: DispatchId, reply: ReplyTo },
+    /// A caller no longer waits for the answer to this ask.
+    Unasked(ReplyTo),
     /// This node's shard is the first of its pool, and the pool's other shards have ended.
     OthersEnded,
     /// Another shard of the pool was shut down in this way.
@@ -103,6 +117,8 @@ pub(crate) enum HandlerEvent {
     Aborted,
     /// It gives a checkpoint: the one of this number under its token.
     Checkpoint { number: u64, bytes: Bytes },
+    /// It has said this to an ask, or never will say anything.
+    Answered(AskId, Said),
     /// It last made progress at this time.
     Progressed(Time),
 }
@@ -183,6 +199,10 @@ pub(crate) enum Command {
         body: Bytes,
         deadline: Time,
     },
+    Ask {
+        reply: ReplyTo,
+        ask: NewAsk,
+    },
     Unpark {
         reply: ReplyTo,
         key: JobKey,
@@ -241,6 +261,7 @@ pub(crate) enum Answer {
     Submitted(Result<Ticket, DispatchError>),
     Stopped(Result<(), Error>),
     Notified(Result<(), Error>),
+    Asked(Result<Bytes, AskError>),
     Unparked(Result<(), Error>),
     Scheduled(Result<(), Error>),
     Drained(Result<(), Error>),
@@ -272,6 +293,7 @@ impl Command {
             | Self::Wait { reply, .. }
             | Self::StopJob { reply, .. }
             | Self::Notify { reply, .. }
+            | Self::Ask { reply, .. }
             | Self::Unpark { reply, .. }
             | Self::Schedule { reply, .. }
             | Self::SetPeriod { reply, .. }

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::error::BoxError;
 use crate::job::Job;
+use crate::job::asking::Ask;
 use crate::model::stop::StopReason;
 
 /// The result of a start handler.
@@ -104,6 +105,19 @@ pub trait JobHandler: Send + Sync + 'static {
         let _ = (job, body);
         async { Ok(()) }
     }
+
+    /// Takes an ask of a node ([`Node::ask`](crate::Node::ask)). Asks come in the order in which the pool took them, and
+    /// after the notifications that it kept before. The calls for one key come one after the other, so move an `Ask`
+    /// whose answer takes long into a task of its own. Without this method asks are not handled, and their callers hear
+    /// that.
+    ///
+    /// An ask is given to a handler at most once, unless its caller made it idempotent. A panic is logged, and leaves its
+    /// ask without an answer. A call that still runs when the job must end is dropped as one of [`notify`](Self::notify).
+    fn ask(&self, job: &Job, ask: Ask) -> impl Future<Output = ()> + Send {
+        let _ = job;
+        ask.unhandled();
+        async {}
+    }
 }
 
 /// A handler from one async closure. The job runs as the returned future, until the future ends or the job's
@@ -181,6 +195,10 @@ where
         job.hand_over(body).await;
         Ok(())
     }
+
+    async fn ask(&self, job: &Job, ask: Ask) {
+        job.give_ask(ask);
+    }
 }
 
 /// The object-safe form of [`JobHandler`].
@@ -188,6 +206,7 @@ pub(crate) trait AnyHandler: Send + Sync + 'static {
     fn start(&self, job: Job) -> BoxFuture<'_, Start>;
     fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>>;
     fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn ask<'a>(&'a self, job: &'a Job, ask: Ask) -> BoxFuture<'a, ()>;
 }
 
 impl<H: JobHandler> AnyHandler for H {
@@ -201,5 +220,9 @@ impl<H: JobHandler> AnyHandler for H {
 
     fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(JobHandler::notify(self, job, body))
+    }
+
+    fn ask<'a>(&'a self, job: &'a Job, ask: Ask) -> BoxFuture<'a, ()> {
+        Box::pin(JobHandler::ask(self, job, ask))
     }
 }

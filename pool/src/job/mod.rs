@@ -1,6 +1,7 @@
 //! A job as users write it and see it: `spec` describes it, `handler` runs it, `plan` makes many, and [`Job`] is the one
 //! that a handler is given, with its lease's `guard`.
 
+pub(crate) mod asking;
 pub(crate) mod checkpoint;
 pub(crate) mod guard;
 pub(crate) mod handler;
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use self::asking::{Ask, Asks};
 use self::checkpoint::{Checkpointed, Savers, Saving, Slot};
 use self::guard::LeaseGuard;
 use self::handover::Handover;
@@ -65,6 +67,7 @@ struct Shared {
 struct Hearing {
     cancellation: CancellationToken,
     notes: Handover,
+    asks: Asks,
 }
 
 /// The data of a job.
@@ -279,6 +282,15 @@ impl Job {
         self.hearing().notes.take().await
     }
 
+    /// The next ask, for a job that runs as one future ([`run`](crate::run)). A job that does not call this for an ask
+    /// leaves its caller without an answer. When the job ends, those that it has not taken are not handled.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: an ask is taken only when it is returned.
+    pub async fn asked(&self) -> Ask {
+        self.hearing().asks.take().await
+    }
+
     /// Distinguishes this job from all others, while it is held.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
@@ -293,7 +305,7 @@ impl Job {
         self.shared.hearing.get_or_init(|| {
             // A handler may cancel its own token. That has no effect here.
             let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
-            Box::new(Hearing { cancellation, notes })
+            Box::new(Hearing { cancellation, notes, asks: Asks::default() })
         })
     }
 
@@ -339,6 +351,11 @@ impl Job {
         }
     }
 
+    /// Keeps an ask for [`asked`](Self::asked).
+    pub(crate) fn give_ask(&self, ask: Ask) {
+        self.hearing().asks.give(ask);
+    }
+
     /// Whether a notification was offered to [`notified`](Self::notified) and nobody will take it.
     pub(crate) fn has_withdrawn(&self) -> bool {
         self.shared.hearing.get().is_some_and(|hearing| hearing.notes.has_withdrawn())
@@ -350,12 +367,13 @@ impl Job {
     }
 }
 
-/// Withdraws notifications that nobody took, when the job's future has ended.
+/// Withdraws notifications and asks that nobody took, when the job's future has ended.
 pub(crate) struct Listening(Job);
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.0.hearing().notes.close();
+        self.0.hearing().asks.close();
     }
 }
 

@@ -60,7 +60,7 @@ pub enum IdError {
 
 const NAME_MAX: usize = 64;
 
-fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> {
+pub(crate) fn check_name(what: &'static str, text: &str, dot: bool) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty { what });
     }

@@ -17,8 +17,9 @@ use tracing::{Instrument, Span};
 
 use super::polls::Poll;
 use crate::core::input::{HandlerEvent, Input};
-use crate::error::{BoxError, whole};
+use crate::error::{BoxError, cut, whole};
 use crate::job::Job;
+use crate::job::asking::Ask;
 use crate::job::handler::{AnyHandler, Start};
 use crate::job::serving::Served;
 use crate::job::verdict::{JobEnd, NotYet};
@@ -30,6 +31,7 @@ use crate::model::trace::TraceContext;
 #[derive(Debug)]
 pub(crate) enum Mail {
     Deliver(Vec<Bytes>),
+    Asks(Vec<Ask>),
     Stop(StopReason),
 }
 
@@ -50,6 +52,11 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
+    /// Sends the asks in it back: the job has ended by itself.
+    fn send_asks_back(&self) {
+        self.mail().retain(|mail| !matches!(mail, Mail::Asks(_)));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.mail().is_empty()
     }
@@ -67,9 +74,6 @@ impl Mailbox {
         }
     }
 }
-
-/// The limit of a handler's error text in bytes, because the store keeps the text.
-const TEXT_MAX: usize = 1024;
 
 type Ended = Result<(), Fault>;
 type Body = BoxFuture<'static, Ended>;
@@ -89,8 +93,8 @@ pub(crate) struct Task {
 /// The result of a task, reported after the task's future was dropped.
 #[derive(Debug)]
 pub(crate) enum Came {
-    /// The job goes on without a future or work. The event must still be reported; the span is the job's.
-    Idle(HandlerEvent, Span),
+    /// The job goes on without a future or work. The event, if any, must still be reported; the span is the job's.
+    Idle(Option<HandlerEvent>, Span),
     /// The job has ended.
     Ended(HandlerEvent),
 }
@@ -195,7 +199,7 @@ pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook
     };
     match live.instrument(span.clone()).await {
         Some(event) => Came::Ended(event),
-        None => Came::Idle(HandlerEvent::Started, span),
+        None => Came::Idle(Some(HandlerEvent::Started), span),
     }
 }
 
@@ -203,12 +207,16 @@ pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook
 pub(crate) async fn attend(task: Task, span: Span) -> Came {
     let attended = async {
         match task.mailbox.next().await {
-            Mail::Deliver(bodies) => Ok(deliver(&task, bodies, &mut None).await),
+            Mail::Deliver(bodies) => Ok(Some(deliver(&task, bodies, &mut None).await.event(&task.job))),
+            Mail::Asks(asks) => {
+                hand_over(&task, asks, &mut None).await;
+                Ok(None)
+            }
             Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
     match attended.instrument(span.clone()).await {
-        Ok(mut delivery) => Came::Idle(delivery.event(&task.job), span),
+        Ok(event) => Came::Idle(event, span),
         Err(event) => Came::Ended(event),
     }
 }
@@ -274,6 +282,11 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
                     return Box::pin(end(task, ended)).await;
                 }
             }
+            Mail::Asks(asks) => {
+                if let Some(ended) = Box::pin(hand_over(task, asks, &mut body)).await {
+                    return Box::pin(end(task, ended)).await;
+                }
+            }
             Mail::Stop(why) => {
                 let ended = ended(&mut body).await.map_err(Fault::text);
                 return HandlerEvent::Stopped(ended.and(Box::pin(stop(task, why)).await));
@@ -321,11 +334,40 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> De
     Delivery { ended: None, taken: count, refused: None }
 }
 
+/// Hands asks over, one after the other, while the body goes on. Returns the body's result, if it ended. Those that are
+/// left then, or when the job must end, are sent back.
+async fn hand_over(task: &Task, asks: Vec<Ask>, body: &mut Option<Body>) -> Option<Ended> {
+    let Task { job, handler, grace, .. } = task;
+    for ask in asks {
+        if job.is_ending() {
+            return None;
+        }
+        let Some(ask) = ask.handed() else { continue };
+        let id = ask.id().to_owned();
+        let asking = caught(job, || handler.ask(job, ask)).instrument(tracing::debug_span!("ask", id));
+        let (ended, done) = beside(body, asking, job, *grace).await;
+        match done {
+            Some(Ok(())) => {}
+            Some(Err(panic)) => {
+                tracing::error!(key = %job.key(), id, error = panicked(&*panic), "the handler of an ask failed");
+            }
+            None => {
+                tracing::warn!(key = %job.key(), id, "the handler of an ask did not end with its job, it was dropped");
+            }
+        }
+        if ended.is_some() {
+            return ended;
+        }
+    }
+    None
+}
+
 /// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
 /// is on its way, and the job has not ended by itself.
 async fn end(task: &Task, ended: Ended) -> HandlerEvent {
     if !task.job.is_ending() {
         task.leave();
+        task.mailbox.send_asks_back();
         return match ended {
             Ok(()) => HandlerEvent::Ended(Ok(())),
             Err(fault) => fault.event(|text| HandlerEvent::Ended(Err(text))),
@@ -417,16 +459,6 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     cut(whole(error))
 }
 
-/// Shortens a text to [`TEXT_MAX`], between two characters.
-fn cut(mut text: String) -> String {
-    let mut end = text.len().min(TEXT_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    text
-}
-
 /// The message of a panic.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
     let what =
@@ -437,6 +469,7 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::TEXT_MAX;
 
     #[test]
     fn a_long_error_text_is_cut_between_two_characters() {

@@ -48,6 +48,8 @@ pub(crate) enum Message {
     Command(Command, oneshot::Sender<Answer>),
     /// The caller no longer waits for the answer to a command about this dispatch.
     Withdrawn(DispatchId, ReplyTo),
+    /// The caller no longer waits for the answer to its ask.
+    Unasked(ReplyTo),
     /// A new worker's handler and where to publish its id; its command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
     /// The other shards of the pool have ended.
@@ -260,6 +262,10 @@ impl Driver {
                 self.replies.remove(&reply);
                 batch.push(Input::Withdrawn { id, reply });
             }
+            Message::Unasked(reply) => {
+                self.replies.remove(&reply);
+                batch.push(Input::Unasked(reply));
+            }
             Message::OthersEnded => batch.push(Input::OthersEnded),
             Message::OtherShutDown(mode) => batch.push(Input::OtherShutDown(mode)),
             Message::Handler(local, handler, id) => {
@@ -328,6 +334,9 @@ impl Driver {
             Effect::Cancel { worker, key, token } => self.actors.cancel(&(worker, key), token),
             Effect::Deliver { worker, key, token, bodies } => {
                 self.actors.deliver(&(worker, key), token, bodies);
+            }
+            Effect::HandOver { worker, key, token, asks } => {
+                self.actors.hand_over(&(worker, key), token, asks);
             }
             Effect::Look { worker, key, token } => self.actors.look(&(worker, key), token),
             Effect::Saved { worker, key, token, number } => self.saving.keep(worker, key, token, number),

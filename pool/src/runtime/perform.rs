@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::core::call::{Call, Done, INSPECT, PAGE, PlanCall, PlanStep, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Config;
 use crate::model::id::Incarnation;
-use crate::store::Store;
+use crate::store::{Cursors, EntryId, Store};
 
 /// How long start events may lie with a consumer before another node takes them over.
 const CLAIM_IDLE: Duration = Duration::from_secs(5);
@@ -80,6 +80,15 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let answer = store.save(inc, worker, &items).await;
             Done::Save { worker, items, answer }
         }
+        Call::Reply { worker, finished, items } => {
+            let answer = store.reply(inc, worker, &finished, &items).await;
+            Done::Reply { worker, finished, items, answer }
+        }
+        Call::ReadLast { worker, after } => {
+            let cursors = Cursors { workers: [(worker, after)].into(), node: EntryId::MAX };
+            let answer = store.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO).await;
+            Done::ReadLast { worker, answer }
+        }
         Call::Owned { worker, after } => {
             Done::Owned { worker, answer: store.owned(inc, worker, after.as_ref(), PAGE).await }
         }
@@ -91,6 +100,11 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::Stop { repeat, items, answer }
         }
         Call::Notify(items) => Done::Notify(store.notify(inc, &items).await),
+        Call::Ask(items) => Done::Ask(store.ask(inc, &config.node, &items).await),
+        Call::LookAtAsked(keys) => {
+            let items: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();
+            Done::LookAtAsked(store.lookup(&items).await)
+        }
         Call::Unpark(jobs) => Done::Unpark(store.unpark(inc, &jobs).await),
         Call::LookUp(tickets) => {
             let items: Vec<_> = tickets.iter().map(|t| (t.key.clone(), Some(t.id.clone()))).collect();

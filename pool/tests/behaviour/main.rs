@@ -5,6 +5,7 @@
 //! each key belongs.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod asking;
 mod batch;
 mod checkpoints;
 mod clients;

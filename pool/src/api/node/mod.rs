@@ -1,6 +1,7 @@
 //! A node: one process's part in a pool.
 
 mod adding;
+mod asking;
 mod batch;
 mod calls;
 mod dispatching;
@@ -24,6 +25,7 @@ mod stopping;
 mod waiting;
 
 pub use adding::AddWorker;
+pub use asking::AskOwner;
 pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;

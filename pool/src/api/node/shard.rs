@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::asking;
 use super::joining::{Limit, Waiting, check_server};
 use super::locating::Places;
 use crate::api::builder::join_patience;
@@ -58,6 +59,8 @@ pub(super) struct Shared {
     /// Whether the driver has ended because the node has left its pool.
     pub(super) left: Arc<AtomicBool>,
     pub(super) places: Places,
+    /// The places of open asks.
+    pub(super) asks: asking::Places,
     /// The started jobs, if the node serves.
     pub(super) served: Option<Arc<Served>>,
 }
@@ -145,6 +148,7 @@ impl Shard {
                 health,
                 left,
                 places,
+                asks: asking::Places::default(),
                 served,
             }),
         };

@@ -1,5 +1,6 @@
-//! Commands of the node's users: dispatches, and requests about single jobs.
+//! Commands of the node's users: dispatches, requests about single jobs, and asks of their owners.
 
+pub(super) mod asking;
 pub(super) mod dispatching;
 mod request;
 pub(super) mod requests;

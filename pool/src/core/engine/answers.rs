@@ -16,7 +16,7 @@ use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::settings::is_fixed;
 use crate::store::{
     BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
-    WorkerBegun, WorkerStarts,
+    WorkerBegun, WorkerEvent, WorkerStarts,
 };
 
 /// The outcome in a node's stream that asks it to look at its schedules.
@@ -68,6 +68,9 @@ impl Engine {
                 return self.on_membership(done);
             }
             Done::Attest { .. } | Done::Attend { .. } => return self.on_attestation(done),
+            Done::Ask(_) | Done::LookAtAsked(_) | Done::Reply { .. } | Done::ReadLast { .. } => {
+                return self.on_asks(done);
+            }
             Done::Begin { .. }
             | Done::Started { .. }
             | Done::Release { .. }
@@ -270,7 +273,7 @@ impl Engine {
         unheard
     }
 
-    fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
+    pub(super) fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
         let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
         Some((worker, &mut self.ctx))
     }
@@ -404,8 +407,16 @@ impl Engine {
     fn on_node_events(&mut self, events: NodeEvents) {
         for (id, entry, event) in events.workers {
             if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
-                worker.jobs.on_event(&mut self.ctx, entry, event);
+                match event {
+                    WorkerEvent::Ask { asker, asks } => {
+                        worker.jobs.on_asks(&self.ctx, entry, &asker, asks, self.clock.ms(self.ctx.now));
+                    }
+                    event => worker.jobs.on_event(&mut self.ctx, entry, event),
+                }
             }
+        }
+        for (id, said) in events.replies {
+            self.asking.on_said(&mut self.ctx, id, said);
         }
         for (_, outcomes) in events.outcomes {
             for (id, outcome) in outcomes {
@@ -431,7 +442,7 @@ impl Engine {
     }
 
     /// A call has failed. Reports only news, and names the key of an item that was set aside.
-    fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
+    pub(super) fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
         match key {
             _ if !news && is_of_an_item(&error) => Ok(()),
             Some(key) if is_of_an_item(&error) => {
@@ -467,11 +478,11 @@ impl Engine {
 }
 
 /// The first job of a failed call: the one that is set aside, if it is the only one.
-fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
+pub(super) fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
     keys.next().cloned()
 }
 
 /// The store may have carried out the call, although there is no answer.
-fn may_be_done(error: &StoreError) -> bool {
+pub(super) fn may_be_done(error: &StoreError) -> bool {
     matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
 }

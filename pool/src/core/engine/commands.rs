@@ -35,6 +35,10 @@ impl Engine {
             Command::Notify { reply, key, body, deadline } => {
                 self.requests.notify(reply, key, body, &self.ring, deadline);
             }
+            Command::Ask { reply, .. } if closed || leaving => {
+                ctx.reply(reply, Answer::Asked(Err(Error::NodeClosed.into())));
+            }
+            Command::Ask { reply, ask } => self.asking.ask(ctx, reply, ask),
             Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
             Command::Schedule { reply, local, new } => {
                 let refused = match &self.closing.flag {

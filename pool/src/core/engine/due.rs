@@ -156,6 +156,7 @@ impl Engine {
         if let Some(why) = self.too_old {
             self.dispatching.end(&mut self.ctx, &DispatchError::TooOld(why));
             self.requests.end(&mut self.ctx, &Error::TooOld(why));
+            self.asking.end(&mut self.ctx, &Error::TooOld(why));
             self.closing.refuse(&mut self.ctx, &Error::TooOld(why));
             self.scheduling.refuse(&mut self.ctx, &Error::TooOld(why));
         }
@@ -167,6 +168,7 @@ impl Engine {
             now_ms + left.as_millis() as u64
         };
         let clock_known = clock.read.is_some();
+        self.asking.flush(&mut self.ctx, not_after, known, clock_known);
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
         let (workers, members) = (&self.workers, &self.members);
@@ -262,6 +264,7 @@ impl Engine {
         }
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
         self.requests.end(&mut self.ctx, &Error::NodeClosed);
+        self.asking.end(&mut self.ctx, &Error::NodeClosed);
         self.scheduling.close(&mut self.ctx, &Error::NodeClosed);
         self.closing.end(&mut self.ctx, closed);
         self.ctx.out.push(Effect::End);

@@ -1,6 +1,7 @@
 //! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
 
 mod answers;
+mod asking;
 mod attestation;
 mod commands;
 mod due;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::call::Call;
+use crate::core::callers::asking::Asking;
 use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
@@ -58,6 +60,7 @@ pub(crate) struct Engine {
     inspecting: Inspecting,
     dispatching: Dispatching,
     requests: Requests,
+    asking: Asking,
     scheduling: Scheduling,
     closing: Closing,
     attaching: Vec<ReplyTo>,
@@ -153,6 +156,7 @@ impl Engine {
             inspecting: Inspecting::default(),
             dispatching: Dispatching::default(),
             requests: Requests::default(),
+            asking: Asking::default(),
             scheduling: Scheduling::default(),
             closing,
             attaching: Vec::new(),
@@ -203,6 +207,7 @@ impl Engine {
             (known && !self.clock.busy).then_some(self.clock.next),
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known),
+            self.asking.deadline(known, self.clock.read.is_some()),
             self.closing.deadline(known),
             self.scheduling.deadline(
                 self.ctx.config.timing.ttl,
@@ -259,6 +264,7 @@ impl Engine {
             Input::Unheard(local) => self.scheduling.leave(&mut self.ctx, None, local),
             Input::Command(command) => self.on_command(command),
             Input::Withdrawn { id, reply } => self.dispatching.withdraw(&id, reply),
+            Input::Unasked(reply) => self.asking.forget(reply),
             Input::OthersEnded => self.closing.others_ended(&self.ctx),
             Input::OtherShutDown(mode) => self.closing.spread(&self.ctx, mode),
         }
@@ -435,6 +441,7 @@ impl Engine {
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();
                 self.requests.resubmit();
+                self.asking.resubmit(self.ctx.now);
                 self.see_flag();
                 // They may have arrived before this node knew of the incarnation.
                 self.adopt_settings();
@@ -471,6 +478,7 @@ impl Engine {
         self.pool.phase = Phase::Closed;
         self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
         self.requests.end(&mut self.ctx, &Error::PoolClosed);
+        self.asking.end(&mut self.ctx, &Error::PoolClosed);
         self.scheduling.close(&mut self.ctx, &Error::PoolClosed);
         for worker in self.workers.values_mut() {
             worker.pool_gone(&mut self.ctx);

@@ -70,16 +70,19 @@ impl Jobs {
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
             held.started_before = true;
         }
+        let token = held.token;
         match ending {
             Some(why) => self.run_stop(ctx, key, why),
             None => fetch(&mut self.takes, held, key),
         }
+        self.answering.touch(key, token);
     }
 
     /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
     pub(super) fn fetch(&mut self, key: &JobKey) {
         if let Some(held) = self.held.get_mut(key) {
             fetch(&mut self.takes, held, key);
+            self.answering.touch(key, held.token);
         }
     }
 
@@ -90,6 +93,7 @@ impl Jobs {
         let known = held.order.as_ref().map(|o| o.why);
         held.add_order(order);
         let (worker, token) = (self.worker, held.token);
+        self.answering.touch(key, token);
         match held.phase {
             // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
             JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
@@ -129,7 +133,8 @@ impl Jobs {
         }
         let attesting = self.attesting.as_ref().and_then(Attesting::deadline);
         let starts = if in_flight.starts { None } else { self.starteds.deadline() };
-        let frees = [attesting, starts, self.releases.deadline(), self.saves.deadline()];
+        let frees =
+            [attesting, starts, self.releases.deadline(), self.saves.deadline(), self.answering.deadline()];
         let frees = frees.into_iter().fold(overdue, earliest);
         if !open {
             return frees;
@@ -178,8 +183,14 @@ impl Jobs {
         delay: Duration,
         result: String,
     ) {
+        if let Some(token) = self.held.get(key).map(|held| held.token) {
+            self.drop_asks(key, token);
+        }
         let Some(mut held) = self.held.remove(key) else { return };
         set_timer(&mut self.timers, &mut held, key, None);
+        if ctx.config.broken.has(Mutation::ReleaseBeforeReply) {
+            held.unsaid.remove(Word::Replies);
+        }
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         let (key, token) = (key.clone(), held.token);
         let id = (key.clone(), token);
@@ -239,10 +250,14 @@ impl Jobs {
             }
             return self.unsaid.hold_back(id, words, (item, entries));
         }
+        let replies = words.only(Word::Replies);
         if unnoted {
             // The release may overtake the report of the start, and the caller that waits for the start must hear of
             // it.
             item.result = "ok".into();
+        }
+        if !replies.is_empty() {
+            return self.unsaid.hold_back(id, replies, (item, entries));
         }
         self.releases.push((item, entries));
     }
@@ -362,6 +377,7 @@ impl Jobs {
         self.starteds.clear();
         self.unsaid.clear();
         self.drop_checkpoints(ctx);
+        self.forget_asks();
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();
@@ -387,6 +403,7 @@ impl Jobs {
             ctx.call(Call::Release { worker, finished, items });
         }
         self.flush_saves(ctx);
+        self.flush_asks(ctx);
         if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
             let finished = self.inbox.take_handled();
             ctx.call(Call::Take { worker, finished, items });

@@ -38,6 +38,11 @@ impl Inbox {
         true
     }
 
+    /// An entry that concerns nobody any more.
+    pub(super) fn pass_over(&mut self, entry: EntryId) {
+        self.cursor = self.cursor.max(entry);
+    }
+
     /// One job of the entry is answered.
     pub(super) fn answered(&mut self, entry: EntryId) {
         if let Some(left) = self.open.get_mut(&entry)

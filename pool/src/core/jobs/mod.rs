@@ -6,6 +6,7 @@
 //! 3. Every begin and release is sent until it is answered, or the worker is fenced.
 //! 4. A handler can delay its own key only.
 
+mod answering;
 mod answers;
 mod attesting;
 mod ending;
@@ -15,6 +16,7 @@ mod journal;
 mod pausing;
 pub(super) mod restarting;
 mod saving;
+mod seen;
 mod taking_up;
 mod timing;
 mod unsaid;
@@ -33,6 +35,7 @@ use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
 use crate::store::{ReleaseItem, StartedItem, TakeItem, WorkerEvent};
+use answering::Answering;
 use attesting::Attesting;
 use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
@@ -81,6 +84,7 @@ pub(super) struct Jobs {
     /// The words that the store may not have heard yet, and the releases that wait for them.
     unsaid: Unsaid,
     saves: Saves,
+    answering: Answering,
     releases: Batcher<ToRelease>,
     pub(super) takes: Batcher<TakeItem>,
     /// A handler does not end: the worker hands all other jobs off.
@@ -119,6 +123,7 @@ impl Jobs {
             starteds: Batcher::default(),
             unsaid: Unsaid::default(),
             saves: Saves::default(),
+            answering: Answering::default(),
             releases: Batcher::default(),
             takes: Batcher::default(),
             stuck: false,
@@ -264,6 +269,9 @@ impl Jobs {
         if let HandlerEvent::Checkpoint { number, bytes } = event {
             return self.checkpoint(ctx, key, token, number, bytes);
         }
+        if let HandlerEvent::Answered(id, said) = event {
+            return self.answered(key, token, id, said);
+        }
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
         if ctx.config.broken.has(Mutation::PanicUntold) && event.is_panic() {
             return;
@@ -273,7 +281,9 @@ impl Jobs {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {
                 held.notes.wanted = true;
+                let count = usize::from(held.notes.in_hand);
                 held.notes.delivered(usize::MAX);
+                self.answering.passed(key, token, count);
                 self.fetch(key);
             }
             HandlerEvent::Took(_) if ctx.config.broken.has(Mutation::TakenForgotten) => {}
@@ -299,7 +309,7 @@ impl Jobs {
                 self.end_as_ordered(ctx, key, result);
             }
             HandlerEvent::Aborted => self.end_as_ordered(ctx, key, Ok(())),
-            HandlerEvent::Checkpoint { .. } => {}
+            HandlerEvent::Checkpoint { .. } | HandlerEvent::Answered(..) => {}
             HandlerEvent::Progressed(at) => self.progressed(ctx, key, at),
         }
     }

@@ -21,6 +21,8 @@ pub(super) enum Word {
     Deliveries = 2,
     /// The newest checkpoint.
     Checkpoint = 4,
+    /// What its handler said to asks.
+    Replies = 8,
 }
 
 /// The words that the store may not know of one job.
@@ -38,6 +40,11 @@ impl Words {
 
     pub(super) fn has(self, word: Word) -> bool {
         self.0 & word as u8 != 0
+    }
+
+    /// These words alone, as far as they are among them.
+    pub(super) fn only(self, word: Word) -> Self {
+        Self(self.0 & word as u8)
     }
 
     pub(super) fn is_empty(self) -> bool {

@@ -11,8 +11,8 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
 use crate::model::record::Begun;
 use crate::store::{
-    Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, SaveItem, ScheduleChange, StartedItem,
-    StopItem, TakeItem, TermItem, WorkerBegins,
+    AskItem, Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
+    StartedItem, StopItem, TakeItem, TermItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -133,6 +133,11 @@ pub(super) fn call(call: &Call) -> String {
             let item = |i: &SaveItem| format!("{}@{} given={}#{}", i.key, i.token, i.given, i.number);
             format!("save {worker}: {}", join(items, item))
         }
+        Call::Reply { worker, finished, items } => {
+            let item = |i: &ReplyItem| format!("{}@{} {} {:?}", i.key, i.token, i.id, i.said);
+            with_entries(format!("reply {worker}: {}", join(items, item)), finished)
+        }
+        Call::ReadLast { worker, .. } => format!("read-last {worker}"),
         Call::Owned { worker, after } => format!("owned {worker}{}", some("after", after.as_ref())),
         Call::OldestEvent { worker } => format!("oldest {worker}"),
         Call::Stop { repeat, waiting, items } => {
@@ -144,6 +149,19 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
         Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
+        Call::Ask(items) => {
+            let item = |i: &AskItem| {
+                format!(
+                    "{}@{} {} {}",
+                    i.key,
+                    i.ask.token,
+                    i.ask.id.number,
+                    if i.ask.poke { "poke" } else { "ask" }
+                )
+            };
+            format!("ask {}", join(items, item))
+        }
+        Call::LookAtAsked(keys) => format!("look {}", join(keys, ToString::to_string)),
         Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
         Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
         Call::Inspect { cursor, held } => format!("inspect from={cursor} held={}", held.len()),
@@ -222,6 +240,8 @@ fn answer(answer: &Answer) -> String {
             r => result("submitted", r),
         },
         Answer::Stopped(r) => result("stopped", r),
+        Answer::Asked(Ok(body)) => format!("asked {}", String::from_utf8_lossy(body)),
+        Answer::Asked(Err(error)) => format!("asked: {error}"),
         Answer::Notified(r) => result("notified", r),
         Answer::Unparked(r) => result("unparked", r),
         Answer::Scheduled(r) => result("scheduled", r),
@@ -302,6 +322,9 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Stop { key, token, why, .. } => format!("STOP {key}@{token} {why:?}"),
         Effect::Cancel { key, token, .. } => format!("CANCEL {key}@{token}"),
         Effect::Look { key, token, .. } => format!("LOOK {key}@{token}"),
+        Effect::HandOver { key, token, asks, .. } => {
+            format!("ASK {key}@{token} {}", join(asks, |ask| ask.name.clone()))
+        }
         Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
         Effect::Saved { key, token, number, .. } => format!("saved {key}@{token} #{number}"),
         Effect::NotSaved { key, token, number, .. } => format!("not-saved {key}@{token} #{number}"),

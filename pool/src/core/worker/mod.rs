@@ -330,7 +330,7 @@ impl Worker {
             self.refuse(ctx, Error::TooOld(why));
         }
         self.flush_stage(ctx, ring, gate);
-        if self.may_leave(ctx) {
+        if self.may_leave(ctx) && self.has_said_all(ctx, gate) {
             ctx.out.push(Effect::Drop { worker: self.jobs.worker });
             self.stage = Stage::Leaving { busy: false, retry_at: Time(0) };
         }
@@ -408,6 +408,12 @@ impl Worker {
         };
         let ended = self.jobs.is_idle() || ctx.config.broken.has(Mutation::ExpireBeforeJoined);
         asked && ended && self.jobs.attesting.is_none()
+    }
+
+    /// Whether its asks have their last word. Only a member says any, to a pool that hears it.
+    fn has_said_all(&mut self, ctx: &mut Ctx, gate: Gate) -> bool {
+        let speaks = self.member_id().is_some() && gate.is_known();
+        !speaks || self.jobs.has_said_all(ctx)
     }
 
     /// The time of its next work that the gate permits.

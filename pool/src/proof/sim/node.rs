@@ -292,7 +292,7 @@ impl World {
             | Effect::NotSaved { worker, key, token, number, .. } => {
                 self.heard_of_save(at, (worker, key, token), number);
             }
-            Effect::Tick { .. } | Effect::Report(_) => {}
+            Effect::HandOver { .. } | Effect::Tick { .. } | Effect::Report(_) => {}
             Effect::End => self.ended(at),
         }
     }

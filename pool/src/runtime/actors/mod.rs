@@ -20,8 +20,9 @@ use super::actor::{self, Came, Mail, Mailbox, Task, panicked};
 use super::int_map::IntMap;
 use super::lease::Leases;
 use crate::core::ctx::Config;
-use crate::core::effect::NewJob;
+use crate::core::effect::{HandedAsk, NewJob};
 use crate::core::input::{HandlerEvent, Input};
+use crate::job::asking::Ask;
 use crate::job::checkpoint::Savers;
 use crate::job::handler::AnyHandler;
 use crate::job::serving::Served;
@@ -165,6 +166,13 @@ impl Actors {
         self.mail(place, token, Mail::Deliver(bodies));
     }
 
+    /// Hands asks over. Those for a job that is not here are sent back.
+    pub(super) fn hand_over(&mut self, place: &Place, token: Token, asks: Vec<HandedAsk>) {
+        let ask = |asked| Ask::new(asked, (place.0, place.1.clone(), token), self.inputs.clone());
+        let asks = asks.into_iter().map(ask).collect();
+        self.mail(place, token, Mail::Asks(asks));
+    }
+
     /// Aborts the job's running handler.
     pub(super) fn abort(&mut self, place: &Place, token: Token) {
         if let Some(busy) = self.busy_mut(place, token) {
@@ -212,13 +220,13 @@ impl Actors {
                 event
             }
             // A start that succeeded nevertheless must be stopped: the engine does that.
-            Came::Idle(event, _) if busy.aborted && !matches!(event, HandlerEvent::Started) => {
+            Came::Idle(event, _) if busy.aborted && !matches!(event, Some(HandlerEvent::Started)) => {
                 self.left(&busy.job);
                 HandlerEvent::Aborted
             }
             Came::Idle(event, span) => {
                 self.rest(busy, span);
-                event
+                event?
             }
         };
         Some(Input::Handler { worker, key: place.1, token, event })

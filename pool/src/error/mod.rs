@@ -1,5 +1,7 @@
 //! The errors of a node and of a dispatch: one variant for each case that a caller may handle differently.
 
+mod asking;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use crate::model::level::TooOld;
 use crate::model::settings::{InvalidSetting, shown};
 use crate::model::ticket::Ticket;
 use crate::store::{Refusal, StoreError};
+
+pub use asking::{AskError, NotHandled};
 
 /// Any boxed error: the type that handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -18,6 +22,19 @@ pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
     causes.map(ToString::to_string).fold(error.to_string(), |text, cause| {
         if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
     })
+}
+
+/// The longest text of a handler, in bytes: the store keeps it.
+pub(crate) const TEXT_MAX: usize = 1024;
+
+/// Shortens a text to [`TEXT_MAX`], between two characters.
+pub(crate) fn cut(mut text: String) -> String {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
 }
 
 /// Why a node could not do what it was asked. Its text is complete: it includes the cause, so `source()` returns
@@ -94,6 +111,14 @@ pub enum Error {
         len: usize,
         /// The limit, in bytes.
         max: usize,
+    },
+    /// A value cannot be encoded. Nothing was sent.
+    #[error("{what} cannot be encoded, nothing was sent: {error}")]
+    Encode {
+        /// The value's part in the call.
+        what: &'static str,
+        /// The encoder's error.
+        error: Arc<rmp_serde::encode::Error>,
     },
     /// There is no live job with this key, or it is being stopped.
     #[error("no job has the key {0}")]

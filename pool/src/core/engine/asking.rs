@@ -1,0 +1,49 @@
+//! Asks of this node's users, and asks for its workers' jobs: the store's answers to the calls about them.
+
+use super::Engine;
+use super::answers::{first, may_be_done};
+use crate::core::call::{Done, READ_ENTRIES};
+use crate::store::Result;
+
+impl Engine {
+    pub(super) fn on_asks(&mut self, done: Done) -> Result<()> {
+        let now = self.ctx.now;
+        match done {
+            Done::Ask(Ok(replies)) => {
+                if self.asking.on_asked(&mut self.ctx, &replies) {
+                    self.clock.next = now;
+                }
+            }
+            Done::Ask(Err(error)) => {
+                let (news, key) = self.asking.send_again(now, &error, may_be_done(&error));
+                return self.heard(news, key, error);
+            }
+            Done::LookAtAsked(Ok(found)) => {
+                let normal = self.is_normal();
+                self.asking.on_looked(&mut self.ctx, found, normal);
+            }
+            Done::LookAtAsked(Err(error)) => {
+                let (news, key) = self.asking.look_again(now, &error);
+                return self.heard(news, key, error);
+            }
+            Done::Reply { worker, finished, items, answer } => {
+                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
+                match answer {
+                    Ok(replies) => worker.jobs.on_replied(ctx.now, &finished, items, &replies),
+                    Err(error) => {
+                        let key = first(items.iter().map(|item| &item.key));
+                        let news = worker.jobs.reply_again(ctx.now, finished, items, &error);
+                        return self.heard(news, key, error);
+                    }
+                }
+            }
+            Done::ReadLast { worker, answer } => {
+                if let Some((worker, ctx)) = self.worker_at(worker) {
+                    worker.jobs.on_last_read(ctx, answer.ok(), READ_ENTRIES);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

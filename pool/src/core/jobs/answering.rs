@@ -1,0 +1,439 @@
+//! Asks that come for a worker's jobs, and what is said to them (a part of [`Jobs`]).
+//!
+//! - An attempt is handed to a handler at most once: its id is remembered for as long as a copy of it may come.
+//! - An attempt that was refused here is not handed over later, for the same reason. So its asker may try elsewhere.
+//! - An ask comes after every notification that was kept before it.
+//! - A job is released only after what its handler said to asks was told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+
+use super::Jobs;
+use super::held::JobPhase;
+use super::seen::Seen;
+use super::unsaid::Word;
+use crate::core::batcher::Batcher;
+use crate::core::call::Call;
+use crate::core::ctx::Ctx;
+use crate::core::effect::{Effect, HandedAsk};
+use crate::core::time::Time;
+use crate::model::id::{JobKey, NodeName, Token};
+use crate::mutation::Mutation;
+use crate::store::{
+    AskEvent, AskId, BATCH_MAX, NodeEvents, ReplyItem, ReplyReply, Said, StoreError, WorkerEvent,
+};
+
+/// The most asks that are open for one job, and their bytes.
+const OPEN_MAX: usize = 64;
+const OPEN_BYTES: usize = 1 << 20;
+/// The most replies that are kept for pokes, and their bytes.
+const KEPT_MAX: usize = 1_024;
+const KEPT_BYTES: usize = 4 << 20;
+
+/// A job in this worker's hands.
+type Id = (JobKey, Token);
+
+/// The latest replies, for pokes.
+#[derive(Debug, Default)]
+struct Kept {
+    replies: BTreeMap<AskId, ReplyItem>,
+    order: VecDeque<AskId>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn keep(&mut self, reply: ReplyItem) {
+        self.bytes += size_of_reply(&reply);
+        self.order.push_back(reply.id);
+        self.replies.insert(reply.id, reply);
+        while self.order.len() > KEPT_MAX || self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.order.pop_front() else { return };
+            if let Some(reply) = self.replies.remove(&oldest) {
+                self.bytes -= size_of_reply(&reply);
+            }
+        }
+    }
+}
+
+/// An ask that waits for its turn.
+#[derive(Debug)]
+struct Waiting {
+    asker: NodeName,
+    ask: AskEvent,
+    deadline: Time,
+}
+
+/// The open asks of one job.
+#[derive(Debug, Default)]
+struct OfJob {
+    waiting: VecDeque<Waiting>,
+    /// Those in the hands of its handler, each with who asks and its bytes.
+    handed: BTreeMap<AskId, (NodeName, usize)>,
+    bytes: usize,
+    /// Notifications delivered since the first of them waits.
+    passed: usize,
+}
+
+/// The asks of a worker's jobs.
+#[derive(Debug, Default)]
+pub(super) struct Answering {
+    seen: Seen,
+    kept: Kept,
+    open: BTreeMap<Id, OfJob>,
+    /// Jobs whose asks may have their turn now, or none any more.
+    touched: BTreeSet<Id>,
+    lane: Batcher<ReplyItem>,
+    /// How many words of each job's handler were not told yet.
+    owed: BTreeMap<Id, usize>,
+    /// Entries of the worker's stream that go with the next call.
+    entries: Vec<EntryId>,
+    last_read: LastRead,
+}
+
+/// A worker that was asked reads its stream once more before it leaves: every ask that was sent to it stands there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastRead {
+    #[default]
+    Due,
+    UnderWay,
+    Done,
+}
+
+impl Answering {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.lane.deadline()
+    }
+
+    /// The asks of this job may have their turn.
+    pub(super) fn touch(&mut self, key: &JobKey, token: Token) {
+        if self.open.is_empty() {
+            return;
+        }
+        let id = (key.clone(), token);
+        if self.open.contains_key(&id) {
+            self.touched.insert(id);
+        }
+    }
+
+    /// Notifications of this job were delivered.
+    pub(super) fn passed(&mut self, key: &JobKey, token: Token, count: usize) {
+        if !self.open.is_empty()
+            && let Some(of_job) = self.open.get_mut(&(key.clone(), token))
+        {
+            of_job.passed += count;
+        }
+    }
+}
+
+impl Jobs {
+    /// An entry with asks has come. `server`: the server's clock now, if known.
+    pub(in crate::core) fn on_asks(
+        &mut self,
+        ctx: &Ctx,
+        entry: EntryId,
+        asker: &NodeName,
+        asks: Vec<(JobKey, AskEvent)>,
+        server: Option<u64>,
+    ) {
+        if !self.inbox.admit(entry, 1) {
+            return;
+        }
+        self.answering.entries.push(entry);
+        let settings = &ctx.config.settings;
+        let memory = 2 * settings.max_dispatch_deadline + settings.worker_ttl;
+        self.answering.seen.forget(ctx.now, memory);
+        for (key, ask) in asks {
+            let left = server.map_or(settings.max_dispatch_deadline, |server| {
+                Duration::from_millis(ask.not_after.saturating_sub(server))
+                    .min(settings.max_dispatch_deadline)
+            });
+            let deadline = ctx.now + left;
+            self.on_ask(ctx, key, Waiting { asker: asker.clone(), ask, deadline });
+        }
+    }
+
+    fn on_ask(&mut self, ctx: &Ctx, key: JobKey, waiting: Waiting) {
+        let (id, attempt, poke) = ((key, waiting.ask.token), waiting.ask.id, waiting.ask.poke);
+        let is_new = self.answering.seen.note(ctx.now, attempt);
+        if !is_new && !ctx.config.broken.has(Mutation::AsksUnremembered) {
+            return self.on_known(id, waiting);
+        }
+        if poke {
+            return self.say(id, waiting.asker, attempt, Said::Missed);
+        }
+        let comes =
+            self.is_here(&id.0, id.1) || self.beginning.contains_key(&id) || self.succeeds(&id.0, id.1);
+        if !comes {
+            return self.say(id, waiting.asker, attempt, Said::Moved);
+        }
+        let of_job = self.answering.open.entry(id.clone()).or_default();
+        let bytes = of_job.bytes + waiting.ask.body.len();
+        if of_job.waiting.len() + of_job.handed.len() >= OPEN_MAX || bytes > OPEN_BYTES {
+            return self.say(id, waiting.asker, attempt, Said::Busy);
+        }
+        if of_job.waiting.is_empty() {
+            of_job.passed = 0;
+        }
+        of_job.bytes = bytes;
+        of_job.waiting.push_back(waiting);
+        self.answering.touched.insert(id);
+    }
+
+    /// A copy of what has come before, or a poke for it.
+    fn on_known(&mut self, id: Id, Waiting { asker, ask, .. }: Waiting) {
+        let open = self.answering.open.get(&id);
+        let waits = |of: &OfJob| of.waiting.iter().any(|waiting| waiting.ask.id == ask.id);
+        if let Some(reply) = self.answering.kept.replies.get(&ask.id) {
+            let reply = reply.clone();
+            self.tell(reply);
+        } else if ask.poke && !open.is_some_and(|of| of.handed.contains_key(&ask.id) || waits(of)) {
+            let (key, token) = id;
+            self.tell(ReplyItem { key, token, asker, id: ask.id, said: Said::Forgotten });
+        }
+    }
+
+    /// The handler has said this to an ask that it was handed. What it says after the end of its job nobody hears.
+    pub(super) fn answered(&mut self, key: &JobKey, token: Token, attempt: AskId, said: Said) {
+        let id = (key.clone(), token);
+        let Some(of_job) = self.answering.open.get_mut(&id) else { return };
+        let Some((asker, bytes)) = of_job.handed.remove(&attempt) else { return };
+        of_job.bytes -= bytes;
+        if of_job.handed.is_empty() && of_job.waiting.is_empty() {
+            self.answering.open.remove(&id);
+        }
+        self.say(id, asker, attempt, said);
+    }
+
+    /// Says the last word to an attempt.
+    fn say(&mut self, (key, token): Id, asker: NodeName, id: AskId, said: Said) {
+        let reply = ReplyItem { key, token, asker, id, said };
+        self.answering.kept.keep(reply.clone());
+        self.tell(reply);
+    }
+
+    fn tell(&mut self, reply: ReplyItem) {
+        if reply.said.is_the_owners() {
+            let id = (reply.key.clone(), reply.token);
+            *self.answering.owed.entry(id.clone()).or_default() += 1;
+            if self.is_here(&id.0, id.1) {
+                self.owes(id, Word::Replies);
+            }
+        }
+        self.answering.lane.push(reply);
+    }
+
+    /// The job leaves this worker's hands: nobody answers its asks any more.
+    pub(super) fn drop_asks(&mut self, key: &JobKey, token: Token) {
+        if self.answering.open.is_empty() {
+            return;
+        }
+        let id = (key.clone(), token);
+        let Some(of_job) = self.answering.open.remove(&id) else { return };
+        for (attempt, (asker, _)) in of_job.handed {
+            self.say(id.clone(), asker, attempt, Said::Dropped);
+        }
+        for waiting in of_job.waiting {
+            self.say(id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
+        }
+    }
+
+    /// The worker is fenced: it says nothing more.
+    pub(super) fn forget_asks(&mut self) {
+        self.answering = Answering::default();
+    }
+
+    /// Hands asks to the handlers whose turn it is, and sends what was said.
+    pub(super) fn flush_asks(&mut self, ctx: &mut Ctx) {
+        for id in std::mem::take(&mut self.answering.touched) {
+            self.take_turn(ctx, id);
+        }
+        let size = |reply: &ReplyItem| 128 + reply.key.as_bytes().len() + size_of_reply(reply);
+        if let Some(items) = self.answering.lane.batch(ctx.now, size) {
+            self.finish_entries();
+            let (worker, finished) = (self.worker, self.inbox.take_handled());
+            ctx.call(Call::Reply { worker, finished, items });
+        } else if self.answering.entries.len() >= BATCH_MAX {
+            self.finish_entries();
+        }
+    }
+
+    fn finish_entries(&mut self) {
+        for entry in std::mem::take(&mut self.answering.entries) {
+            self.inbox.answered(entry);
+        }
+    }
+
+    fn take_turn(&mut self, ctx: &mut Ctx, id: Id) {
+        let cap = ctx.config.settings.notify_cap as usize;
+        let before_notes = ctx.config.broken.has(Mutation::AsksBeforeNotes);
+        let Some(of_job) = self.answering.open.get_mut(&id) else { return };
+        let held = self.held.get(&id.0).filter(|held| held.token == id.1);
+        let Some(held) = held else {
+            if self.beginning.contains_key(&id) || self.succeeds(&id.0, id.1) {
+                // It is not known yet whether the job will be here.
+                self.answering.touched.insert(id);
+            } else {
+                self.drop_asks(&id.0, id.1);
+            }
+            return;
+        };
+        if held.order.is_some() {
+            return self.turn_away(&id);
+        }
+        match held.phase {
+            JobPhase::Waiting(_) | JobPhase::Starting => return,
+            JobPhase::Running => {}
+            JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(&id),
+        }
+        if (held.notes.wanted || held.notes.busy) && of_job.passed < cap && !before_notes {
+            return;
+        }
+        let (mut asks, mut late) = (Vec::new(), Vec::new());
+        for Waiting { asker, ask, deadline } in of_job.waiting.drain(..) {
+            if deadline <= ctx.now {
+                of_job.bytes -= ask.body.len();
+                late.push((asker, ask.id));
+                continue;
+            }
+            of_job.handed.insert(ask.id, (asker.clone(), ask.body.len()));
+            asks.push(HandedAsk { id: ask.id, name: ask.name, asker, body: ask.body, deadline });
+        }
+        let is_over = of_job.handed.is_empty();
+        if is_over {
+            self.answering.open.remove(&id);
+        }
+        for (asker, attempt) in late {
+            self.say(id.clone(), asker, attempt, Said::Late);
+        }
+        if !asks.is_empty() {
+            let (worker, (key, token)) = (self.worker, id);
+            ctx.out.push(Effect::HandOver { worker, key, token, asks });
+        }
+    }
+
+    /// The job is asked to end: those that wait have no turn any more.
+    fn turn_away(&mut self, id: &Id) {
+        let Some(of_job) = self.answering.open.get_mut(id) else { return };
+        let waiting = std::mem::take(&mut of_job.waiting);
+        of_job.bytes -= waiting.iter().map(|waiting| waiting.ask.body.len()).sum::<usize>();
+        if of_job.handed.is_empty() {
+            self.answering.open.remove(id);
+        }
+        for waiting in waiting {
+            self.say(id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
+        }
+    }
+
+    pub(in crate::core) fn on_replied(
+        &mut self,
+        now: Time,
+        finished: &[EntryId],
+        items: Vec<ReplyItem>,
+        replies: &[ReplyReply],
+    ) {
+        self.inbox.deleted(finished);
+        let mut again = Vec::new();
+        for (item, reply) in items.into_iter().zip(replies) {
+            // Only the worker's report gives a job of lost data its record.
+            if *reply == ReplyReply::Recovering {
+                again.push(item);
+            } else {
+                self.told(item);
+            }
+        }
+        if again.is_empty() {
+            self.answering.lane.answered();
+        } else {
+            self.answering.lane.put_back(now, again);
+        }
+    }
+
+    fn told(&mut self, item: ReplyItem) {
+        if !item.said.is_the_owners() {
+            return;
+        }
+        let id = (item.key, item.token);
+        let Some(owed) = self.answering.owed.get_mut(&id) else { return };
+        *owed -= 1;
+        if *owed == 0 {
+            self.answering.owed.remove(&id);
+            self.said(id, Word::Replies);
+        }
+    }
+
+    /// A call has no answer: it goes again. Returns whether the error is news.
+    pub(in crate::core) fn reply_again(
+        &mut self,
+        now: Time,
+        finished: Vec<EntryId>,
+        items: Vec<ReplyItem>,
+        error: &StoreError,
+    ) -> bool {
+        self.inbox.not_deleted(finished);
+        let whole = items.len();
+        self.answering.lane.failed(now, items, whole, error)
+    }
+
+    /// Whether the worker has said all that it will say to asks. Every ask that was sent to it stands before the release
+    /// of its job, so one more read of its stream finds all of them.
+    pub(in crate::core) fn has_said_all(&mut self, ctx: &mut Ctx) -> bool {
+        if self.answering.seen.is_empty() || ctx.config.broken.has(Mutation::LastReadLeftOut) {
+            return true;
+        }
+        if self.answering.last_read == LastRead::Due {
+            self.answering.last_read = LastRead::UnderWay;
+            ctx.call(Call::ReadLast { worker: self.worker, after: self.inbox.cursor() });
+        }
+        self.answering.last_read == LastRead::Done && self.answering.lane.is_idle()
+    }
+
+    /// What stood in the stream at the last. `most`: how many entries a read brings.
+    pub(in crate::core) fn on_last_read(&mut self, ctx: &Ctx, answer: Option<NodeEvents>, most: usize) {
+        let events = answer.unwrap_or_default().workers;
+        self.answering.last_read = if events.len() < most { LastRead::Done } else { LastRead::Due };
+        for (_, entry, event) in events {
+            match event {
+                WorkerEvent::Ask { asker, asks } => self.on_asks(ctx, entry, &asker, asks, None),
+                _ => {
+                    self.inbox.pass_over(entry);
+                }
+            }
+        }
+    }
+}
+
+fn size_of_reply(reply: &ReplyItem) -> usize {
+    match &reply.said {
+        Said::Answer(words) | Said::Refused(words) => Bytes::len(words),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> AskId {
+        AskId { life: 7, number }
+    }
+
+    #[test]
+    fn so_many_replies_are_kept_and_so_many_bytes() {
+        let reply = |number: u64, bytes: usize| ReplyItem {
+            key: JobKey::try_from("k").unwrap_or_else(|error| panic!("{error}")),
+            token: Token(1),
+            asker: NodeName::new("n").unwrap_or_else(|error| panic!("{error}")),
+            id: id(number),
+            said: Said::Answer("x".repeat(bytes).into()),
+        };
+        let mut kept = Kept::default();
+        (0..2_000).for_each(|number| kept.keep(reply(number, 1)));
+        assert_eq!((kept.replies.len(), kept.bytes), (KEPT_MAX, KEPT_MAX));
+        assert!(kept.replies.contains_key(&id(1_999)) && !kept.replies.contains_key(&id(0)));
+        (2_000..2_100).for_each(|number| kept.keep(reply(number, 64 << 10)));
+        assert_eq!((kept.replies.len(), kept.order.len()), (64, 64));
+    }
+}
