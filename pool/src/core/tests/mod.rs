@@ -1,6 +1,7 @@
 //! The engine's rules, one test each, by the exact effects: no I/O, no clock, no tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod asking;
 mod attesting;
 mod beginning;
 mod bench;

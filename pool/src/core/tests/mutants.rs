@@ -413,3 +413,62 @@ fn a_member_whose_counter_is_lost_is_expired() {
     });
     assert_eq!(expires, [true, false]);
 }
+
+#[test]
+fn an_ask_comes_to_its_handler_once() {
+    let asked = whole_and_broken(Mutation::AsksUnremembered).map(|mut bench| {
+        bench.running(7, &["k"]);
+        bench.ask_event(20, 1, false);
+        bench.ask_event(21, 1, false);
+        bench.of(&["ASK"]).len()
+    });
+    assert_eq!(asked, [1, 2]);
+}
+
+#[test]
+fn an_ask_that_may_have_been_handled_is_not_sent_again() {
+    let sent = whole_and_broken(Mutation::DoubtfulAskSentAgain).map(|mut bench| {
+        bench.sent(false);
+        bench.advance(secs(1));
+        let record = super::bench::record("k", 9, WorkerId(6));
+        bench.looked(Some(record));
+        bench.is_calling("ask")
+    });
+    assert_eq!(sent, [false, true]);
+}
+
+#[test]
+fn an_ask_comes_after_the_notifications_before_it() {
+    let asked = whole_and_broken(Mutation::AsksBeforeNotes).map(|mut bench| {
+        bench.running(7, &["k"]);
+        bench.notify_event(1, 19, "k", 7);
+        bench.ask_event(20, 1, false);
+        let early = bench.of(&["ASK"]).len();
+        bench.taken(0, &["note"]);
+        bench.handler(1, "k", 7, HandlerEvent::Delivered);
+        bench.taken(1, &[]);
+        (early, bench.of(&["ASK"]).len())
+    });
+    assert_eq!(asked, [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn a_release_waits_for_what_the_handler_has_said() {
+    let released = whole_and_broken(Mutation::ReleaseBeforeReply).map(|mut bench| {
+        bench.running(7, &["k"]);
+        bench.ask_event(20, 1, false);
+        bench.answers(1);
+        bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+        bench.is_calling("release")
+    });
+    assert_eq!(released, [false, true]);
+}
+
+#[test]
+fn who_was_asked_reads_once_more_before_it_leaves() {
+    let reads = whole_and_broken(Mutation::LastReadLeftOut).map(|mut bench| {
+        super::asking::leaves_after_an_ask(&mut bench);
+        bench.of(&["read-last", "leave"])
+    });
+    assert_eq!(reads.concat(), ["read-last 1", "leave 1"]);
+}
