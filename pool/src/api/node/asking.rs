@@ -191,7 +191,10 @@ impl<A> AskOwner<A> {
 
 impl Shard {
     async fn answer_to(&self, ask: NewAsk, patience: Duration) -> Result<Bytes, AskError> {
-        let name = ask.name.clone().unwrap_or_default();
+        if self.shared.messages.is_closed() {
+            return Err(Error::from(self.gone().await).into());
+        }
+        let id = ask.name.clone().unwrap_or_else(|| "without an id".to_owned());
         let mut asking = Open { shard: self, reply: None };
         let call = self.ask(|reply| {
             asking.reply = Some(reply);
@@ -204,7 +207,7 @@ impl Shard {
                 answer
             }
             // The engine has failed, and with it all that it knew of the ask.
-            Ok(_) | Err(_) => Err(AskError::Unknown { id: name }),
+            Ok(_) | Err(_) => Err(AskError::Unknown { id }),
         }
     }
 }

@@ -383,7 +383,7 @@ impl Asking {
         let Some(question) = self.open.remove(&to) else { return false };
         self.attempts.remove(&question.number);
         self.timers.remove(&(question.ask.deadline, to));
-        for due in question.due {
+        if let Some(due) = question.due {
             self.timers.remove(&(due, to));
         }
         true
