@@ -100,12 +100,11 @@ impl Events for RedisStore {
             let worker = self.steps.keys.worker_of(&stream.bytes()?);
             let mut entries = stream.list()?;
             while let Some((entry, fields)) = next_entry(&mut entries)? {
-                match worker {
-                    Some(worker) => events.workers.push((worker, entry, worker_event(fields)?)),
-                    None => {
-                        let outcomes = outcomes(fields, &mut events.replies)?;
-                        events.outcomes.push((entry, outcomes));
-                    }
+                if let Some(worker) = worker {
+                    events.workers.push((worker, entry, worker_event(fields)?));
+                } else {
+                    let outcomes = outcomes(fields, &mut events.replies)?;
+                    events.outcomes.push((entry, outcomes));
                 }
             }
         }
