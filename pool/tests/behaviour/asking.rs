@@ -174,7 +174,7 @@ async fn a_future_answers_asks(world: World) {
 }
 
 async fn asks_come_in_order_and_after_notifications(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     for round in 0..10 {
         for note in 0..5 {
             asker.notify("key", format!("{round}.{note}")).await.unwrap();
@@ -190,7 +190,7 @@ async fn asks_come_in_order_and_after_notifications(world: World) {
 }
 
 async fn a_slow_answer_holds_up_no_other_ask(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     let slow = tokio::spawn(asker.ask("key", "slow").into_future());
     handler.hears("ask key slow").await;
     assert_eq!(asker.ask("key", "quick").await.unwrap(), "a: quick");
@@ -214,19 +214,19 @@ async fn an_ask_waits_for_its_job_to_start(world: World) {
 }
 
 async fn a_refusal_brings_its_words(world: World) {
-    let (asker, ..) = pair(&world).await;
+    let (asker, _owner, _) = pair(&world).await;
     let refused = asker.ask("key", "refuse").await.unwrap_err();
     assert!(matches!(&refused, AskError::Refused(why) if why == "not today"), "{refused:?}");
 }
 
 async fn an_ask_that_is_dropped_is_unknown(world: World) {
-    let (asker, ..) = pair(&world).await;
+    let (asker, _owner, _) = pair(&world).await;
     let unknown = asker.ask("key", "drop").id("order-17").await;
     assert!(matches!(&unknown, Err(AskError::Unknown { id }) if id == "order-17"), "{unknown:?}");
 }
 
 async fn a_panic_costs_its_own_ask_only(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     assert!(is_unknown(&asker.ask("key", "panic").await));
     assert_eq!(asker.ask("key", "next").await.unwrap(), "a: next");
     assert_eq!(handler.heard(), ["ask key panic", "ask key next"]);
@@ -273,7 +273,7 @@ async fn a_parked_job_is_not_asked(world: World) {
 }
 
 async fn a_job_with_too_many_asks_takes_no_more(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     let ask = || asker.ask("key", "slow").deadline(PATIENCE).into_future();
     let open: Vec<_> = (0..64).map(|_| tokio::spawn(ask())).collect();
     eventually(PATIENCE, "all of them to come", async || handler.heard().len() == 64).await;
@@ -290,7 +290,7 @@ async fn a_job_with_too_many_asks_takes_no_more(world: World) {
 }
 
 async fn what_is_too_long_is_told(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     let long = asker.ask("key", "x".repeat((64 << 10) + 1)).await;
     assert!(
         matches!(long, Err(AskError::Failed(Error::TooLong { len: 65_537, max: 65_536, .. }))),
@@ -319,7 +319,7 @@ async fn an_ask_ends_at_its_deadline(world: World) {
 }
 
 async fn a_dropped_ask_disturbs_nobody(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     let dropped = tokio::spawn(asker.ask("key", "slow").into_future());
     handler.hears("ask key slow").await;
     dropped.abort();
@@ -493,7 +493,7 @@ async fn values_are_asked_and_answered(world: World) {
 }
 
 async fn bad_input_is_refused_before_anything_is_sent(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     assert!(matches!(asker.ask("", "x").await, Err(AskError::Failed(Error::Name(_)))));
     for id in ["", "two words", &"x".repeat(65)] {
         let answer = asker.ask("key", "x").id(id).await;
@@ -503,7 +503,7 @@ async fn bad_input_is_refused_before_anything_is_sent(world: World) {
 }
 
 async fn an_ask_of_a_closed_node_fails(world: World) {
-    let (asker, _, handler) = pair(&world).await;
+    let (asker, _owner, handler) = pair(&world).await;
     let open = tokio::spawn(asker.ask("key", "slow").deadline(PATIENCE).into_future());
     handler.hears("ask key slow").await;
     asker.close().await.unwrap();
