@@ -118,7 +118,7 @@ fn the_end_of_a_job_is_looked_for_once_a_second() {
 fn an_error_of_the_stop_handler_reaches_who_waits_for_the_stop() {
     let says = |bench: &mut Bench, outcome: &str| {
         let outcomes = vec![(entry(4), vec![(id("n.k"), outcome.to_owned())])];
-        bench.events(NodeEvents { workers: vec![], outcomes });
+        bench.events(NodeEvents { outcomes, ..NodeEvents::default() });
     };
     let failed = ["reply 1 stopped StopFailed { key: \"k\", error: \"busy\" }"];
     let mut bench = watching();
