@@ -283,9 +283,9 @@ impl Asking {
                 Some(record) if record.token == token && record.owner == Some(owner) => {
                     // What stops may still be answered, and takes no pokes.
                     if record.state == JobState::Running {
-                        self.send(to)
+                        self.send(to);
                     } else {
-                        self.wait(to, ctx.now + LOOK)
+                        self.wait(to, ctx.now + LOOK);
                     }
                 }
                 None if found.bad => self.wait(to, ctx.now + LOOK),

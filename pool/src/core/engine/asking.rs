@@ -10,9 +10,8 @@ impl Engine {
         let now = self.ctx.now;
         match done {
             Done::Ask(Ok(replies)) => {
-                if self.asking.on_asked(&mut self.ctx, &replies) {
-                    self.clock.next = now;
-                }
+                let is_late = self.asking.on_asked(&mut self.ctx, &replies);
+                self.clock.next = if is_late { now } else { self.clock.next };
             }
             Done::Ask(Err(error)) => {
                 let (news, key) = self.asking.send_again(now, &error, may_be_done(&error));
