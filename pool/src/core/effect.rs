@@ -17,7 +17,7 @@ use crate::model::settings::Settings;
 use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::model::wire::Opened;
-use crate::store::{AskId, Checkpoint, ScheduleKey, StoreError};
+use crate::store::{AskId, Checkpoint, ScheduleKey, StoreError, Taken};
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) enum Effect {
     /// Fire the job's cancellation only.
     Cancel { worker: WorkerId, key: JobKey, token: Token },
     /// Hand notifications to the handler, in order.
-    Deliver { worker: WorkerId, key: JobKey, token: Token, bodies: Vec<Bytes> },
+    Deliver { worker: WorkerId, key: JobKey, token: Token, taken: Taken },
     /// Hand asks to the handler, in order.
     HandOver { worker: WorkerId, key: JobKey, token: Token, asks: Vec<HandedAsk> },
     /// Report when the job last made progress.

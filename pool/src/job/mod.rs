@@ -34,6 +34,9 @@ use crate::model::unsaved::NotSaved;
 use crate::model::wire::{Opened, ProgressTimeout};
 use crate::store::Checkpoint;
 
+/// The highest count of refusals of a notification.
+const REFUSALS_MAX: u32 = 65_535;
+
 /// A job that a worker runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Job {
@@ -47,6 +50,8 @@ struct Shared {
     id: DispatchId,
     worker: WorkerId,
     attempts: u32,
+    /// The last 16 bits of the number of the notification that it is being given. Then 16 bits: how often that was
+    /// refused.
     refusals: AtomicU32,
     created_ms: u64,
     begun_ms: u64,
@@ -193,9 +198,9 @@ impl Job {
     }
 
     /// How often the handler has refused the notification that it is being given ([`NotYet`](crate::NotYet)), since the
-    /// job was begun here.
+    /// job was begun here. It counts to 65,535.
     pub fn refusals(&self) -> u32 {
-        self.shared.refusals.load(Ordering::Relaxed)
+        self.shared.refusals.load(Ordering::Relaxed) & REFUSALS_MAX
     }
 
     /// When the job was accepted, by the store's clock.
@@ -333,12 +338,19 @@ impl Job {
 
     /// The handler refuses the notification in hand. Returns how often it has done so.
     pub(crate) fn refuses(&self) -> u32 {
-        self.shared.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        let refusals = self.refusals();
+        if refusals < REFUSALS_MAX {
+            self.shared.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        (refusals + 1).min(REFUSALS_MAX)
     }
 
-    /// The handler has taken a notification.
-    pub(crate) fn takes(&self) {
-        self.shared.refusals.store(0, Ordering::Relaxed);
+    /// The handler is given the notification of this number.
+    pub(crate) fn is_given(&self, number: u64) {
+        let note = u32::try_from(number % 65_536).unwrap_or_default();
+        if self.shared.refusals.load(Ordering::Relaxed) >> 16 != note {
+            self.shared.refusals.store(note << 16, Ordering::Relaxed);
+        }
     }
 
     /// Offers a notification to [`notified`](Self::notified), and waits until it is taken or the job has ended.

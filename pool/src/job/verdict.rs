@@ -12,8 +12,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(240);
 
 /// Says that the job has ended, and that its handler is not the cause. Return it as an error of the job's future, or
-/// in [`Start::Failed`](crate::Start::Failed). [`RestartPolicy`](crate::RestartPolicy) has no say then. After an order
-/// to end the order counts, and this is an error like any other.
+/// in [`Start::Failed`](crate::Start::Failed). [`RestartPolicy`](crate::RestartPolicy) has no say then. While a running
+/// job ends as ordered, the order counts, and this is an error like any other.
 ///
 /// The pool finds a `JobEnd` only where it is the boxed error itself, not the cause of another one.
 ///

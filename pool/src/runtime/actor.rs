@@ -8,7 +8,6 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc};
@@ -26,11 +25,12 @@ use crate::job::verdict::{JobEnd, NotYet};
 use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
 use crate::model::trace::TraceContext;
+use crate::store::Taken;
 
 /// A message to an actor.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    Deliver(Vec<Bytes>),
+    Deliver(Taken),
     Asks(Vec<Ask>),
     Stop(StopReason),
 }
@@ -207,7 +207,7 @@ pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook
 pub(crate) async fn attend(task: Task, span: Span) -> Came {
     let attended = async {
         match task.mailbox.next().await {
-            Mail::Deliver(bodies) => Ok(Some(deliver(&task, bodies, &mut None).await.event(&task.job))),
+            Mail::Deliver(notes) => Ok(Some(deliver(&task, notes, &mut None).await.event(&task.job))),
             Mail::Asks(asks) => {
                 hand_over(&task, asks, &mut None).await;
                 Ok(None)
@@ -274,8 +274,8 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
             mail = task.mailbox.next() => mail,
         };
         match mail {
-            Mail::Deliver(bodies) => {
-                let mut delivery = Box::pin(deliver(task, bodies, &mut body)).await;
+            Mail::Deliver(notes) => {
+                let mut delivery = Box::pin(deliver(task, notes, &mut body)).await;
                 // The notifications that it took may have ended it.
                 task.say(delivery.event(&task.job));
                 if let Some(ended) = delivery.ended {
@@ -296,13 +296,14 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
 }
 
 /// Hands notifications over, one after the other, while the body goes on. A refused one is the last.
-async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> Delivery {
+async fn deliver(task: &Task, notes: Taken, body: &mut Option<Body>) -> Delivery {
     let Task { job, handler, grace, .. } = task;
     let mut count = 0;
-    for note in bodies {
+    for (number, note) in (notes.first..).zip(notes.bodies) {
         if job.is_ending() {
             break;
         }
+        job.is_given(number);
         let delivery = caught(job, || handler.notify(job, note)).instrument(tracing::debug_span!("notify"));
         let (ended, taken) = beside(body, delivery, job, *grace).await;
         let is_dropped = taken.is_none();
@@ -313,7 +314,7 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> De
                     let (pause, refusals, why) = (not_yet.pause(), job.refuses(), cut(not_yet.why()));
                     return Delivery { ended, taken: count, refused: Some(Refused { pause, refusals, why }) };
                 }
-                tracing::warn!(key = %job.key(), error = chain(&*error), "a notification was refused");
+                tracing::warn!(key = %job.key(), error = chain(&*error), "a notification's handler returned an error, it counts as delivered");
             }
             Some(Err(panic)) => {
                 tracing::error!(key = %job.key(), error = panicked(&*panic), "a notification's handler failed");
@@ -325,7 +326,6 @@ async fn deliver(task: &Task, bodies: Vec<Bytes>, body: &mut Option<Body>) -> De
         if job.has_withdrawn() || is_dropped {
             return Delivery { ended, taken: count, refused: None };
         }
-        job.takes();
         count += 1;
         if ended.is_some() {
             return Delivery { ended, taken: count, refused: None };

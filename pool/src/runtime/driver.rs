@@ -332,8 +332,8 @@ impl Driver {
             }
             Effect::Stop { worker, key, token, why } => self.actors.stop(&(worker, key), token, why),
             Effect::Cancel { worker, key, token } => self.actors.cancel(&(worker, key), token),
-            Effect::Deliver { worker, key, token, bodies } => {
-                self.actors.deliver(&(worker, key), token, bodies);
+            Effect::Deliver { worker, key, token, taken } => {
+                self.actors.deliver(&(worker, key), token, taken);
             }
             Effect::HandOver { worker, key, token, asks } => {
                 self.actors.hand_over(&(worker, key), token, asks);

@@ -71,6 +71,7 @@ impl Log {
             Notice::NotSaved { why: NotSaved::TooLong { .. }, .. } => self.lately.say(now, "too long"),
             Notice::NotSaved { why, .. } => self.lately.say(now, &format!("unsaved {why}")),
             Notice::BadRecord { .. } => self.lately.say(now, "record"),
+            Notice::NotificationRefused { why, .. } => self.lately.say(now, &format!("not yet {why}")),
             Notice::Unreadable { error, .. } => self.lately.say(now, &format!("payload {error}")),
             Notice::PlanFailed { plan, error } => {
                 self.lately.say_less_and_less(now, &format!("plan {plan} {error}"))
@@ -159,7 +160,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             tracing::warn!(%node, %key, error, "a stop handler failed; the job has ended");
         }
         Notice::NotificationRefused { key, token, refusals, pause, why } => {
-            tracing::warn!(%node, %key, token = token.0, refusals, ?pause, error = why, "a notification is refused, it comes again after a pause");
+            tracing::warn!(%node, %key, token = token.0, refusals, ?pause, error = why, count, "a notification is refused, it comes again after a pause");
         }
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands off the others");

@@ -272,6 +272,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if not r then", by "a_stop_never_ends_a_successor";
     "stop of an id that another begins with": "stop", "and find(r, '^|%d+|%d*|%d+|', at + #id) then"
         => "then", by "a_stop_of_an_id_that_anothers_begins_with_changes_nothing";
+    "who waits later is not named": "stop", "again or waiting ~= ''"
+        => "again", by "who_waits_for_a_stop_that_was_told_is_named_to_its_owner";
     "a repeated stop is told twice": "stop", "    told[key] = r\n"
         => "", by "the_sweeper_says_it_again";
     "an id is remembered as long as the one before": "", "local text = lasting[since]"

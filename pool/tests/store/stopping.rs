@@ -14,6 +14,7 @@ scenarios! {
     a_running_jobs_owner_is_told,
     a_wrong_guess_changes_nothing,
     a_second_stop_says_nothing_new,
+    who_waits_for_a_stop_that_was_told_is_named_to_its_owner,
     the_sweeper_says_it_again,
     a_stop_never_ends_a_successor,
     a_stop_of_an_id_that_anothers_begins_with_changes_nothing,
@@ -97,6 +98,21 @@ async fn a_second_stop_says_nothing_new(kind: Kind) {
     lab.backend.advance(10).await;
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.stop("k", "node1.g", Some(worker)).await;
+    let items = [stop("k", "node1.g", Some(worker))];
+    let replies = lab.store().stop(lab.inc, false, Some(&node("node9")), &items).await.unwrap();
+    assert_eq!(replies, [StopReply::Stopping]);
+    let waiting = stops(&lab, worker).await.into_iter().map(|event| match event {
+        WorkerEvent::Stop { waiting, .. } => waiting,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(waiting.collect::<Vec<_>>(), [None, Some(node("node9"))]);
 }
 
 async fn the_sweeper_says_it_again(kind: Kind) {

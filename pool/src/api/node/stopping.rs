@@ -55,7 +55,8 @@ impl StopJob {
     /// Returns only when the job is gone: its handler has ended, and the key is free. An error of the stop handler, or
     /// of the job's future at its end, is returned as [`Error::StopFailed`]; it says that the job is gone, too. If
     /// several nodes wait for the stop of a job, the error reaches the one that asked last. It reaches nobody if the
-    /// owner crashes, or if the pool loses data.
+    /// owner crashes, if the pool loses data, or if the answer to this call itself was lost and the job ended
+    /// meanwhile. A handler that exceeds its stop timeout is aborted, which is no error here.
     pub fn until_stopped(self) -> Self {
         Self { until: Until::Gone, ..self }
     }

@@ -116,13 +116,13 @@ impl Jobs {
                 continue;
             };
             held.notes.owes = false;
-            let running = matches!(held.phase, JobPhase::Running);
+            let gives = matches!(held.phase, JobPhase::Running) && !held.notes.paused;
             match reply {
-                Some(Taken { first, bodies }) if !bodies.is_empty() && running => {
-                    held.notes.ack = first;
-                    held.notes.in_hand = u16::try_from(bodies.len()).unwrap_or(u16::MAX);
+                Some(taken) if !taken.bodies.is_empty() && gives => {
+                    held.notes.ack = taken.first;
+                    held.notes.in_hand = u16::try_from(taken.bodies.len()).unwrap_or(u16::MAX);
                     let (worker, key, token) = (self.worker, item.key, item.token);
-                    ctx.out.push(Effect::Deliver { worker, key, token, bodies });
+                    ctx.out.push(Effect::Deliver { worker, key, token, taken });
                 }
                 _ => {
                     held.notes.busy = false;

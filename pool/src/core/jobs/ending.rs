@@ -188,6 +188,9 @@ impl Jobs {
         }
         let Some(mut held) = self.held.remove(key) else { return };
         set_timer(&mut self.timers, &mut held, key, None);
+        if held.notes.paused {
+            self.pauses.end(key);
+        }
         if ctx.config.broken.has(Mutation::ReleaseBeforeReply) {
             held.unsaid.remove(Word::Replies);
         }
@@ -238,7 +241,9 @@ impl Jobs {
             held: goes_on.then_some(held),
         };
         self.releasing.insert(id.clone(), out);
-        if unnoted && goes_on {
+        // The error of a stop handler is not "ok", which else stands for a start that is not noted.
+        let waits = unnoted && item.result.starts_with(STOP_FAILED);
+        if unnoted && (goes_on || waits) {
             item.tell = None;
         }
         if !goes_on {
@@ -250,14 +255,16 @@ impl Jobs {
             }
             return self.unsaid.hold_back(id, words, (item, entries));
         }
-        let replies = words.only(Word::Replies);
-        if unnoted {
+        let mut words = words.only(Word::Replies);
+        if waits {
+            words.add(Word::Start);
+        } else if unnoted {
             // The release may overtake the report of the start, and the caller that waits for the start must hear of
             // it.
             item.result = "ok".into();
         }
-        if !replies.is_empty() {
-            return self.unsaid.hold_back(id, replies, (item, entries));
+        if !words.is_empty() {
+            return self.unsaid.hold_back(id, words, (item, entries));
         }
         self.releases.push((item, entries));
     }

@@ -139,7 +139,8 @@ impl Jobs {
             let own = id.caller_id().is_some();
             Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() })
         } else {
-            let error = if reply == ReleaseReply::Parked { item.result.clone() } else { String::new() };
+            let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
+            let error = if parks { item.result.clone() } else { String::new() };
             let (mode, due) = (item.mode, ctx.now + item.delay);
             let begun = if out.started { Begun::Started } else { Begun::Begun };
             Left::HandedOff { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }

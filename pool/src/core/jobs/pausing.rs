@@ -1,28 +1,46 @@
 //! Notifications that a handler has refused for now (a part of [`Jobs`]). The first of them waits for the end of its
 //! pause, and the others wait behind it. They stay in the store meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Jobs;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::time::Time;
-use crate::model::id::{JobKey, Token};
+use crate::model::id::JobKey;
 use crate::mutation::Mutation;
+use crate::store::TakeItem;
 
-/// The ends of the pauses. A job has one at most; that of a job that has left comes to nothing.
+/// The ends of the pauses. A job has one at most, and none once it has left.
 #[derive(Debug, Default)]
-pub(super) struct Pauses(BTreeSet<(Time, JobKey, Token)>);
+pub(super) struct Pauses {
+    by_time: BTreeSet<(Time, JobKey)>,
+    ends: BTreeMap<JobKey, Time>,
+}
 
 impl Pauses {
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.0.first().map(|(at, ..)| *at)
+        self.by_time.first().map(|(at, _)| *at)
     }
 
-    fn next(&mut self, now: Time) -> Option<(JobKey, Token)> {
-        self.0.first().filter(|(at, ..)| *at <= now)?;
-        self.0.pop_first().map(|(_, key, token)| (key, token))
+    fn begin(&mut self, key: &JobKey, ends: Time) {
+        self.end(key);
+        self.by_time.insert((ends, key.clone()));
+        self.ends.insert(key.clone(), ends);
+    }
+
+    /// The job leaves, or its pause is over.
+    pub(super) fn end(&mut self, key: &JobKey) {
+        if let Some(at) = self.ends.remove(key) {
+            self.by_time.remove(&(at, key.clone()));
+        }
+    }
+
+    fn next(&mut self, now: Time) -> Option<JobKey> {
+        let (_, key) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();
+        self.end(&key);
+        Some(key)
     }
 }
 
@@ -45,14 +63,19 @@ impl Jobs {
         let passed_over = usize::from(ctx.config.broken.has(Mutation::RefusedPassedOver));
         held.notes.delivered(taken + passed_over);
         (held.notes.wanted, held.notes.paused) = (true, true);
-        self.pauses.0.insert((ctx.now + pause, key.clone(), token));
+        self.pauses.begin(key, ctx.now + pause);
+        if held.notes.owes {
+            // The next owner must not get those again that were taken.
+            held.notes.busy = true;
+            self.takes.push(TakeItem { key: key.clone(), token, ack: held.notes.ack });
+        }
         ctx.report(Notice::NotificationRefused { key: key.clone(), token, refusals, pause, why });
     }
 
     /// Fetches the notifications whose pause is over.
     pub(super) fn go_on_with_refused(&mut self, now: Time) {
-        while let Some((key, token)) = self.pauses.next(now) {
-            if let Some(held) = self.held.get_mut(&key).filter(|held| held.token == token) {
+        while let Some(key) = self.pauses.next(now) {
+            if let Some(held) = self.held.get_mut(&key) {
                 held.notes.paused = false;
                 self.fetch(&key);
             }

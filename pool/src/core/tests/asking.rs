@@ -81,8 +81,8 @@ impl Bench {
     }
 }
 
-fn found(token: u64, state: JobState) -> Option<Record> {
-    Some(Record { state, ..record("k", token, WorkerId(5)) })
+fn found(token: u64, state: JobState) -> Record {
+    Record { state, ..record("k", token, WorkerId(5)) }
 }
 
 #[test]
@@ -192,20 +192,21 @@ fn a_silent_owner_is_poked_after_a_look() {
     bench.sent(false);
     bench.advance(secs(1));
     assert_eq!(bench.lines(), ["look k"]);
-    bench.looked(found(8, JobState::Running));
+    bench.looked(Some(found(8, JobState::Running)));
     assert_eq!(bench.lines(), ["ask k@8 1 poke"]);
     bench.asked(AskReply::Sent);
     bench.advance(millis(999));
     assert_eq!(bench.lines(), [""; 0]);
     bench.advance(millis(1));
-    bench.looked(found(8, JobState::Stopping));
+    bench.looked(Some(found(8, JobState::Stopping)));
     assert_eq!(bench.lines(), ["look k"], "what stops takes no poke");
 }
 
 #[test]
 fn a_dead_token_leaves_an_ask_unknown() {
-    for record in [None, found(8, JobState::Queued), found(9, JobState::Running), found(8, JobState::Parked)]
-    {
+    let others = [(8, JobState::Queued), (9, JobState::Running), (8, JobState::Parked)];
+    let others = others.map(|(token, state)| Some(found(token, state)));
+    for record in others.into_iter().chain([None]) {
         let mut bench = Bench::attached();
         bench.sent(false);
         bench.advance(secs(1));
@@ -224,7 +225,7 @@ fn an_idempotent_ask_goes_to_the_next_owner() {
     let mut bench = Bench::attached();
     bench.sent(true);
     bench.advance(secs(1));
-    bench.looked(found(9, JobState::Running));
+    bench.looked(Some(found(9, JobState::Running)));
     assert_eq!(bench.lines(), ["look k", "ask k@0 2 ask"]);
     bench.asked(AskReply::Absent);
     let unknown = "reply 1 asked: the ask name has no answer, it may have been handled";

@@ -79,6 +79,20 @@ fn an_error_of_stop_is_reported_and_ends_the_job() {
 }
 
 #[test]
+fn an_error_of_stop_waits_until_the_start_is_noted() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 8, 7, &["k"]);
+    bench.begun();
+    bench.handler(1, "k", 7, HandlerEvent::Started);
+    bench.stop_event(1, 9, Some("node9"), &[("k", 7)]);
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Err("busy".into())));
+    assert!(!bench.is_calling("release"), "it would say that the start succeeded, and no more");
+    bench.all();
+    bench.started_noted();
+    assert_eq!(bench.of(&["release"]), ["release 1: k@7 d stopper=node9 result='s:busy'; done 9"]);
+}
+
+#[test]
 fn an_unanswered_release_goes_first_again_with_its_entries() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["a", "b"]);

@@ -328,8 +328,11 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Abort { key, token, .. } => format!("ABORT {key}@{token}"),
         Effect::Saved { key, token, number, .. } => format!("saved {key}@{token} #{number}"),
         Effect::NotSaved { key, token, number, .. } => format!("not-saved {key}@{token} #{number}"),
-        Effect::Deliver { key, token, bodies, .. } => {
-            format!("DELIVER {key}@{token} {}", join(bodies, |b| String::from_utf8_lossy(b).into_owned()))
+        Effect::Deliver { key, token, taken, .. } => {
+            format!(
+                "DELIVER {key}@{token} {}",
+                join(&taken.bodies, |b| String::from_utf8_lossy(b).into_owned())
+            )
         }
         Effect::Seated { local, worker } => format!("seated {}{}", local.0, some("as", *worker)),
         Effect::Settings { revision, .. } => format!("settings {revision}"),

@@ -258,9 +258,9 @@ impl World {
                     self.cancel(actor);
                 }
             }
-            Effect::Deliver { worker, key, token, bodies } => {
+            Effect::Deliver { worker, key, token, taken } => {
                 if let Some(actor) = self.running(at, worker, key, token) {
-                    self.deliver(actor, bodies);
+                    self.deliver(actor, taken.bodies);
                 }
             }
             Effect::Look { worker, key, token } => {

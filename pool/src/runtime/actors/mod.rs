@@ -10,7 +10,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
@@ -31,6 +30,7 @@ use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
 use crate::mutation::Mutation;
+use crate::store::Taken;
 
 /// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);
@@ -162,8 +162,8 @@ impl Actors {
         }
     }
 
-    pub(super) fn deliver(&mut self, place: &Place, token: Token, bodies: Vec<Bytes>) {
-        self.mail(place, token, Mail::Deliver(bodies));
+    pub(super) fn deliver(&mut self, place: &Place, token: Token, taken: Taken) {
+        self.mail(place, token, Mail::Deliver(taken));
     }
 
     /// Hands asks over. Those for a job that is not here are sent back.

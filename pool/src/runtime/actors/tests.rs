@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -15,6 +16,7 @@ use crate::core::lease::Timing;
 use crate::error::BoxError;
 use crate::job::checkpoint::Savers;
 use crate::job::handler::{JobHandler, Start};
+use crate::job::verdict::NotYet;
 use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::{Given, Settings};
 use crate::model::wire::{self, Envelope};
@@ -94,7 +96,12 @@ impl Bench {
     }
 
     fn deliver(&mut self, token: u64, bodies: &[&'static str]) {
-        self.actors.deliver(&place(), Token(token), bodies.iter().map(|body| Bytes::from(*body)).collect());
+        self.deliver_from(token, 1, bodies);
+    }
+
+    fn deliver_from(&mut self, token: u64, first: u64, bodies: &[&'static str]) {
+        let bodies = bodies.iter().map(|body| Bytes::from(*body)).collect();
+        self.actors.deliver(&place(), Token(token), Taken { first, bodies });
     }
 
     fn stop(&mut self, token: u64) {
@@ -445,4 +452,31 @@ async fn the_end_of_a_job_is_told_when_nothing_of_its_future_is_left() {
 async fn a_future_that_panics_when_it_is_dropped_has_failed() {
     let (_, after) = said_around_the_drop(true).await;
     assert_eq!(after, ["1 Failed(\"panicked: in drop\")"]);
+}
+
+/// Refuses every notification, and says how often it has refused that one before.
+struct Refuses;
+
+impl JobHandler for Refuses {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+
+    async fn notify(&self, job: &Job, _: Bytes) -> Result<(), BoxError> {
+        Err(NotYet::after(Duration::ZERO).because(format!("{} before", job.refusals())).into())
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_counted_for_each_notification() {
+    let mut bench = Bench::new();
+    bench.start(Refuses, 1);
+    bench.next().await;
+    let mut refused = Vec::new();
+    for first in [5, 5, 5, 6] {
+        bench.deliver_from(1, first, &["a", "b"]);
+        refused.extend(bench.next().await);
+    }
+    let before = refused.iter().map(|said| said.split('"').nth(1).unwrap_or(said));
+    assert_eq!(before.collect::<Vec<_>>(), ["0 before", "1 before", "2 before", "0 before"]);
 }

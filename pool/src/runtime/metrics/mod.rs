@@ -170,7 +170,7 @@ impl Metrics {
         match effect {
             Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
             Effect::Tick { .. } => self.ticks.increment(1),
-            Effect::Deliver { bodies, .. } => self.notifications.increment(bodies.len() as u64),
+            Effect::Deliver { taken, .. } => self.notifications.increment(taken.bodies.len() as u64),
             Effect::Reply { answer: Answer::Submitted(result), .. } => {
                 self.dispatches.of(outcome(result.as_ref().err())).increment(1);
             }

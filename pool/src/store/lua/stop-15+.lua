@@ -102,7 +102,7 @@ local function answer(i)
     out[#out + 1] = owner
     return 'M'
   end
-  if not told[key] and (state == 'R' or again) then
+  if not told[key] and (state == 'R' or again or waiting ~= '') then
     if state == 'R' then
       r = gsub(r, '^1|R', '1|S', 1)
       local k = #records

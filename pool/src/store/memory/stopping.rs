@@ -28,7 +28,7 @@ impl State {
         for item in items {
             let reply = self.stop_one(now, turn, item, &mut notes);
             if let (StopReply::Stopping, Some(record)) = (reply, self.record(&item.key).cloned()) {
-                let news = record.state == JobState::Running || repeat;
+                let news = record.state == JobState::Running || repeat || waiting.is_some();
                 if let Some(owner) = record.owner.filter(|_| news && told.insert(&item.key)) {
                     events.entry(owner).or_default().push((
                         item.key.clone(),
