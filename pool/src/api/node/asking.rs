@@ -13,7 +13,7 @@ use super::calls::MARGIN;
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::{Answer, Command, NewAsk, ReplyTo};
-use crate::error::{AskError, Error, NotHandled};
+use crate::error::{AskError, Error, Gone, NotHandled};
 use crate::job::typed::{self, Payload};
 use crate::model::id::{IdError, JobKey, check_name};
 use crate::runtime::driver::Message;
@@ -206,8 +206,13 @@ impl Shard {
                 asking.reply = None;
                 answer
             }
-            // The engine has failed, and with it all that it knew of the ask.
-            Ok(_) | Err(_) => Err(AskError::Unknown { id }),
+            Err(_) => Err(AskError::Unknown { id }),
+            Ok(_) => match self.gone().await {
+                // A node that closes answers all asks that it has taken.
+                gone @ Gone { panic: None } => Err(Error::from(gone).into()),
+                // The engine has failed, and with it all that it knew of the ask.
+                Gone { panic: Some(_) } => Err(AskError::Unknown { id }),
+            },
         }
     }
 }
