@@ -136,12 +136,14 @@ impl Slot {
         if bytes.len() > max {
             return Saving(Err(NotSaved::TooLong { len: bytes.len(), max }));
         }
-        let (number, is_told) = {
+        let (number, is_heard) = {
             let mut state = self.state();
             state.given += 1;
-            (state.given, state.next.replace(bytes).is_some())
+            let is_told = state.next.replace(bytes).is_some();
+            // Sent under the lock. Otherwise another task of the job could find the engine told before it is.
+            (state.given, is_told || savers.to.send(self.clone()).is_ok())
         };
-        if !is_told && savers.to.send(self.clone()).is_err() {
+        if !is_heard {
             // The node has ended.
             self.lose(u64::MAX, NotSaved::JobGone);
         }
@@ -205,6 +207,9 @@ pub(super) fn refused(error: NotSaved) -> Saving {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Wake, Waker};
+
     use futures::FutureExt;
 
     use super::*;
@@ -226,6 +231,25 @@ mod tests {
         assert_eq!((&mut second).now_or_never(), None);
         assert!(slot.keep(2));
         assert_eq!((second.await, first.await), (Ok(()), Ok(())));
+    }
+
+    /// Notes whether other tasks of the job must still wait when the engine is woken.
+    struct Engine(Arc<Slot>, AtomicBool);
+
+    impl Wake for Engine {
+        fn wake(self: Arc<Self>) {
+            self.1.store(self.0.state.try_lock().is_err(), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_engine_is_told_before_another_task_goes_on() {
+        let (slot, savers, mut from) = slot();
+        let engine = Arc::new(Engine(slot.clone(), AtomicBool::new(false)));
+        let waker = Waker::from(engine.clone());
+        assert!(from.poll_recv(&mut Context::from_waker(&waker)).is_pending());
+        drop(slot.give(&savers, "a".into()));
+        assert!(engine.1.load(Ordering::Relaxed));
     }
 
     #[tokio::test]
