@@ -163,7 +163,6 @@ impl Driver {
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
                 done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
-                input = self.saving.next() => batch.push(input),
                 end = self.actors.next() => self.on_task_end(end, &mut events, &mut batch),
                 input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
@@ -172,6 +171,7 @@ impl Driver {
                     has_users = message.is_some();
                     self.on_message(message.unwrap_or_else(nobody_left), &mut batch);
                 }
+                input = self.saving.next() => batch.push(input),
                 () = sleep_for(sleep) => batch.push(Input::Woke),
             }
             if self.has_company() {
@@ -221,12 +221,6 @@ impl Driver {
                 came = true;
             }
             while batch.len() < STEP_INPUTS
-                && let Some(input) = self.saving.try_next()
-            {
-                batch.push(input);
-                came = true;
-            }
-            while batch.len() < STEP_INPUTS
                 && let Some(end) = self.actors.try_next()
             {
                 self.on_task_end(end, events, batch);
@@ -245,6 +239,8 @@ impl Driver {
                 came = true;
             }
         }
+        // Once, and last: handlers that save without end hold up nothing else.
+        batch.extend(self.saving.present().take(STEP_INPUTS));
     }
 
     fn on_message(&mut self, message: Message, batch: &mut Vec<Input>) {
@@ -277,7 +273,7 @@ impl Driver {
     /// Inputs that a task sent before its end come before the end.
     fn on_task_end(&mut self, end: End, events: &mut mpsc::UnboundedReceiver<Input>, batch: &mut Vec<Input>) {
         batch.extend(std::iter::from_fn(|| events.try_recv().ok()));
-        batch.extend(std::iter::from_fn(|| self.saving.try_next()));
+        batch.extend(self.saving.present());
         batch.extend(self.actors.ended(end));
     }
 

@@ -14,8 +14,10 @@ use crate::model::unsaved::NotSaved;
 pub(super) struct Saving {
     /// Jobs that have given a checkpoint which the engine has not taken.
     given: mpsc::UnboundedReceiver<Arc<Slot>>,
-    slots: HashMap<(WorkerId, JobKey, Token), Arc<Slot>>,
+    slots: Slots,
 }
+
+type Slots = HashMap<(WorkerId, JobKey, Token), Arc<Slot>>;
 
 impl Saving {
     pub(super) fn new(given: mpsc::UnboundedReceiver<Arc<Slot>>) -> Self {
@@ -25,30 +27,18 @@ impl Saving {
     /// The next checkpoint for the engine. Waits for ever once nobody can give one.
     pub(super) async fn next(&mut self) -> Input {
         while let Some(slot) = self.given.recv().await {
-            if let Some(input) = self.take(slot) {
+            if let Some(input) = take(&mut self.slots, slot) {
                 return input;
             }
         }
         std::future::pending().await
     }
 
-    /// The next checkpoint for the engine, if one waits.
-    pub(super) fn try_next(&mut self) -> Option<Input> {
-        while let Ok(slot) = self.given.try_recv() {
-            let input = self.take(slot);
-            if input.is_some() {
-                return input;
-            }
-        }
-        None
-    }
-
-    /// Takes a job's newest checkpoint, unless the engine has it.
-    fn take(&mut self, slot: Arc<Slot>) -> Option<Input> {
-        let (number, bytes) = slot.take()?;
-        let (worker, key, token) = (slot.worker, slot.key.clone(), slot.token);
-        self.slots.insert((worker, key.clone(), token), slot);
-        Some(Input::Handler { worker, key, token, event: HandlerEvent::Checkpoint { number, bytes } })
+    /// The checkpoints that wait for the engine now. Those that come meanwhile wait for the next look: handlers may give
+    /// checkpoints without end.
+    pub(super) fn present(&mut self) -> impl Iterator<Item = Input> {
+        let Self { given, slots } = self;
+        (0..given.len()).map_while(|_| given.try_recv().ok()).filter_map(|slot| take(slots, slot))
     }
 
     /// The store has the checkpoint of this number.
@@ -66,6 +56,14 @@ impl Saving {
             self.slots.remove(place);
         }
     }
+}
+
+/// Takes a job's newest checkpoint, unless the engine has it.
+fn take(slots: &mut Slots, slot: Arc<Slot>) -> Option<Input> {
+    let (number, bytes) = slot.take()?;
+    let (worker, key, token) = (slot.worker, slot.key.clone(), slot.token);
+    slots.insert((worker, key.clone(), token), slot);
+    Some(Input::Handler { worker, key, token, event: HandlerEvent::Checkpoint { number, bytes } })
 }
 
 impl Drop for Saving {
@@ -96,7 +94,7 @@ mod tests {
         let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
         let (taken, waiting) = (slot(), slot());
         let first = taken.give(&savers, "a".into());
-        assert!(saving.try_next().is_some());
+        assert!(saving.present().next().is_some());
         let second = waiting.give(&savers, "b".into());
         drop(saving);
         let third = waiting.give(&savers, "c".into());
@@ -111,13 +109,13 @@ mod tests {
         let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
         let slot = slot();
         let first = slot.give(&savers, "a".into());
-        assert!(saving.try_next().is_some());
+        assert!(saving.present().next().is_some());
         let place = (slot.worker, slot.key.clone(), slot.token);
         let why = NotSaved::Refused("full".into());
         saving.lose(&place, 1, why.clone());
         assert_eq!(first.await, Err(why));
         let second = slot.give(&savers, "b".into());
-        assert!(saving.try_next().is_some());
+        assert!(saving.present().next().is_some());
         saving.keep(place.0, place.1, place.2, 2);
         assert_eq!(second.await, Ok(()));
     }
@@ -131,6 +129,16 @@ mod tests {
             drop(slot.give(&savers, "a".into()));
         }
         assert!(slots[1].take().is_some(), "the engine has it");
-        assert_eq!(std::iter::from_fn(|| saving.try_next()).count(), 2);
+        assert_eq!(saving.present().count(), 2);
+    }
+
+    #[test]
+    fn handlers_that_save_without_end_end_each_look() {
+        let (to, given) = mpsc::unbounded_channel();
+        let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
+        let slot = slot();
+        drop(slot.give(&savers, "a".into()));
+        let again = |_: Input| drop(slot.give(&savers, "b".into()));
+        assert_eq!(saving.present().map(again).take(10).count(), 1);
     }
 }
