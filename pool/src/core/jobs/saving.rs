@@ -123,13 +123,15 @@ impl Jobs {
     }
 
     /// The data may have gone back. From now on no job leaves before its checkpoint is saved again. That of a held job
-    /// goes when the job is known to have its record.
+    /// goes when the job is known to have its record. One that is on its way goes once more, because its answer may be
+    /// about the lost data.
     pub(super) fn owe_checkpoints(&mut self, ctx: &Ctx) {
         if self.saves.newest.is_empty() || ctx.config.broken.has(Mutation::StateNotSavedAgain) {
             return;
         }
         for id in self.saves.newest.keys().cloned().collect::<Vec<_>>() {
-            if !self.is_here(&id.0, id.1) {
+            let goes = self.saves.newest.get(&id).is_some_and(|newest| newest.way == Way::Goes);
+            if goes || !self.is_here(&id.0, id.1) {
                 self.saves.line_up(&id);
             }
             self.owes(id, Word::Checkpoint);

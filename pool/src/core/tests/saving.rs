@@ -358,6 +358,18 @@ fn one_that_must_stop_waits_for_its_checkpoint_no_longer() {
 }
 
 #[test]
+fn a_late_answer_about_lost_data_settles_nothing() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.lost(2);
+    bench.saved(&[SaveReply::Kept]);
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["release"]), [""; 0], "the server that kept it may be gone");
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
 fn a_release_that_found_nothing_saves_its_checkpoint_first() {
     let mut bench = running(&["a"]);
     bench.gives("a", 1);
