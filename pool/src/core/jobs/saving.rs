@@ -203,10 +203,10 @@ impl Jobs {
             let Some(ids) = lane.batch(ctx.now, size) else { return };
             let item = |(key, token): Id| {
                 let id = (key, token);
-                let newest = newest.get_mut(&id)?;
+                let newest = newest.get_mut(&id).filter(|newest| newest.way == Way::Waits)?;
+                newest.way = Way::Goes;
                 let (given, number, bytes) = (newest.given, newest.number, newest.bytes.clone());
-                let item = SaveItem { key: id.0, token, given, number, bytes };
-                (std::mem::replace(&mut newest.way, Way::Goes) == Way::Waits).then_some(item)
+                Some(SaveItem { key: id.0, token, given, number, bytes })
             };
             let items: Vec<_> = ids.into_iter().filter_map(item).collect();
             if !items.is_empty() {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::bench::{Bench, millis, sealed, secs};
+use super::bench::{Bench, key, millis, sealed, secs};
 use crate::core::call::{Call, Done};
 use crate::core::input::{HandlerEvent, Input};
-use crate::model::id::WorkerId;
+use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
-use crate::store::{AttestReply, MemoryFull, ReleaseReply, SaveReply, StoreError};
+use crate::store::{AttestReply, BATCH_BYTES, MemoryFull, ReleaseReply, SaveReply, StoreError};
 
 impl Bench {
     fn gives(&mut self, name: &str, number: u64) {
@@ -367,6 +367,24 @@ fn a_late_answer_about_lost_data_settles_nothing() {
     assert_eq!(bench.of(&["release"]), [""; 0], "the server that kept it may be gone");
     bench.saved(&[SaveReply::Kept]);
     assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_place_in_the_next_call_serves_one_checkpoint() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.lost(2);
+    // The first checkpoint is given up while it waits for the next call, and a second one takes a place as well. Both
+    // places do not fit into one call.
+    let Call::Save { worker, items } = bench.call("save") else { panic!("another call") };
+    let answer = Done::Save { worker, items, answer: Ok(vec![SaveReply::TooLong]) };
+    let event = HandlerEvent::Checkpoint { number: 2, bytes: vec![0; BATCH_BYTES].into() };
+    let given = Input::Handler { worker: WorkerId(1), key: key("a"), token: Token(7), event };
+    bench.step([Input::Done(Box::new(answer)), given]);
+    bench.saved(&[SaveReply::Recovering]);
+    bench.all();
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#2"]);
 }
 
 #[test]
