@@ -12,7 +12,9 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::mutation::Mutation;
-use crate::store::{BeginReply, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins};
+use crate::store::{
+    BeginReply, ReleaseItem, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
+};
 
 impl Jobs {
     pub(in crate::core) fn on_begun(
@@ -80,7 +82,9 @@ impl Jobs {
         self.inbox.deleted(finished);
         for ((item, _), reply) in items.into_iter().zip(replies) {
             if *reply == ReleaseReply::Later {
-                self.releases.push((item, Vec::new()));
+                if let Some(release) = self.unless_it_owes(item) {
+                    self.releases.push(release);
+                }
                 continue;
             }
             if *reply == ReleaseReply::Stale && self.take_back(&item) {
@@ -165,16 +169,23 @@ impl Jobs {
         let mut again = Vec::with_capacity(whole);
         for (item, _) in items {
             let item = self.once_more(item);
-            let id = (item.key.clone(), item.token);
-            // Data were lost meanwhile: its checkpoint goes first.
-            if self.unsaid.holds(&id) {
-                self.unsaid.hold_back(id, Words::default(), (item, Vec::new()));
-            } else {
-                again.push((item, Vec::new()));
-            }
+            again.extend(self.unless_it_owes(item));
         }
         self.audit_due = true;
         self.releases.failed(now, again, whole, error)
+    }
+
+    /// A release that must go again. If data were lost meanwhile, the job's checkpoint goes first, and the release waits
+    /// for it.
+    fn unless_it_owes(&mut self, item: ReleaseItem) -> Option<ToRelease> {
+        let id = (item.key.clone(), item.token);
+        let release = (item, Vec::new());
+        if !self.unsaid.holds(&id) {
+            return Some(release);
+        }
+        self.saves.wake(&id);
+        self.unsaid.hold_back(id, Words::default(), release);
+        None
     }
 
     /// These notifications were not fetched: they are fetched again.

@@ -275,8 +275,27 @@ impl Jobs {
             if let Some(newest) = self.saves.newest.get(&id) {
                 self.not_saved(ctx, &id, newest, NotSaved::JobGone);
             }
+        } else if !ctx.config.broken.has(Mutation::StateNotSavedAgain) && self.needs_record(&id) {
+            return;
         }
         self.said(id, Word::Checkpoint);
+    }
+
+    /// A leaving job may have lost its record. Then the worker reports it first, saves its checkpoint again, and
+    /// releases it after that. Returns whether the checkpoint is still owed.
+    fn needs_record(&mut self, id: &Id) -> bool {
+        if self.attesting.is_none() {
+            return false;
+        }
+        if let Some(release) = self.unsaid.take_release(id) {
+            let is_back = self.take_back(&release.0);
+            if !is_back {
+                self.unsaid.hold_back(id.clone(), Words::default(), release);
+            }
+            return is_back;
+        }
+        // Its release or its report is under way. If the release has no answer, the checkpoint goes before the next one.
+        self.releasing.contains_key(id)
     }
 
     /// The pool's limit is lower by now than it was when the handler gave this.

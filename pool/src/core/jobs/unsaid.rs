@@ -111,6 +111,11 @@ impl Unsaid {
         self.owing.get_mut(id)?.release.as_mut()
     }
 
+    /// Takes the release of this job, if it waits. The job owes its words all the same.
+    pub(super) fn take_release(&mut self, id: &(JobKey, Token)) -> Option<ToRelease> {
+        self.owing.get_mut(id)?.release.take()
+    }
+
     /// The releases that wait.
     pub(super) fn waiting(&mut self) -> impl Iterator<Item = &mut ToRelease> {
         self.owing.values_mut().filter_map(|owing| owing.release.as_mut())

@@ -9,7 +9,9 @@ use crate::core::call::{Call, Done};
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
-use crate::store::{AttestReply, BATCH_BYTES, MemoryFull, ReleaseReply, SaveReply, StoreError};
+use crate::store::{
+    AttestReply, BATCH_BYTES, MemoryFull, ReleaseReply, SaveReply, StoreError,
+};
 
 impl Bench {
     fn gives(&mut self, name: &str, number: u64) {

@@ -240,8 +240,9 @@ impl Judge {
             violations.push(wrong(what));
         }
         if let (Some(before), "release", Queued | Parked) = (before, step, record.state)
-            && before.state == Running
+            && matches!(before.state, Running | Assigned)
         {
+            // One that began has a run, though a loss of data may have taken its record back.
             self.handed_on(key, before, change.is_current());
         }
         if record.state == Running && before.is_none_or(|before| before.state != Running) {
