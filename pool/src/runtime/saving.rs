@@ -51,8 +51,7 @@ impl Saving {
 
     /// Nobody waits any longer for the checkpoints up to this number.
     pub(super) fn lose(&mut self, place: &(WorkerId, JobKey, Token), number: u64, why: NotSaved) {
-        let may_be_kept = matches!(why, NotSaved::Refused(_));
-        if self.slots.get(place).is_some_and(|slot| slot.lose(number, why)) && !may_be_kept {
+        if self.slots.get(place).is_some_and(|slot| slot.lose(number, why)) {
             self.slots.remove(place);
         }
     }
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_checkpoint_may_be_kept_after_all() {
+    async fn a_checkpoint_after_a_refused_one_may_be_kept() {
         let (to, given) = mpsc::unbounded_channel();
         let (savers, mut saving) = (Savers::new(to, 8), Saving::new(given));
         let slot = slot();
@@ -114,6 +113,7 @@ mod tests {
         let why = NotSaved::Refused("full".into());
         saving.lose(&place, 1, why.clone());
         assert_eq!(first.await, Err(why));
+        assert!(saving.slots.is_empty(), "its job may have left, and nothing names it again");
         let second = slot.give(&savers, "b".into());
         assert!(saving.present().next().is_some());
         saving.keep(place.0, place.1, place.2, 2);
