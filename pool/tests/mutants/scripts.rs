@@ -76,8 +76,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "return false", by "one_that_was_inherited_gives_way_to_a_newer_one";
     "saves of a call do not see each other": "save", "written[key] or known[i]"
         => "known[i]", by "saves_of_one_call_see_each_other";
-    "a checkpoint is of any length": "save", "if #state > most then"
+    "a checkpoint is of any length": "save", "if not late and #state > most then"
         => "if false then", by "a_checkpoint_that_is_too_long_is_refused";
+    "a kept checkpoint may be too long": "save", "if not late and #state > most then"
+        => "if #state > most then", by "a_lower_limit_refuses_no_checkpoint_that_is_kept";
     "a save that comes before its record is not made again": "save", "letter = head[2] == 'R' and 'R' or 'S'"
         => "letter = 'S'", by "a_save_that_comes_before_the_record_is_made_again";
     "a job that nobody has begun is given a checkpoint": "begin", "        if news == 1 then\n"

@@ -5,7 +5,7 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, DispatchReply, ReleaseMode, ReleaseReply,
-    SaveItem, SaveReply, ShutdownMode, StopReply,
+    SaveItem, SaveReply, SettingChange, ShutdownMode, StopReply,
 };
 
 use super::attesting::{item, with_payload};
@@ -19,6 +19,7 @@ scenarios! {
     a_new_owner_begins_to_count_again,
     saves_of_one_call_see_each_other,
     a_checkpoint_that_is_too_long_is_refused,
+    a_lower_limit_refuses_no_checkpoint_that_is_kept,
     begin_brings_the_checkpoint,
     checkpoints_count_for_the_size_of_an_answer,
     what_deletes_a_job_deletes_its_checkpoint,
@@ -154,6 +155,18 @@ async fn a_checkpoint_that_is_too_long_is_refused(kind: Kind) {
     assert_eq!(lab.save(worker, save("k", token, 1, "four")).await, SaveReply::Kept);
     assert_eq!(lab.save(worker, save("k", token, 2, "fives")).await, SaveReply::TooLong);
     assert_eq!(lab.kept("k").await.unwrap(), "four");
+}
+
+async fn a_lower_limit_refuses_no_checkpoint_that_is_kept(kind: Kind) {
+    let lab = Lab::with(kind, Settings { checkpoint_max: 5, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
+    let lower = [SettingChange { name: "checkpoint_max".into(), from: "5".into(), to: "4".into() }];
+    lab.store().change_settings(lab.inc, &lower).await.unwrap();
+    assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
+    assert_eq!(lab.save(worker, save("k", token, 2, "again")).await, SaveReply::TooLong);
+    assert_eq!(lab.kept("k").await.unwrap(), "fives");
 }
 
 async fn begin_brings_the_checkpoint(kind: Kind) {

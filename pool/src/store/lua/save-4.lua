@@ -45,12 +45,13 @@ for i = 1, n do
     letter = head[2] == 'R' and 'R' or 'S'
   elseif (start == running or start == stopping) and find(r, rest, #running + 1) then
     local number, state = argv[of_numbers + i], argv[of_bytes + i]
+    local late = is_late(written[key] or known[i], token, of, number)
     letter = 'K'
-    if #state > most then
+    if not late and #state > most then
       letter = 'L'
     elseif known.err then
       letter = 'X'
-    elseif not is_late(written[key] or known[i], token, of, number) then
+    elseif not late then
       local j = #fields
       written[key] = '1|' .. of .. '|' .. number .. '|' .. ts
       fields[j + 1], fields[j + 2], fields[j + 3], fields[j + 4] = headers[i], written[key], 'b:' .. key, state

@@ -26,16 +26,17 @@ impl State {
             let absent = !self.jobs.contains_key(key);
             return if absent && recovering { SaveReply::Recovering } else { SaveReply::Stale };
         }
-        if bytes.len() as u64 > self.limit("checkpoint_max") {
-            return SaveReply::TooLong;
-        }
         let is_late = self.checkpoints.get(key).is_some_and(|kept| {
             kept.token == *given && kept.number >= *number || given != token && kept.token > *given
         });
-        if !is_late || self.broken.has(Mutation::LateSaveWins) {
-            let kept = Checkpoint { token: *given, number: *number, at: now, bytes: bytes.clone() };
-            self.checkpoints.insert(key.clone(), kept);
+        if is_late && !self.broken.has(Mutation::LateSaveWins) {
+            return SaveReply::Kept;
         }
+        if bytes.len() as u64 > self.limit("checkpoint_max") {
+            return SaveReply::TooLong;
+        }
+        let kept = Checkpoint { token: *given, number: *number, at: now, bytes: bytes.clone() };
+        self.checkpoints.insert(key.clone(), kept);
         SaveReply::Kept
     }
 
