@@ -136,6 +136,7 @@ async fn the_next_job_of_a_key_gets_none(world: World) {
         node.dispatch(("key", "")).await.unwrap();
         world.stop(&node, "key").await;
         eventually(PATIENCE, "it to go", async || node.job("key").await.unwrap().is_none()).await;
+        assert!(node.checkpoint_of("key").await.unwrap().is_none());
     }
     assert_eq!(*given.lock().unwrap(), [None, None]);
 }

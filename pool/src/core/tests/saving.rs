@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::bench::{Bench, key, millis, sealed, secs};
+use super::bench::{Bench, key, millis, record, sealed, secs};
 use crate::core::call::{Call, Done};
 use crate::core::input::{HandlerEvent, Input};
-use crate::model::id::{Token, WorkerId};
+use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::store::{
-    AttestReply, BATCH_BYTES, MemoryFull, ReleaseReply, SaveReply, StoreError,
+    AttestReply, BATCH_BYTES, BeginReply, Checkpoint, MemoryFull, ReleaseReply, SaveReply, StoreError,
 };
 
 impl Bench {
@@ -357,6 +357,91 @@ fn one_that_must_stop_waits_for_its_checkpoint_no_longer() {
     bench.stop_event(1, 9, None, &[("a", 7)]);
     let told = bench.of(&["release"]);
     assert!(told.len() == 1 && told[0].starts_with("release 1: a@7 d"), "{told:?}");
+}
+
+/// The begin in flight is answered: the job is the worker's, with a former owner's checkpoint.
+fn begun_with_a_checkpoint(bench: &mut Bench) {
+    bench.begins_answered(|of| {
+        let reply = |(key, token): &(JobKey, Token)| {
+            let record = record(&key.to_string(), token.0, of.worker);
+            let kept = Checkpoint { token: Token(3), number: 4, at: 0, bytes: "x".into() };
+            let (payload, checkpoint) = (sealed(RestartPolicy::Always), Some(Box::new(kept)));
+            BeginReply::Begun { record, waiting: false, payload, checkpoint }
+        };
+        Ok(of.jobs.iter().map(reply).collect())
+    });
+}
+
+#[test]
+fn a_former_owners_checkpoint_is_saved_again_after_a_loss() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 7, 7, &["a"]);
+    begun_with_a_checkpoint(&mut bench);
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    bench.started_noted();
+    bench.lost(2);
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=3#4"]);
+    bench.saved(&[SaveReply::Kept]);
+    let told = bench.of(&["saved", "release"]);
+    assert!(told.len() == 1 && told[0].starts_with("release"), "nobody here waits for it: {told:?}");
+}
+
+#[test]
+fn a_job_given_back_after_a_loss_leaves_after_its_checkpoint() {
+    let mut bench = running(&["a"]);
+    bench.assign(1, 9, 9, &["a"]);
+    begun_with_a_checkpoint(&mut bench);
+    bench.lost(2);
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@9 given=3#4"], "its former run has not ended");
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_job_whose_begin_was_lost_leaves_after_its_checkpoint() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Kept]);
+    ends(&mut bench, "a");
+    bench.lost(2);
+    bench.fail("release");
+    bench.all();
+    bench.saved(&[SaveReply::Stale]);
+    bench.attested(&[]);
+    assert_eq!(bench.of(&["save", "release"]), [""; 0], "its record must be given back first");
+    bench.attested(&[AttestReply::Kept]);
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
+    bench.saved(&[SaveReply::Kept]);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_job_that_ends_before_its_report_leaves_after_it() {
+    let mut bench = running(&["a"]);
+    bench.lost(2);
+    bench.gives("a", 1);
+    ends(&mut bench, "a");
+    bench.saved(&[SaveReply::Stale]);
+    assert_eq!(bench.of(&["release"]), [""; 0]);
+    bench.attested(&[AttestReply::Kept]);
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"], "once more");
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["release"]).len(), 1);
+}
+
+#[test]
+fn a_refused_checkpoint_goes_before_each_later_release() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    bench.saved(&[SaveReply::Kept]);
+    ends(&mut bench, "a");
+    bench.lost(2);
+    bench.saved(&[SaveReply::Stale]);
+    bench.all();
+    bench.fail("release");
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
 }
 
 #[test]
