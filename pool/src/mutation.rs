@@ -55,6 +55,10 @@ pub enum Mutation {
     StartsInTurn,
     /// Nobody looks whether a job makes progress.
     StalledStays,
+    /// Jobs are placed on cordoned nodes.
+    CordonPassedOver,
+    /// A copy of a cordon, or of its end, that comes late counts.
+    LateCordonCounts,
     /// Jobs are placed although the pool is held.
     HoldPassedOver,
     /// Callers that have gone get their answers all the same, and such an answer ends the node.

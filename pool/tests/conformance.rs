@@ -30,6 +30,8 @@ mod bounds;
 mod checkpoints;
 #[path = "store/closing.rs"]
 mod closing;
+#[path = "store/cordoning.rs"]
+mod cordoning;
 #[path = "store/damage.rs"]
 mod damage;
 #[path = "store/dispatching.rs"]

@@ -185,6 +185,10 @@ async fn members_and_settings() {
     let members: BTreeMap<String, String> = pool.ask("HGETALL", "workers", &[]);
     let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1|1|http://n1:80"), ("size".into(), "1")];
     assert_eq!(members, expected.map(|(field, value)| (field, value.to_owned())).into());
+    let seen: u64 = pool.ask("HGET", "pool", &["workers_revision"]);
+    pool.store.cordon(pool.inc, Revision(seen), &NodeName::new("n2").unwrap(), true).await.unwrap();
+    let cordon: String = pool.ask("HGET", "workers", &["cordon:n2"]);
+    assert_eq!(cordon, "1");
     let settings: BTreeMap<String, String> = pool.ask("HGETALL", "settings", &[]);
     let expected = [
         ("assign_timeout", "5000"),

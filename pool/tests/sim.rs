@@ -125,6 +125,11 @@ fn a_hold_that_is_passed_over_is_caught() {
 }
 
 #[test]
+fn a_cordon_that_is_passed_over_is_caught() {
+    assert!(caught(Mutation::CordonPassedOver, 1, &["cordon"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

@@ -115,6 +115,8 @@ pub struct WorkerInfo {
     pub level: u32,
     /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
     pub address: String,
+    /// Its node is [cordoned](crate::Node::cordon): it gets no new job.
+    pub cordoned: bool,
 }
 
 /// A node of the pool that has workers. Nodes without workers leave no trace in the store.
@@ -204,6 +206,7 @@ pub(crate) fn workers(shard: usize, members: &Members) -> Vec<WorkerInfo> {
         meta: m.meta.clone(),
         level: m.level,
         address: m.address.clone(),
+        cordoned: members.cordoned.contains(&m.node),
     };
     members.entries.iter().map(info).collect()
 }

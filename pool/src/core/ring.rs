@@ -6,6 +6,7 @@
 //! So a worker that leaves moves only its own keys, which spread over all others. A worker that fills the hole gets
 //! exactly those keys back. An appended slot takes its share, and no other key moves.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use jumphash::JumpHasher;
@@ -24,6 +25,10 @@ pub(crate) struct Ring {
     revision: Revision,
     slots: Vec<Option<WorkerId>>,
     live: u32,
+    /// The slots with those of cordoned nodes, if any of these is up.
+    homes: Option<Vec<Option<WorkerId>>>,
+    /// The workers of cordoned nodes.
+    cordoned: BTreeSet<WorkerId>,
     /// No worker is up, and some are about to be.
     filling: bool,
     /// The pool is held: no worker is given a job.
@@ -54,12 +59,22 @@ impl Ring {
             }
             slots[slot] = Some(worker);
         }
-        let live = slots.iter().flatten().count() as u32;
+        let mut live = slots.iter().flatten().count() as u32;
         let filling = live == 0 && members.entries.values().any(|m| m.state == MemberState::Standby);
+        let (mut homes, mut cordoned) = (None, BTreeSet::new());
+        if !members.cordoned.is_empty() {
+            let of_cordoned = members.entries.iter().filter(|(_, m)| members.cordoned.contains(&m.node));
+            cordoned = of_cordoned.map(|(worker, _)| *worker).collect();
+            if slots.iter().flatten().any(|worker| cordoned.contains(worker)) {
+                homes = Some(slots.clone());
+                slots.iter_mut().for_each(|slot| *slot = slot.filter(|worker| !cordoned.contains(worker)));
+                live = slots.iter().flatten().count() as u32;
+            }
+        }
         let (k1, k2) = settings.hash_keys.unwrap_or(UNKNOWN);
         let hasher = JumpHasher::new_with_keys(k1, k2);
         let (held, allowed) = (settings.hold, settings.strikes.max(1));
-        Self { revision: members.revision, slots, live, filling, held, allowed, hasher }
+        Self { revision: members.revision, slots, live, homes, cordoned, filling, held, allowed, hasher }
     }
 
     /// No worker is up, and standbys are about to take slots.
@@ -72,6 +87,16 @@ impl Ring {
         self.held = false;
     }
 
+    /// Gives jobs to cordoned nodes, for
+    /// [`Mutation::CordonPassedOver`](crate::mutation::Mutation::CordonPassedOver).
+    pub(super) fn pass_cordons_over(&mut self) {
+        self.cordoned.clear();
+        if let Some(homes) = self.homes.take() {
+            self.live = homes.iter().flatten().count() as u32;
+            self.slots = homes;
+        }
+    }
+
     /// Closes its holes, for [`Mutation::PackedRing`](crate::mutation::Mutation::PackedRing).
     pub(super) fn pack(&mut self) {
         self.slots.retain(Option::is_some);
@@ -82,6 +107,7 @@ impl Ring {
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         match (self.held, self.live) {
             (true, _) => Some(Obstacle::OnHold),
+            (false, 0) if self.homes.is_some() => Some(Obstacle::Cordoned),
             (false, 0) => Some(Obstacle::NoWorker),
             _ => None,
         }
@@ -94,30 +120,43 @@ impl Ring {
 
     /// True if both place every key alike.
     pub(crate) fn places_like(&self, other: &Self) -> bool {
-        (&self.slots, self.held) == (&other.slots, other.held)
+        (&self.slots, self.held, &self.cordoned) == (&other.slots, other.held, &other.cordoned)
+    }
+
+    /// The worker's node is cordoned: it keeps its jobs, and gets no other.
+    pub(crate) fn is_cordoned(&self, worker: WorkerId) -> bool {
+        self.cordoned.contains(&worker)
     }
 
     /// The worker of a key with this many strikes against its placement. Every `allowed` of them move the key to the
     /// next worker of its chain. `None` if no worker is up, or the pool is held.
     pub(crate) fn pick(&self, key: &[u8], strikes: u32) -> Option<WorkerId> {
-        if self.held { None } else { self.on_chain(key, strikes) }
+        if self.held { None } else { self.on_chain(&self.slots, self.live, key, strikes) }
     }
 
-    /// The worker that most likely has a job of the key, also while the pool is held.
+    /// The worker that most likely has a job of the key, also while the pool is held or the worker's node is cordoned.
     pub(crate) fn home(&self, key: &[u8]) -> Option<WorkerId> {
-        self.on_chain(key, 0)
+        match &self.homes {
+            None => self.on_chain(&self.slots, self.live, key, 0),
+            Some(homes) => self.on_chain(homes, homes.iter().flatten().count() as u32, key, 0),
+        }
     }
 
-    fn on_chain(&self, key: &[u8], strikes: u32) -> Option<WorkerId> {
-        if self.live == 0 {
+    /// Whether a job that this worker has belongs to another one. A worker of a cordoned node keeps what it has.
+    pub(crate) fn takes_away(&self, key: &[u8], strikes: u32, from: WorkerId) -> bool {
+        !self.is_cordoned(from) && self.pick(key, strikes).is_some_and(|worker| worker != from)
+    }
+
+    fn on_chain(&self, slots: &[Option<WorkerId>], live: u32, key: &[u8], strikes: u32) -> Option<WorkerId> {
+        if live == 0 {
             return None;
         }
-        let size = self.slots.len() as u32;
-        let skip = (strikes / self.allowed) % self.live;
+        let size = slots.len() as u32;
+        let skip = (strikes / self.allowed) % live;
         let mut passed: Vec<WorkerId> = Vec::new();
         for counter in 0..size.saturating_mul(64) {
             let slot = self.hasher.slot(&Probe(key, counter), size);
-            let Some(worker) = self.slots[slot as usize] else { continue };
+            let Some(worker) = slots[slot as usize] else { continue };
             if passed.contains(&worker) {
                 continue;
             }
@@ -126,7 +165,7 @@ impl Ring {
             }
             passed.push(worker);
         }
-        self.slots.iter().flatten().nth(skip as usize).copied()
+        slots.iter().flatten().nth(skip as usize).copied()
     }
 }
 
@@ -202,7 +241,40 @@ mod tests {
         assert!(!held.places_like(&free), "what has changed meanwhile is moved when it is free again");
     }
 
+    #[test]
+    fn a_ring_of_cordoned_nodes_names_its_obstacle() {
+        let mut members = Members { ring_size: 1, ..Members::default() };
+        assert_eq!(Ring::new(&members, &Settings::default()).obstacle(), Some(Obstacle::NoWorker));
+        let member = Member::parse(b"U|0|10000|nn|n1|").unwrap_or_else(|| panic!("it is an entry"));
+        members.cordoned.insert(member.node.clone());
+        members.entries.insert(WorkerId(1), member);
+        let ring = Ring::new(&members, &Settings::default());
+        assert_eq!((ring.obstacle(), ring.pick(b"k", 0)), (Some(Obstacle::Cordoned), None));
+        assert_eq!((ring.home(b"k"), ring.is_filling()), (Some(WorkerId(1)), false));
+    }
+
     proptest! {
+        #[test]
+        fn a_cordon_sends_new_keys_elsewhere_and_moves_none(
+            n in 2_u64..24, cordoned in proptest::collection::btree_set(1_u64..24, 1..8),
+        ) {
+            let free = ring(&(1..=n).map(Some).collect::<Vec<_>>());
+            let closed: BTreeSet<_> = cordoned.into_iter().filter(|w| *w <= n).map(WorkerId).collect();
+            prop_assume!(!closed.is_empty() && (closed.len() as u64) < n);
+            let mut slots = free.slots.clone();
+            slots.iter_mut().for_each(|slot| *slot = slot.filter(|w| !closed.contains(w)));
+            let (homes, live) = (Some(free.slots.clone()), n as u32 - closed.len() as u32);
+            let cordoned = Ring { slots, live, homes, cordoned: closed.clone(), ..ring(&[]) };
+            for k in 0..300 {
+                let key = format!("key-{k}");
+                let (key, strikes) = (key.as_bytes(), 3 * (k % 5));
+                prop_assert!(cordoned.pick(key, strikes).is_some_and(|w| !closed.contains(&w)));
+                prop_assert_eq!(cordoned.home(key), free.home(key));
+                let owner = free.home(key).unwrap_or_else(|| panic!("all are up"));
+                prop_assert!(!cordoned.takes_away(key, 0, owner), "it stays where it is");
+            }
+        }
+
         #[test]
         fn a_leaver_moves_its_own_keys_and_its_successor_gets_them(
             live in proptest::collection::vec(any::<bool>(), 2..24), gone in any::<proptest::sample::Index>(),

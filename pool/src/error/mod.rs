@@ -371,6 +371,9 @@ pub enum Obstacle {
     /// The pool is on [hold](crate::Node::hold).
     #[error("the pool is on hold")]
     OnHold,
+    /// Every worker that is up lives on a [cordoned](crate::Node::cordon) node.
+    #[error("every node with a worker is cordoned")]
+    Cordoned,
 }
 
 impl DispatchError {

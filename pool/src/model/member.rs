@@ -1,6 +1,7 @@
 //! The members of a pool, in the replicated map `workers`: worker id → `state|slot|ttl|nonce|node|meta|level|address`.
+//! `cordon:<node>` stands there for a cordoned node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use crate::model::id::{Incarnation, NodeName, Nonce, Revision, WorkerId};
 
 /// All slots are below this number. A larger one is damage, and would make the ring huge.
 pub(crate) const SLOTS: u32 = 65_536;
+
+/// Before the name of a cordoned node, in the map of the members.
+pub(crate) const CORDON: &str = "cordon:";
 
 /// Whether a worker is in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -108,6 +112,8 @@ pub struct Members {
     pub revision: Revision,
     /// The number of slots in the ring, holes included. It never shrinks.
     pub ring_size: u32,
+    /// The nodes whose workers get no job from the ring.
+    pub cordoned: BTreeSet<NodeName>,
     /// All entries that can be read. A damaged one is left out: it holds no slot, and expires like any silent worker.
     pub entries: BTreeMap<WorkerId, Member>,
 }

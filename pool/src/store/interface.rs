@@ -42,6 +42,10 @@ pub trait Membership: Send + Sync + 'static {
     /// Raises the floor of the pool to this level, once every member has it. From then on the store refuses steps of a
     /// lower level with [`Refusal::Level`](super::Refusal::Level). Refused in phase R.
     async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised>;
+    /// Cordons a node, or lifts that: the ring of the members gives no job to its workers. `seen` is the members'
+    /// revision that the caller has seen; [`Refusal::StaleRing`](super::Refusal::StaleRing) names the present one.
+    /// Changes nothing where it is so already.
+    async fn cordon(&self, inc: Incarnation, seen: Revision, node: &NodeName, on: bool) -> Result<()>;
     /// A worker joins.
     async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat>;
     /// A standby takes a new slot.
@@ -59,7 +63,8 @@ pub trait Membership: Send + Sync + 'static {
     /// Takes workers out of the ring, all of them in one change. They keep their jobs. Returns the entry of each in order,
     /// none if it is no member.
     async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>>;
-    /// [`drain_all`](Self::drain_all) for one worker, which is refused as [`Refusal::Fenced`](super::Refusal::Fenced) if it is no member.
+    /// [`drain_all`](Self::drain_all) for one worker, which is refused as [`Refusal::Fenced`](super::Refusal::Fenced) if
+    /// it is no member.
     async fn drain(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
         let drained = self.drain_all(inc, &[worker]).await?;
         drained.into_iter().flatten().next().ok_or(StoreError::Refused(super::Refusal::Fenced))

@@ -10,6 +10,7 @@ mod batch;
 mod checkpoints;
 mod clients;
 mod cold_start;
+mod cordoning;
 mod crash;
 mod deadline;
 mod deployments;

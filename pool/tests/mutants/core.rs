@@ -57,6 +57,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (RouteUnchecked, Simulator("S9")),
     (EngineAtHome, Failure("handlers", "a50_a_handler_that_blocks_the_only_thread_costs_no_lease")),
     (StalledStays, Simulator("L11")),
+    (CordonPassedOver, Simulator("cordon")),
+    (LateCordonCounts, Scenario("a_late_copy_of_a_cordon_undoes_nothing")),
     (HoldPassedOver, Simulator("hold")),
     (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),
     (GoneCallersEndNode, Failure("handlers", "a24_an_answer_for_a_caller_that_has_gone_does_no_harm")),

@@ -246,6 +246,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "mode == 'd' or to_stop", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
+    "a late copy of a cordon counts": "cordon", "if head[3] ~= argv[2] then"
+        => "if false then", by "a_late_copy_of_a_cordon_undoes_nothing";
+    "a cordon that is there makes a revision": "cordon", "if (call('HEXISTS', WORKERS, field) == 1) == on then"
+        => "if false then", by "a_cordon_makes_one_revision_and_may_be_repeated";
+    "a first cordon looks like a loss": "cordon", "grow(changes, 0)"
+        => "", by "a_cordon_before_the_first_worker_is_no_sign_of_a_loss";
     "a job that is to be parked is tried again": "release", "most = 0"
         => "", by "a_job_is_parked_at_once_and_its_attempt_does_not_count";
     "a job that was parked is tried again after a loss": "attest", "mode == 'p' and 0 or max_attempts"

@@ -369,6 +369,10 @@ impl<'a> Driver<'a> {
                 })
             }
             Op::Raise { level } => Step::Raise(*level),
+            Op::Cordon { node: at, on, aim } => {
+                let (revision, _) = self.ring().await;
+                Step::Cordon(Revision(revision.0.saturating_sub(u64::from(!aim))), node(*at), *on)
+            }
             Op::Settle { worker } => Step::Settle(self.worker(*worker)),
             Op::ChangeSettings { changes } => {
                 let stored = self.memory().settings().borrow().fields.clone();

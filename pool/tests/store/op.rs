@@ -25,6 +25,11 @@ pub(crate) enum Op {
     Raise {
         level: u32,
     },
+    Cordon {
+        node: usize,
+        on: bool,
+        aim: Aim,
+    },
     ChangeSettings {
         changes: Vec<(usize, Aim, u64)>,
     },
@@ -422,6 +427,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => worker().prop_map(|worker| Op::Settle { worker }),
         2 => prop::bool::weighted(0.7).prop_map(|newer| Op::Client { newer }),
         2 => (0_u32..4).prop_map(|level| Op::Raise { level }),
+        2 => (0_usize..3, any::<bool>(), aim()).prop_map(|(node, on, aim)| Op::Cordon { node, on, aim }),
         2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
         2 => vec(worker(), 1..3).prop_map(|workers| Op::Drain { workers }),
         3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),

@@ -27,6 +27,7 @@ pub(crate) enum Step {
     Join(JoinRequest),
     Settle(WorkerId),
     Raise(u32),
+    Cordon(Revision, NodeName, bool),
     ChangeSettings(Vec<SettingChange>),
     Drain(Vec<WorkerId>),
     Expire(Vec<(WorkerId, Option<u64>)>),
@@ -108,6 +109,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         }
         Step::ChangeSettings(changes) => text(&store.change_settings(inc, &changes).await),
         Step::Settle(worker) => text(&store.settle(inc, worker).await),
+        Step::Cordon(seen, node, on) => text(&store.cordon(inc, seen, &node, on).await),
         Step::Raise(level) => text(&store.raise_level(inc, level).await),
         Step::Drain(workers) => text(&store.drain_all(inc, &workers).await),
         Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),

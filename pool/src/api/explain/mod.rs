@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::core::ring::Ring;
+use crate::error::Obstacle;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::record::{Begun, JobState, Record};
@@ -143,6 +144,8 @@ pub enum Verdict {
     },
     /// Queued: no worker is up.
     NoWorker,
+    /// Queued: every worker that is up lives on a cordoned node.
+    AllCordoned,
     /// Queued: no worker is up, and some are about to take their places.
     Settling,
     /// Queued: it failed, and pauses before its next attempt.
@@ -171,6 +174,8 @@ pub enum Verdict {
     Starting,
     /// Running where the ring places its key.
     AtHome,
+    /// Running on a cordoned node: it stays there, and the node gets no other job.
+    Cordoned,
     /// Running past the worker to whom the ring gives its key, because workers have refused it or were too slow. That one
     /// may have joined since.
     PastHome {
@@ -323,6 +328,7 @@ fn queued(
         _ if settings.hold => return Verdict::OnHold,
         (_, Some(renewed)) => return Verdict::NobodyLives { renewed },
         (None, _) if ring.is_filling() => return Verdict::Settling,
+        (None, _) if ring.obstacle() == Some(Obstacle::Cordoned) => return Verdict::AllCordoned,
         (None, _) => return Verdict::NoWorker,
         _ if seen.pause.error.is_some() => return Verdict::BackOff,
         (Some(next), _) => next,
@@ -340,6 +346,7 @@ fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settin
     match ring.home(key.as_bytes()) {
         _ if member.is_some_and(|member| member.state == MemberState::Draining) => Verdict::Leaving,
         _ if record.begun == Begun::Begun => Verdict::Starting,
+        _ if record.owner.is_some_and(|owner| ring.is_cordoned(owner)) => Verdict::Cordoned,
         _ if to != record.owner => Verdict::Moving { to, on_hold: settings.hold },
         Some(home) if Some(home) != to => Verdict::PastHome { home },
         _ => Verdict::AtHome,

@@ -61,6 +61,11 @@ fn members(entries: &[(u64, MemberState)]) -> Members {
     Members { ring_size, entries: entries.iter().enumerate().map(up).collect(), ..Members::default() }
 }
 
+/// The same, and the node of worker 41 is cordoned.
+fn cordoned(members: Members) -> Members {
+    Members { cordoned: [NodeName::new("feeds-41").unwrap()].into(), ..members }
+}
+
 fn one() -> Members {
     members(&[(41, MemberState::Up)])
 }
@@ -110,9 +115,11 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::Parked => 22,
         Verdict::NobodyLives { .. } => 23,
         Verdict::UnreadableDispatch { .. } => 24,
+        Verdict::AllCordoned => 25,
+        Verdict::Cordoned => 26,
     }
 }
-const VERDICTS: usize = 25;
+const VERDICTS: usize = 27;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -216,6 +223,13 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
         row(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
         row(new(), Members::default(), defaults, Verdict::NoWorker, "queued for 8 s: no worker is up"),
+        row(
+            new(),
+            cordoned(one()),
+            defaults,
+            Verdict::AllCordoned,
+            "queued for 8 s: every node with a worker is cordoned",
+        ),
         row(
             new(),
             standby(),
@@ -352,6 +366,14 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     let mut rows = vec![
         row(runs(0), two(), defaults, Verdict::AtHome, at_home),
         row(runs(0), two(), on_hold, Verdict::AtHome, at_home),
+        row(
+            runs(0),
+            cordoned(two()),
+            defaults,
+            Verdict::Cordoned,
+            "running on {here}, for 3 h 12 min, attempt 1\n  its node is cordoned: the job stays there, and the node \
+             gets no other",
+        ),
         row(
             elsewhere(3),
             two(),

@@ -140,6 +140,7 @@ impl Explanation {
             Verdict::Recovering => f.write_str(": the pool is being opened"),
             Verdict::OnHold => f.write_str(": the pool is on hold"),
             Verdict::NoWorker => f.write_str(": no worker is up"),
+            Verdict::AllCordoned => f.write_str(": every node with a worker is cordoned"),
             Verdict::Settling => f.write_str(": workers are about to take their places"),
             Verdict::BackOff => {
                 let Self { attempts, max_attempts, .. } = self;
@@ -174,6 +175,9 @@ impl Explanation {
         let due = For(self.due.unwrap_or_default());
         let renewed = self.owner.as_ref().and_then(|owner| owner.renewed).unwrap_or_default();
         match &self.verdict {
+            Verdict::Cordoned => {
+                f.write_str("\n  its node is cordoned: the job stays there, and the node gets no other")
+            }
             Verdict::AtHome => f.write_str("\n  the ring gives this key to that worker"),
             Verdict::PastHome { home } => {
                 write!(

@@ -4,6 +4,7 @@ mod adding;
 mod asking;
 mod batch;
 mod calls;
+mod cordoning;
 mod dispatching;
 mod draining;
 mod ends;

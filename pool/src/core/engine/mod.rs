@@ -32,7 +32,7 @@ use crate::core::schedules::Scheduling;
 use crate::core::time::{Jitter, Time, earliest};
 use crate::core::worker::Worker;
 use crate::core::worker::shared_calls::SharedCalls;
-use crate::error::{DispatchError, Error};
+use crate::error::{DispatchError, Error, Obstacle};
 use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
@@ -320,11 +320,18 @@ impl Engine {
         }
         self.closing.wake(self.ctx.now);
         let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
+        if self.ctx.config.broken.has(Mutation::CordonPassedOver) {
+            ring.pass_cordons_over();
+        }
         if self.ctx.config.broken.has(Mutation::PackedRing) {
             ring.pack();
         }
         if self.ctx.config.broken.has(Mutation::HoldPassedOver) {
             ring.pass_hold_over();
+        }
+        if self.ring.obstacle() == Some(Obstacle::Cordoned) && ring.obstacle().is_none() {
+            // The jobs that have waited for this are due in up to half a minute.
+            self.sweeping.kick();
         }
         let changed = !ring.places_like(&self.ring);
         self.ring = ring;

@@ -320,6 +320,13 @@ impl Bench {
         self.step([Input::Settings(settings), Input::Members(members)]);
     }
 
+    /// These nodes are cordoned now, and no others.
+    pub(super) fn cordon(&mut self, nodes: &[&str]) {
+        self.members.cordoned = nodes.iter().filter_map(|node| NodeName::new(node).ok()).collect();
+        self.members.revision.0 += 1;
+        self.step([Input::Members(Arc::new(self.members.clone()))]);
+    }
+
     /// The members change.
     pub(super) fn change_members(&mut self, change: impl FnOnce(&mut BTreeMap<WorkerId, Member>)) {
         change(&mut self.members.entries);

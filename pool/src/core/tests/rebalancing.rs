@@ -161,3 +161,16 @@ fn a_job_assigned_before_the_change_moves_after_a_late_begin() {
     bench.advance(millis(5_600));
     assert_eq!(bench.of(&["STOP"]), stops(&moved));
 }
+
+#[test]
+fn a_cordoned_node_keeps_its_jobs_until_the_cordon_is_lifted() {
+    let mut bench = loaded(config());
+    let node = bench.members.entries[&WorkerId(1)].node.to_string();
+    bench.cordon(&[&node]);
+    another(&mut bench, 2, 1);
+    bench.advance(secs(20));
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "nothing moves from there");
+    bench.cordon(&[]);
+    bench.advance(secs(6));
+    assert_eq!(bench.of(&["STOP"]), stops(&elsewhere(&bench)));
+}

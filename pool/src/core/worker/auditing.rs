@@ -44,7 +44,7 @@ impl Worker {
         let worker = self.jobs.worker;
         let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {
             let BeginReply::Begun { record, .. } = reply else { return false };
-            ring.pick(key.as_bytes(), record.strikes).is_some_and(|w| w != worker)
+            ring.takes_away(key.as_bytes(), record.strikes, worker)
         });
         if elsewhere {
             self.rebalance.misplaced(ctx);

@@ -48,8 +48,7 @@ impl Rebalance {
 
     pub(super) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
         let here = jobs.worker;
-        let elsewhere =
-            |key: &JobKey, held: &HeldJob| ring.pick(key.as_bytes(), held.strikes).is_some_and(|w| w != here);
+        let elsewhere = |key: &JobKey, held: &HeldJob| ring.takes_away(key.as_bytes(), held.strikes, here);
         if self.due.is_some_and(|at| ctx.now >= at) {
             self.due = None;
             let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));

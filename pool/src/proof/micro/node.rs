@@ -1,6 +1,6 @@
 //! An engine in a pool of one node with one worker: steps that a meter sees, calls that wait for their answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,6 +143,7 @@ impl Node {
             incarnation: Some(INCARNATION),
             revision: MEMBERS,
             ring_size: 1,
+            cordoned: BTreeSet::new(),
             entries: BTreeMap::from([(WORKER, up(0))]),
         };
         self.step([Input::Members(Arc::new(members))]);

@@ -20,7 +20,7 @@ pub(super) struct Placing {
 fn members(places: u32) -> Members {
     let taken = (0..places).filter(|slot| slot % 3 != 1);
     let entries = taken.map(|slot| (WorkerId(u64::from(slot) + 1), up(slot))).collect();
-    Members { incarnation: None, revision: Revision(1), ring_size: places, entries }
+    Members { revision: Revision(1), ring_size: places, entries, ..Members::default() }
 }
 
 impl Placing {

@@ -24,6 +24,7 @@ mod actor;
 mod callers;
 mod calls;
 mod clock;
+mod cordons;
 mod handlers;
 mod holds;
 mod judge;

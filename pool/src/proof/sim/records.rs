@@ -98,6 +98,10 @@ impl World {
         for (key, record) in found {
             let before = self.judge.records.insert(key.clone(), record.clone()).flatten();
             let Some(record) = record else { continue };
+            if self.passed_cordon(before.as_ref(), &record) {
+                let what = format!("cordon: {step} gives {key} to a worker of a cordoned node: {record}");
+                self.judge.violations.push(what);
+            }
             let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
             self.judge.became(&key, before.as_ref(), &record, is_member, &change);
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::actor::Actor;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
+use super::cordons::Cordons;
 use super::holds::Holds;
 use super::judge::Judge;
 use super::levels::Levels;
@@ -86,6 +87,7 @@ pub(super) struct World {
     pub(super) stalls: Stalls,
     pub(super) saves: Saves,
     pub(super) holds: Holds,
+    pub(super) cordons: Cordons,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -164,6 +166,7 @@ impl World {
             stalls: Stalls::of(seed),
             saves: Saves::of(seed),
             holds: Holds::of(seed),
+            cordons: Cordons::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -312,6 +315,7 @@ impl World {
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 self.hold();
+                self.cordon();
                 if self.healed {
                     let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
                     if !self.ending || self.ends_early && left {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::state::{Ended, State, Stored};
 use super::streams::NodeEntry;
 use crate::model::level;
+use crate::model::member::CORDON;
 use crate::store::{Dump, Text, WorkerEvent};
 
 impl State {
@@ -41,10 +42,9 @@ impl State {
             dump.hash("pool", [("closed", tombstone.incarnation.to_string())]);
         }
         let size = (self.ring_size > 0).then(|| ("size".to_owned(), self.ring_size.to_string()));
-        dump.hash(
-            "workers",
-            self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string())).chain(size),
-        );
+        let members = self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string()));
+        let cordons = self.cordoned.iter().map(|node| (format!("{CORDON}{node}"), "1".to_owned()));
+        dump.hash("workers", members.chain(size).chain(cordons));
         dump.hash(
             "heartbeats",
             self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())),

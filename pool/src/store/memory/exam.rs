@@ -66,8 +66,13 @@ impl MemoryStore {
     pub(crate) fn maps(&self) -> (Arc<Members>, Arc<StoredSettings>) {
         let state = &self.shared.lock().state;
         let incarnation = state.meta.incarnation;
-        let (ring_size, entries) = (state.ring_size, state.members.clone());
-        let members = Members { incarnation, revision: state.meta.members, ring_size, entries };
+        let members = Members {
+            incarnation,
+            revision: state.meta.members,
+            ring_size: state.ring_size,
+            cordoned: state.cordoned.clone(),
+            entries: state.members.clone(),
+        };
         let fields = state.settings.clone();
         let settings = StoredSettings { incarnation, revision: state.meta.settings, fields };
         (Arc::new(members), Arc::new(settings))

@@ -8,6 +8,7 @@ mod asking;
 mod attesting;
 mod checkpoints;
 mod closing;
+mod cordons;
 mod dispatching;
 #[cfg(feature = "sim")]
 mod dump;

@@ -123,6 +123,7 @@ impl MemoryStore {
             "workers" => {
                 state.members.clear();
                 state.ring_size = 0;
+                state.cordoned.clear();
             }
             "heartbeats" => state.heartbeats.clear(),
             "jobs" => {

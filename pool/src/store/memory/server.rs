@@ -16,8 +16,13 @@ use crate::mutation::Mutation;
 use crate::store::{Refusal, Result, StoreError};
 
 fn members_of(state: &State) -> Members {
-    let (ring_size, entries) = (state.ring_size, state.members.clone());
-    Members { incarnation: state.meta.incarnation, revision: state.meta.members, ring_size, entries }
+    Members {
+        incarnation: state.meta.incarnation,
+        revision: state.meta.members,
+        ring_size: state.ring_size,
+        cordoned: state.cordoned.clone(),
+        entries: state.members.clone(),
+    }
 }
 
 fn settings_of(state: &State) -> StoredSettings {

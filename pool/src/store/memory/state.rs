@@ -144,6 +144,8 @@ pub(super) struct State {
     pub(super) members: BTreeMap<WorkerId, Member>,
     /// `size` of `workers`: the slots of the ring; it never shrinks.
     pub(super) ring_size: u32,
+    /// The nodes whose workers get no jobs.
+    pub(super) cordoned: BTreeSet<NodeName>,
     /// `expired`
     pub(super) dead: BTreeMap<WorkerId, Dead>,
     /// `heartbeats`

@@ -46,6 +46,10 @@ impl Membership for MemoryStore {
         self.step(|state, _| state.change_settings(inc, changes)).await
     }
 
+    async fn cordon(&self, inc: Incarnation, seen: Revision, node: &NodeName, on: bool) -> Result<()> {
+        self.step(|state, _| state.cordon(inc, seen, node, on)).await
+    }
+
     async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
         self.step(|state, _| state.raise_level(inc, level)).await
     }

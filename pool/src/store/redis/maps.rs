@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use super::keys::Keys;
 use super::reply::failed;
-use crate::model::id::{Incarnation, Revision};
-use crate::model::member::{Member, Members, SLOTS};
+use crate::model::id::{Incarnation, NodeName, Revision};
+use crate::model::member::{CORDON, Member, Members, SLOTS};
 use crate::model::settings::StoredSettings;
 use crate::store::StoreError;
 
@@ -209,12 +209,16 @@ fn read_members(snapshot: &Snapshot) -> Members {
         let worker = std::str::from_utf8(worker).ok()?.parse().ok()?;
         Some((worker, Member::parse(entry)?))
     });
+    let cordoned = snapshot
+        .iter()
+        .filter_map(|(field, _)| NodeName::new(std::str::from_utf8(field).ok()?.strip_prefix(CORDON)?).ok());
     let size = snapshot.get("size");
     let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
     Members {
         incarnation: snapshot.incarnation().map(Incarnation),
         revision: Revision(snapshot.revision()),
         ring_size: size.filter(|size| *size <= SLOTS).unwrap_or(0),
+        cordoned: cordoned.collect(),
         entries: parsed.collect::<BTreeMap<_, _>>(),
     }
 }
@@ -237,9 +241,11 @@ mod tests {
 
     #[test]
     fn damaged_members_are_left_out() {
-        let entries = [("7", "U|0|10000|nn|n1|"), ("8", "rubbish"), ("x", "U|1|10000|nn|n1|")];
+        let members = [("7", "U|0|10000|nn|n1|"), ("8", "rubbish"), ("x", "U|1|10000|nn|n1|")];
+        let entries = members.into_iter().chain([("cordon:n1", "1"), ("cordon:n 2", "1"), ("n3", "1")]);
         let entries = entries.map(|(k, v)| (Bytes::from(k), Bytes::from(v)));
-        let members = read_members(&Snapshot::new(5, 3, entries.into()));
+        let members = read_members(&Snapshot::new(5, 3, entries.collect()));
+        assert_eq!(members.cordoned.iter().map(NodeName::as_str).collect::<Vec<_>>(), ["n1"]);
         assert_eq!((members.incarnation, members.revision), (Some(Incarnation(5)), Revision(3)));
         assert_eq!(members.entries.keys().copied().collect::<Vec<_>>(), [WorkerId(7)]);
     }

@@ -78,6 +78,13 @@ impl Membership for RedisStore {
         seat(worker, &mut values)
     }
 
+    async fn cordon(&self, inc: Incarnation, seen: Revision, node: &NodeName, on: bool) -> Result<()> {
+        let mut call = self.steps.scripts.cordon.call(&[]);
+        call.arg(inc.0).arg(seen.0).arg(node.as_str()).arg(u8::from(on));
+        self.steps.run("cordon", call).await?.ok()?;
+        Ok(())
+    }
+
     async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
         let mut call = self.steps.scripts.raise_level.call(&[]);
         call.arg(inc.0).arg(level);

@@ -87,6 +87,7 @@ scripts! {
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
     cleanup = "cleanup-19",
+    cordon = "cordon-3",
     dispatch = "dispatch-11+",
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",

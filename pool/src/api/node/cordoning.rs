@@ -1,0 +1,81 @@
+//! Nodes that get no new jobs.
+
+use std::collections::BTreeSet;
+
+use futures::future::try_join_all;
+
+use super::calls::PATIENCE;
+use super::{Node, Shard};
+use crate::error::Error;
+use crate::model::id::NodeName;
+use crate::store::{Refusal, StoreError};
+
+impl Node {
+    /// Cordons the node with this name: no worker of it gets a new job from now on. Its workers keep the jobs that they
+    /// have, and nobody moves these. Use it to look at a node that behaves oddly, or before work on it. The cordon names
+    /// the node, so it lasts when the node is started anew. It ends with [`uncordon`](Self::uncordon), with the pool, or
+    /// with a loss of its members. A node without workers can be cordoned, too.
+    ///
+    /// The call returns when the cordon is recorded. A job that a worker was assigned before may still begin there.
+    ///
+    /// ```no_run
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// node.cordon("feeds-7").await?;
+    /// // Look at it, or drain it for good: node.drain_node("feeds-7").await?;
+    /// node.uncordon("feeds-7").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::Name`]: that is no name of a node. Nothing was written.
+    /// - The pool was shut down, or the node is closed.
+    /// - There is no answer within 20 s: the cordon may be recorded, with several shards also in some only. Call it again.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the cordon may be recorded or not, with several shards also in some only.
+    pub async fn cordon(&self, node: &str) -> Result<(), Error> {
+        self.set_cordon(node, true).await
+    }
+
+    /// Lifts the [cordon](Self::cordon) of the node with this name. Jobs that belong there move there when the ring has
+    /// been stable for a while. A node that is not cordoned stays so.
+    ///
+    /// # Errors
+    /// As `cordon`.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the cordon may be lifted or not, with several shards also in some only.
+    pub async fn uncordon(&self, node: &str) -> Result<(), Error> {
+        self.set_cordon(node, false).await
+    }
+
+    /// The names of the cordoned nodes, as this node last heard of them.
+    pub fn cordoned(&self) -> BTreeSet<String> {
+        let of = |shard: &Shard| shard.shared.store.0.members().borrow().cordoned.clone();
+        self.shards.iter().flat_map(of).map(|node| node.to_string()).collect()
+    }
+
+    async fn set_cordon(&self, node: &str, on: bool) -> Result<(), Error> {
+        let node = NodeName::new(node).map_err(Error::Name)?;
+        let all = try_join_all(self.shards.iter().map(|shard| shard.set_cordon(&node, on)));
+        tokio::time::timeout(PATIENCE, all).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+        Ok(())
+    }
+}
+
+impl Shard {
+    async fn set_cordon(&self, node: &NodeName, on: bool) -> Result<(), Error> {
+        self.insist(|store, incarnation| async move {
+            let seen = store.members().borrow().revision;
+            match store.cordon(incarnation, seen, node, on).await {
+                // This node has not yet heard of the last change.
+                Err(StoreError::Refused(Refusal::StaleRing(present))) => {
+                    store.cordon(incarnation, present, node, on).await
+                }
+                answer => answer,
+            }
+        })
+        .await
+    }
+}

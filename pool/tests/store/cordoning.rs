@@ -1,0 +1,102 @@
+//! Cordons: nodes whose workers the ring gives no jobs.
+
+use std::collections::BTreeSet;
+
+use tenure_pool::id::{JobKey, Revision};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{PoolState, Refusal, Seen};
+
+use super::lab::{Kind, Lab, key, node};
+
+scenarios! {
+    a_cordon_makes_one_revision_and_may_be_repeated,
+    a_late_copy_of_a_cordon_undoes_nothing,
+    who_has_not_heard_of_a_cordon_assigns_nothing,
+    a_cordon_outlasts_the_workers_of_its_node,
+    a_cordon_before_the_first_worker_is_no_sign_of_a_loss,
+    a_recovering_pool_keeps_its_cordons,
+}
+
+/// The cordoned nodes in the map of the members.
+async fn cordoned(lab: &Lab) -> BTreeSet<String> {
+    let revision = lab.revision().await;
+    lab.store().expect(lab.inc, revision, Revision(1));
+    let mut members = lab.store().members();
+    let members = members.wait_for(|members| members.revision >= revision).await.unwrap();
+    members.cordoned.iter().map(ToString::to_string).collect()
+}
+
+async fn cordon(lab: &Lab, name: &str, on: bool) {
+    lab.store().cordon(lab.inc, lab.revision().await, &node(name), on).await.unwrap();
+}
+
+async fn a_cordon_makes_one_revision_and_may_be_repeated(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.worker().await;
+    let before = lab.revision().await;
+    for name in ["node2", "node1", "node2"] {
+        cordon(&lab, name, true).await;
+    }
+    assert_eq!(lab.revision().await, Revision(before.0 + 2));
+    assert_eq!(cordoned(&lab).await, ["node1", "node2"].map(String::from).into());
+    for _ in 0..2 {
+        cordon(&lab, "node2", false).await;
+    }
+    assert_eq!(lab.revision().await, Revision(before.0 + 3));
+    assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
+}
+
+async fn a_late_copy_of_a_cordon_undoes_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.worker().await;
+    let (seen, name) = (lab.revision().await, node("node1"));
+    lab.store().cordon(lab.inc, seen, &name, true).await.unwrap();
+    lab.store().cordon(lab.inc, seen, &name, true).await.expect("it is so already");
+    cordon(&lab, "node1", false).await;
+    let late = lab.refused(lab.store().cordon(lab.inc, seen, &name, true)).await;
+    assert_eq!(late, Refusal::StaleRing(lab.revision().await));
+    assert!(cordoned(&lab).await.is_empty());
+}
+
+async fn who_has_not_heard_of_a_cordon_assigns_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.k").await;
+    let (entries, before) = ([lab.starts().await[0].0], lab.revision().await);
+    cordon(&lab, "node1", true).await;
+    let jobs: [(JobKey, _); 1] = [(key("k"), Some(worker))];
+    let refusal = lab.refused(lab.store().route(lab.inc, before, &entries, &jobs)).await;
+    assert_eq!(refusal, Refusal::StaleRing(lab.revision().await));
+}
+
+async fn a_cordon_outlasts_the_workers_of_its_node(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    cordon(&lab, "node1", true).await;
+    lab.leave(worker).await;
+    assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
+    lab.worker().await;
+    assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
+    let figures = lab.backend.dump().await;
+    assert!(figures.lines().iter().any(|line| line == "workers cordon:node1 = 1"), "{:?}", figures.lines());
+}
+
+async fn a_cordon_before_the_first_worker_is_no_sign_of_a_loss(kind: Kind) {
+    let lab = Lab::with(kind, Settings::default()).await;
+    cordon(&lab, "node1", true).await;
+    let renewal = lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[]).await.unwrap();
+    assert_eq!((renewal.damage.as_str(), renewal.recovering), ("", false));
+    let state = lab.store().pool_state().await.unwrap();
+    assert!(matches!(state, PoolState::Present { .. }), "{state:?}");
+    lab.worker().await;
+}
+
+async fn a_recovering_pool_keeps_its_cordons(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    lab.worker().await;
+    cordon(&lab, "node1", true).await;
+    lab.recover().await;
+    assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
+    cordon(&lab, "node1", false).await;
+    assert!(cordoned(&lab).await.is_empty());
+}
