@@ -67,6 +67,7 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
         "attend",
         "attest",
         "cleanup",
+        "cordon",
         "drain",
         "drop_notifications",
         "expire",
