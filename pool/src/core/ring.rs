@@ -67,7 +67,9 @@ impl Ring {
             cordoned = of_cordoned.map(|(worker, _)| *worker).collect();
             if slots.iter().flatten().any(|worker| cordoned.contains(worker)) {
                 homes = Some(slots.clone());
-                slots.iter_mut().for_each(|slot| *slot = slot.filter(|worker| !cordoned.contains(worker)));
+                for slot in &mut slots {
+                    *slot = slot.filter(|worker| !cordoned.contains(worker));
+                }
                 live = slots.iter().flatten().count() as u32;
             }
         }
@@ -262,7 +264,9 @@ mod tests {
             let closed: BTreeSet<_> = cordoned.into_iter().filter(|w| *w <= n).map(WorkerId).collect();
             prop_assume!(!closed.is_empty() && (closed.len() as u64) < n);
             let mut slots = free.slots.clone();
-            slots.iter_mut().for_each(|slot| *slot = slot.filter(|w| !closed.contains(w)));
+            for slot in &mut slots {
+                *slot = slot.filter(|w| !closed.contains(w));
+            }
             let (homes, live) = (Some(free.slots.clone()), n as u32 - closed.len() as u32);
             let cordoned = Ring { slots, live, homes, cordoned: closed.clone(), ..ring(&[]) };
             for k in 0..300 {

@@ -35,6 +35,8 @@ mod bounds;
 mod checkpoints;
 #[path = "../store/closing.rs"]
 mod closing;
+#[path = "../store/cordoning.rs"]
+mod cordoning;
 mod core;
 #[path = "../store/damage.rs"]
 mod damage;
@@ -110,6 +112,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("bounds", bounds::ALL),
     ("checkpoints", checkpoints::ALL),
     ("closing", closing::ALL),
+    ("cordoning", cordoning::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
     ("explaining", explaining::ALL),
