@@ -47,6 +47,7 @@ async fn a_page_asks_its_own_shard_alone() {
         meta: String::new(),
         level: 1,
         address: String::new(),
+        cordoned: false,
     };
     let reads = async {
         assert_eq!(seen.jobs_page(None, 5).await.unwrap().items, []);
