@@ -9,7 +9,7 @@ use super::MemoryStore;
 use super::log::Log;
 use super::state::State;
 use super::streams::NodeEntry;
-use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
+use crate::model::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::JobState;
 use crate::mutation::Mutation;
 use crate::store::{
@@ -81,7 +81,9 @@ impl State {
             JobState::Parked => return AskReply::Parked,
             JobState::Running => {}
         }
-        let fits = record.token == ask.token || self.broken.has(Mutation::AskUnderAnyToken);
+        // Token 0 is nobody's, also where a record that was tampered with has it.
+        let names_it = ask.token > Token(0) && record.token == ask.token;
+        let fits = names_it || self.broken.has(Mutation::AskUnderAnyToken);
         let owner = match (record.owner, *guess) {
             (Some(owner), Some(guess)) if owner == guess && fits => owner,
             (owner, _) => return AskReply::Owner(owner.map(|owner| (owner, record.token))),
