@@ -12,7 +12,7 @@ use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, HandedOff, WorkerEvent};
+use crate::store::{Attest, AttestItem, AttestReply, HandedOff, ReleaseMode, WorkerEvent};
 
 /// The minimum reach of a worker's journal.
 const REACH: Duration = Duration::from_secs(20);
@@ -128,12 +128,12 @@ impl Judge {
         };
         let handed_off = |token: Token, on: &HandedOff| {
             let owned = |before: &&Record| before.owner.is_some() && before.token == record.token;
+            let parks = on.mode == ReleaseMode::Park || on.attempts >= self.max_attempts;
             before.filter(owned).is_some_and(|before| before.state != JobState::Stopping)
                 && record.token <= token
                 && record.owner.is_none()
                 && record.attempts == on.attempts
-                && (record.state == JobState::Queued
-                    || record.state == JobState::Parked && on.attempts >= self.max_attempts)
+                && (record.state == JobState::Queued || record.state == JobState::Parked && parks)
         };
         said.items.iter().filter(|item| item.key == *key && item.id.is_same(&record.id)).any(|item| {
             match &item.what {
