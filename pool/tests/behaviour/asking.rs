@@ -43,6 +43,7 @@ on_both_stores!(
     values_are_asked_and_answered,
     bad_input_is_refused_before_anything_is_sent,
     an_ask_of_a_closed_node_fails,
+    an_ask_of_an_abandoned_node_is_unknown,
     a_pool_that_shuts_down_ends_its_asks,
 );
 
@@ -510,6 +511,15 @@ async fn an_ask_of_a_closed_node_fails(world: World) {
     assert!(is_unknown(&open.await.unwrap()));
     let late = asker.ask("key", "x").await;
     assert!(matches!(late, Err(AskError::Failed(Error::NodeClosed))), "{late:?}");
+}
+
+async fn an_ask_of_an_abandoned_node_is_unknown(world: World) {
+    let (asker, _owner, handler) = pair(&world).await;
+    let open = tokio::spawn(asker.ask("key", "slow").deadline(PATIENCE).into_future());
+    handler.hears("ask key slow").await;
+    asker.abandon();
+    let answer = open.await.unwrap();
+    assert!(is_unknown(&answer), "a handler has it: {answer:?}");
 }
 
 async fn a_pool_that_shuts_down_ends_its_asks(world: World) {

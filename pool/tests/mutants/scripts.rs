@@ -246,6 +246,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "mode == 'd' or to_stop", by "a_stopping_pool_keeps_nothing";
     "a failed start costs no attempt": "release", "elseif running and t - p.since >= stable_ms then"
         => "else", by "a_job_given_back_after_its_begin_loses_that_attempt_only";
+    "a cordon hides that the members were lost": "cordon", "return { 'LOST', 'm' }"
+        => "", by "a_cordon_does_not_hide_that_the_members_were_lost";
     "a late copy of a cordon counts": "cordon", "if head[3] ~= argv[2] then"
         => "if false then", by "a_late_copy_of_a_cordon_undoes_nothing";
     "a cordon that is there makes a revision": "cordon", "if (call('HEXISTS', WORKERS, field) == 1) == on then"

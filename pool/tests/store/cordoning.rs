@@ -14,6 +14,7 @@ scenarios! {
     who_has_not_heard_of_a_cordon_assigns_nothing,
     a_cordon_outlasts_the_workers_of_its_node,
     a_cordon_before_the_first_worker_is_no_sign_of_a_loss,
+    a_cordon_does_not_hide_that_the_members_were_lost,
     a_recovering_pool_keeps_its_cordons,
 }
 
@@ -89,6 +90,15 @@ async fn a_cordon_before_the_first_worker_is_no_sign_of_a_loss(kind: Kind) {
     let state = lab.store().pool_state().await.unwrap();
     assert!(matches!(state, PoolState::Present { .. }), "{state:?}");
     lab.worker().await;
+}
+
+async fn a_cordon_does_not_hide_that_the_members_were_lost(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.worker().await;
+    lab.backend.lose("workers").await;
+    let before = lab.backend.dump().await;
+    let refused = lab.refused(lab.store().cordon(lab.inc, lab.revision().await, &node("node1"), true)).await;
+    assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
 }
 
 async fn a_recovering_pool_keeps_its_cordons(kind: Kind) {

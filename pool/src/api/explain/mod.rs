@@ -343,7 +343,7 @@ fn queued(
 fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settings: &Settings) -> Verdict {
     let member = record.owner.and_then(|owner| members.entries.get(&owner));
     let to = ring.pick(key.as_bytes(), record.strikes);
-    match ring.home(key.as_bytes()) {
+    match ring.pick(key.as_bytes(), 0) {
         _ if member.is_some_and(|member| member.state == MemberState::Draining) => Verdict::Leaving,
         _ if record.begun == Begun::Begun => Verdict::Starting,
         _ if record.owner.is_some_and(|owner| ring.is_cordoned(owner)) => Verdict::Cordoned,

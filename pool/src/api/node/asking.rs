@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use super::calls::MARGIN;
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::{Answer, Command, NewAsk, ReplyTo};
-use crate::error::{AskError, Error, Gone, NotHandled};
+use crate::error::{AskError, Error, NotHandled};
 use crate::job::typed::{self, Payload};
 use crate::model::id::{IdError, JobKey, check_name};
 use crate::runtime::driver::Message;
@@ -206,13 +207,10 @@ impl Shard {
                 asking.reply = None;
                 answer
             }
-            Err(_) => Err(AskError::Unknown { id }),
-            Ok(_) => match self.gone().await {
-                // A node that closes answers all asks that it has taken.
-                gone @ Gone { panic: None } => Err(Error::from(gone).into()),
-                // The engine has failed, and with it all that it knew of the ask.
-                Gone { panic: Some(_) } => Err(AskError::Unknown { id }),
-            },
+            // A node that closes answers all asks that it has taken.
+            Ok(_) if self.shared.left.load(Ordering::Acquire) => Err(Error::NodeClosed.into()),
+            // The engine has failed or was abandoned, and with it all that it knew of the ask.
+            Ok(_) | Err(_) => Err(AskError::Unknown { id }),
         }
     }
 }

@@ -213,7 +213,7 @@ impl Asking {
                 AskReply::Owner(Some(owner)) => self.on_owner(ctx.now, to, *owner),
                 AskReply::Owner(None) | AskReply::Bad => {
                     let error = bad_record(&question.ask.key);
-                    self.finish(ctx, to, Err(error.into()));
+                    self.end_with(ctx, to, error.into());
                 }
                 AskReply::Waiting | AskReply::Gone | AskReply::Recovering | AskReply::Late => {
                     self.pause(ctx.now, to);
@@ -406,6 +406,9 @@ impl Asking {
         clock_known: bool,
     ) {
         if self.open.is_empty() && self.timers.is_empty() {
+            // Nobody waits for what is to be sent again.
+            self.sends.clear();
+            self.looks.clear();
             return;
         }
         let mut some_ended = false;

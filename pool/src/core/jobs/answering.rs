@@ -64,6 +64,8 @@ struct Waiting {
     asker: NodeName,
     ask: AskEvent,
     deadline: Time,
+    /// The notifications of its job that were delivered before it came, as far as they are counted.
+    before: usize,
 }
 
 /// The open asks of one job.
@@ -73,7 +75,7 @@ struct OfJob {
     /// Those in the hands of its handler, each with who asks and its bytes.
     handed: BTreeMap<AskId, (NodeName, usize)>,
     bytes: usize,
-    /// Notifications delivered since the first of them waits.
+    /// Notifications delivered since the job has open asks.
     passed: usize,
 }
 
@@ -151,7 +153,7 @@ impl Jobs {
                     .min(settings.max_dispatch_deadline)
             });
             let deadline = ctx.now + left;
-            self.on_ask(ctx, key, Waiting { asker: asker.clone(), ask, deadline });
+            self.on_ask(ctx, key, Waiting { asker: asker.clone(), ask, deadline, before: 0 });
         }
     }
 
@@ -174,11 +176,8 @@ impl Jobs {
         if of_job.waiting.len() + of_job.handed.len() >= OPEN_MAX || bytes > OPEN_BYTES {
             return self.say(id, waiting.asker, attempt, Said::Busy);
         }
-        if of_job.waiting.is_empty() {
-            of_job.passed = 0;
-        }
         of_job.bytes = bytes;
-        of_job.waiting.push_back(waiting);
+        of_job.waiting.push_back(Waiting { before: of_job.passed, ..waiting });
         self.answering.touched.insert(id);
     }
 
@@ -288,11 +287,11 @@ impl Jobs {
             JobPhase::Running => {}
             JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(&id),
         }
-        if (held.notes.wanted || held.notes.busy) && of_job.passed < cap && !before_notes {
-            return;
-        }
+        let all = !held.notes.wanted && !held.notes.busy || before_notes;
+        let has_waited = |waiting: &&Waiting| all || of_job.passed - waiting.before >= cap;
+        let ready = of_job.waiting.iter().take_while(has_waited).count();
         let (mut asks, mut late) = (Vec::new(), Vec::new());
-        for Waiting { asker, ask, deadline } in of_job.waiting.drain(..) {
+        for Waiting { asker, ask, deadline, .. } in of_job.waiting.drain(..ready) {
             if deadline <= ctx.now {
                 of_job.bytes -= ask.body.len();
                 late.push((asker, ask.id));
@@ -301,7 +300,7 @@ impl Jobs {
             of_job.handed.insert(ask.id, (asker.clone(), ask.body.len()));
             asks.push(HandedAsk { id: ask.id, name: ask.name, asker, body: ask.body, deadline });
         }
-        let is_over = of_job.handed.is_empty();
+        let is_over = of_job.handed.is_empty() && of_job.waiting.is_empty();
         if is_over {
             self.answering.open.remove(&id);
         }

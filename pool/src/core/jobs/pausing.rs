@@ -62,6 +62,7 @@ impl Jobs {
         let token = held.token;
         let passed_over = usize::from(ctx.config.broken.has(Mutation::RefusedPassedOver));
         held.notes.delivered(taken + passed_over);
+        self.answering.passed(key, token, taken);
         (held.notes.wanted, held.notes.paused) = (true, true);
         self.pauses.begin(key, ctx.now + pause);
         if held.notes.owes {

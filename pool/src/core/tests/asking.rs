@@ -372,6 +372,19 @@ fn an_ask_whose_time_is_over_is_not_handed_over() {
 }
 
 #[test]
+fn an_answer_before_the_call_that_asked_leaves_nothing_to_do() {
+    let mut bench = Bench::attached();
+    bench.ask(false);
+    bench.asked(AskReply::Owner(Some((WorkerId(5), Token(8)))));
+    bench.all();
+    bench.fail("ask");
+    bench.said(1, Said::Answer("yes".into()));
+    assert_eq!(bench.lines(), ["reply 1 asked yes"]);
+    bench.advance(secs(1));
+    assert!(bench.engine.deadline().is_none_or(|at| at > bench.now), "it wakes for nobody");
+}
+
+#[test]
 fn a_flood_of_notifications_delays_an_ask_for_so_long() {
     let mut settings = config().settings;
     settings.notify_cap = 4;
@@ -380,14 +393,18 @@ fn a_flood_of_notifications_delays_an_ask_for_so_long() {
     bench.running(7, &["k"]);
     bench.notify_event(1, 19, "k", 7);
     bench.ask_event(20, 1, false);
-    let mut delivered = 0;
-    while bench.of(&["ASK"]).is_empty() {
+    let (mut delivered, mut handed) = (0, Vec::new());
+    while handed.len() < 2 {
         bench.taken(delivered, &["a", "b"]);
         delivered += 2;
         bench.handler(1, "k", 7, HandlerEvent::Delivered);
-        assert!(delivered < 20, "it never has its turn");
+        handed.extend(bench.of(&["ASK"]).iter().map(|_| delivered));
+        if delivered == 2 {
+            bench.ask_event(21, 2, false);
+        }
+        assert!(delivered < 20, "one never has its turn");
     }
-    assert_eq!(delivered, 4);
+    assert_eq!(handed, [4, 6], "each waits for four that stood before it");
 }
 
 #[test]

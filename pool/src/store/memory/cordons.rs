@@ -21,6 +21,9 @@ impl State {
         if seen != self.meta.members && !self.broken.has(Mutation::LateCordonCounts) {
             return Err(Refusal::StaleRing(self.meta.members));
         }
+        if self.has_lost_members() && !self.meta.lost.contains('m') {
+            return Err(Refusal::Lost("m".into()));
+        }
         if on {
             self.cordoned.insert(node.clone());
         } else {
