@@ -224,11 +224,13 @@ impl Jobs {
         self.answering.lane.push(reply);
     }
 
+    /// Whether any job of this worker has asks that are not answered.
+    pub(super) fn has_asks(&self) -> bool {
+        !self.answering.open.is_empty()
+    }
+
     /// The job leaves this worker's hands: nobody answers its asks any more.
     pub(super) fn drop_asks(&mut self, key: &JobKey, token: Token) {
-        if self.answering.open.is_empty() {
-            return;
-        }
         let id = (key.clone(), token);
         let Some(of_job) = self.answering.open.remove(&id) else { return };
         for (attempt, (asker, _)) in of_job.handed {

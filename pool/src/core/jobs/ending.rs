@@ -183,7 +183,10 @@ impl Jobs {
         delay: Duration,
         result: String,
     ) {
-        if let Some(token) = self.held.get(key).map(|held| held.token) {
+        if self.has_asks()
+            && let Some(token) = self.held.get(key).map(|held| held.token)
+        {
+            // While the job is held: its release waits for what this says.
             self.drop_asks(key, token);
         }
         let Some(mut held) = self.held.remove(key) else { return };
