@@ -28,9 +28,12 @@ pub enum AskError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotHandled {
-    /// There is no job with this key, or it is being stopped.
+    /// There is no job with this key. [`or_start`](crate::AskOwner::or_start) starts one.
     #[error("no job has this key")]
     NoJob,
+    /// The job is being stopped.
+    #[error("the job is being stopped")]
+    Stopping,
     /// The job failed too often and is parked.
     #[error("the job is parked")]
     Parked,

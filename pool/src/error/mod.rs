@@ -133,6 +133,17 @@ pub enum Error {
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
     NotParked(JobKey),
+    /// The job that is to be started if there is none cannot be the one of this call. Nothing was written.
+    #[error("the job to start for {key} {why}; nothing was written")]
+    WrongStart {
+        /// The key that the call is about.
+        key: JobKey,
+        /// What is wrong with the job.
+        why: &'static str,
+    },
+    /// There was no job, and the one to start in its place was not. What it was to get was not kept.
+    #[error("the job was not started: {0}")]
+    NotStarted(Box<DispatchError>),
     /// The job already has as many waiting notifications as it may have. This one was not kept.
     #[error("too many notifications wait for the job {0}, this one was not kept")]
     NotifyFull(JobKey),

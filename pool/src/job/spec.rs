@@ -123,6 +123,11 @@ impl JobSpec {
         self.key.as_ref().ok()
     }
 
+    /// Whether its dispatch has the caller's own id.
+    pub(crate) fn has_id(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// The job without the caller's own id, so that each of its dispatches is a new one.
     pub(crate) fn anonymous(self) -> Self {
         Self { id: None, ..self }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tenure_pool::{
-    Ask, AskError, BoxError, Error, Job, JobHandler, JobSpec, Node, NotHandled, Payload, RestartPolicy,
-    Start, StopReason,
+    Ask, AskError, BoxError, DispatchError, Error, Job, JobHandler, JobSpec, Node, NotHandled, Payload,
+    RestartPolicy, Settings, Start, StopReason,
 };
 use tenure_testing::eventually;
 use tokio::sync::Notify;
@@ -45,6 +45,15 @@ on_both_stores!(
     an_ask_of_a_closed_node_fails,
     an_ask_of_an_abandoned_node_is_unknown,
     a_pool_that_shuts_down_ends_its_asks,
+    a_job_that_is_not_there_is_started_for_an_ask,
+    many_asks_of_an_absent_key_start_one_job,
+    a_job_that_lives_is_asked_and_not_started,
+    a_parked_or_stopping_job_is_not_started_for_an_ask,
+    an_ask_whose_job_cannot_start_is_told_why,
+    an_ask_whose_job_starts_too_late_is_not_handled,
+    a_job_that_ends_before_it_is_asked_is_started_again,
+    an_ask_with_another_job_to_start_is_refused,
+    a_pool_of_shards_starts_jobs_for_asks,
 );
 
 /// What a job does with an ask.
@@ -56,6 +65,8 @@ struct Answerer {
     go: Arc<Notify>,
     /// The handler calls that have not returned.
     open: Arc<AtomicUsize>,
+    /// The jobs that it was given to start.
+    starts: Arc<AtomicUsize>,
     name: &'static str,
 }
 
@@ -79,6 +90,7 @@ impl Answerer {
 
 impl JobHandler for Answerer {
     async fn start(&self, job: Job) -> Start {
+        self.starts.fetch_add(1, Ordering::SeqCst);
         match &**job.payload() {
             b"fails" => Start::Failed("it cannot start".into()),
             b"slow" => {
@@ -530,4 +542,116 @@ async fn a_pool_that_shuts_down_ends_its_asks(world: World) {
     assert!(is_unknown(&open.await.unwrap()));
     asker.closed().await;
     assert!(matches!(asker.ask("key", "x").await, Err(AskError::Failed(_) | AskError::NotHandled(_))));
+}
+
+fn failed<T: std::fmt::Debug>(answer: Result<T, AskError>) -> Error {
+    match answer {
+        Err(AskError::Failed(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn a_job_that_is_not_there_is_started_for_an_ask(world: World) {
+    let handler = Answerer::named("a");
+    let _owner = answering(&world, "a", &handler).await;
+    let asker = world.node("b").await;
+    assert_eq!(asker.ask("key", "first").or_start(("key", "payload")).await.unwrap(), "a: first");
+    assert_eq!(asker.payload("key").await.unwrap().unwrap(), "payload");
+    asker.stop_job("key").until_stopped().await.unwrap();
+    let again = asker.ask("key", "again").or_start(("key", "")).id("order-17").idempotent();
+    assert_eq!(again.await.unwrap(), "a: again");
+    assert_eq!(handler.heard(), ["ask key first", "ask key again"]);
+}
+
+async fn many_asks_of_an_absent_key_start_one_job(world: World) {
+    let handler = Answerer::named("a");
+    let nodes = [answering(&world, "a", &handler).await, world.node("b").await];
+    let ask = |i: usize| {
+        nodes[i % 2].ask("key", i.to_string()).or_start(("key", "")).deadline(PATIENCE).into_future()
+    };
+    for (i, answer) in join_all((0..50).map(ask)).await.into_iter().enumerate() {
+        assert_eq!(answer.unwrap(), format!("a: {i}"));
+    }
+    assert_eq!((handler.heard().len(), handler.starts.load(Ordering::SeqCst)), (50, 1));
+}
+
+async fn a_job_that_lives_is_asked_and_not_started(world: World) {
+    let (asker, _owner, handler) = pair(&world).await;
+    assert_eq!(asker.ask("key", "x").or_start(("key", "other")).await.unwrap(), "a: x");
+    assert_eq!(asker.payload("key").await.unwrap().unwrap(), "");
+    assert_eq!(handler.starts.load(Ordering::SeqCst), 1);
+}
+
+async fn a_parked_or_stopping_job_is_not_started_for_an_ask(world: World) {
+    let handler = Answerer::named("a");
+    let node = world.builder("a").settings(Settings { max_attempts: 1, ..Settings::default() });
+    let node = node.join().await.unwrap();
+    node.add_worker(handler.clone()).await.unwrap();
+    let parked = JobSpec::new("parked", "fails").restart(RestartPolicy::Always);
+    assert!(node.dispatch(parked).await.is_err());
+    assert_eq!(not_handled(node.ask("parked", "x").or_start(("parked", "")).await), NotHandled::Parked);
+    node.dispatch(("stopping", "")).await.unwrap();
+    let hanging = tokio::spawn(node.ask("stopping", "hang").deadline(PATIENCE).into_future());
+    handler.hears("ask stopping hang").await;
+    node.stop_job("stopping").await.unwrap();
+    assert_eq!(not_handled(node.ask("stopping", "x").or_start(("stopping", "")).await), NotHandled::Stopping);
+    assert!(is_unknown(&hanging.await.unwrap()));
+}
+
+async fn an_ask_whose_job_cannot_start_is_told_why(world: World) {
+    let (asker, _owner, _) = pair(&world).await;
+    let error = failed(asker.ask("other", "x").or_start(("other", "fails")).await);
+    assert!(
+        matches!(&error, Error::NotStarted(why) if matches!(**why, DispatchError::StartFailed(_))),
+        "{error:?}"
+    );
+}
+
+async fn an_ask_whose_job_starts_too_late_is_not_handled(world: World) {
+    let node = world.node("b").await;
+    let ask = node.ask("key", "x").or_start(("key", "")).deadline(SHORT);
+    assert_eq!(not_handled(ask.await), NotHandled::Late);
+    assert!(node.job("key").await.unwrap().is_some(), "the job stays");
+}
+
+async fn a_job_that_ends_before_it_is_asked_is_started_again(world: World) {
+    let (node, runs) = (world.node("a").await, Arc::new(AtomicUsize::new(0)));
+    let seen = runs.clone();
+    let handler = tenure_pool::run(move |job: Job| {
+        let run = runs.fetch_add(1, Ordering::SeqCst);
+        async move {
+            if run > 2 {
+                job.asked().await.answer("here");
+                job.cancelled().await;
+            }
+            Ok(())
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    let ask = node.ask("key", "where?").or_start(("key", "")).idempotent().deadline(PATIENCE);
+    assert_eq!(ask.await.unwrap(), "here");
+    assert_eq!(seen.load(Ordering::SeqCst), 4);
+}
+
+async fn an_ask_with_another_job_to_start_is_refused(world: World) {
+    let node = world.node("a").await;
+    let too_long = vec![0; node.settings().payload_max as usize + 1];
+    for job in [JobSpec::new("other", ""), JobSpec::new("key", "").id("order-17")] {
+        let error = failed(node.ask("key", "x").or_start(job).await);
+        assert!(matches!(error, Error::WrongStart { .. }), "{error:?}");
+    }
+    for job in [JobSpec::new("", ""), JobSpec::new("key", too_long)] {
+        let error = failed(node.ask("key", "x").or_start(job).await);
+        assert!(matches!(error, Error::NotStarted(_)), "{error:?}");
+    }
+    assert_eq!(node.jobs().await.unwrap(), []);
+}
+
+async fn a_pool_of_shards_starts_jobs_for_asks(world: World) {
+    let world = world.with_shards(3);
+    let handler = Answerer::named("a");
+    let node = answering(&world, "a", &handler).await;
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        assert_eq!(node.ask(key, "x").or_start((key, "")).await.unwrap(), "a: x");
+    }
 }

@@ -11,10 +11,12 @@ use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::calls::MARGIN;
+use super::starting::{Pauses, ToStart};
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::{Answer, Command, NewAsk, ReplyTo};
 use crate::error::{AskError, Error, NotHandled};
+use crate::job::spec::JobSpec;
 use crate::job::typed::{self, Payload};
 use crate::model::id::{IdError, JobKey, check_name};
 use crate::runtime::driver::Message;
@@ -63,6 +65,7 @@ pub struct AskOwner<A = Bytes> {
     body: Result<Bytes, AskError>,
     id: Option<String>,
     idempotent: bool,
+    start: Option<JobSpec>,
     patience: Duration,
     read: Read<A>,
     answer: PhantomData<fn() -> A>,
@@ -142,6 +145,7 @@ impl Node {
             body,
             id: None,
             idempotent: false,
+            start: None,
             patience: PATIENCE,
             read,
             answer: PhantomData,
@@ -167,8 +171,22 @@ impl<A> AskOwner<A> {
         Self { id: Some(id.into()), ..self }
     }
 
+    /// Starts this job if there is none with the key, as [`Node::ensure`] does, and asks it then. A job that is parked or
+    /// is being stopped is an error as without this. The job has the key of the ask, and no [id](JobSpec::id) of its own.
+    ///
+    /// A job that ends before it is asked is started again, until the deadline. An ask that ends as not handled may have
+    /// started its job all the same.
+    ///
+    /// # Errors
+    /// Besides those of [`Node::ask`], in [`AskError::Failed`]:
+    /// - [`Error::WrongStart`]: it has another key, or an id. Nothing was written.
+    /// - [`Error::NotStarted`]: it is not valid, it failed to start, or the pool takes no more jobs.
+    pub fn or_start(self, job: impl Into<JobSpec>) -> Self {
+        Self { start: Some(job.into()), ..self }
+    }
+
     async fn send(self) -> Result<A, AskError> {
-        let Self { shard, key, body, id: name, idempotent, patience, read, .. } = self;
+        let Self { shard, key, body, id: name, idempotent, start, patience, read, .. } = self;
         let (key, body) = (key.map_err(Error::from)?, body?);
         if let Some(name) = &name {
             check_name("the id of an ask", name, true).map_err(Error::from)?;
@@ -177,11 +195,15 @@ impl<A> AskOwner<A> {
             let (what, len, max) = ("the question", body.len(), ASK_MAX);
             return Err(Error::TooLong { what, len, max }.into());
         }
+        let start = start.map(|job| ToStart::check(&shard, &key, job)).transpose()?;
         let deadline = clock::now() + patience;
         let place = tokio::time::timeout(patience, shard.shared.asks.take(body.len())).await;
         let Ok(Some(_place)) = place else { return Err(AskError::NotHandled(NotHandled::Late)) };
         let ask = NewAsk { key: key.clone(), body, name, idempotent, deadline };
-        let answer = shard.answer_to(ask, deadline.since(clock::now()).saturating_add(MARGIN)).await;
+        let answer = match start {
+            Some(job) => shard.answer_or_start(ask, job).await,
+            None => shard.answer_to(ask).await,
+        };
         match answer {
             Ok(answer) => read(answer),
             Err(AskError::Failed(error)) => Ok(shard.named(&key, None, Err(error)).await?),
@@ -191,7 +213,21 @@ impl<A> AskOwner<A> {
 }
 
 impl Shard {
-    async fn answer_to(&self, ask: NewAsk, patience: Duration) -> Result<Bytes, AskError> {
+    /// Asks, and starts the job whenever there is none.
+    async fn answer_or_start(&self, ask: NewAsk, job: ToStart) -> Result<Bytes, AskError> {
+        let mut pauses = Pauses::default();
+        loop {
+            match self.answer_to(ask.clone()).await {
+                Err(AskError::NotHandled(NotHandled::NoJob)) => {}
+                answer => return answer,
+            }
+            pauses.wait(ask.deadline).await;
+            job.start(self, ask.deadline).await?;
+        }
+    }
+
+    async fn answer_to(&self, ask: NewAsk) -> Result<Bytes, AskError> {
+        let patience = ask.deadline.since(clock::now()).saturating_add(MARGIN);
         if self.shared.messages.is_closed() {
             return Err(Error::from(self.gone().await).into());
         }

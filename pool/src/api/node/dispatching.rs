@@ -153,7 +153,11 @@ impl How {
 
 impl<T> Dispatch<T> {
     pub(super) fn new(node: &Node, job: JobSpec, how: How) -> Self {
-        Self { shard: node.of(job.key()).clone(), job, how, answer: PhantomData }
+        Self::of_shard(node.of(job.key()).clone(), job, how)
+    }
+
+    pub(super) fn of_shard(shard: Shard, job: JobSpec, how: How) -> Self {
+        Self { shard, job, how, answer: PhantomData }
     }
 
     /// See [`JobSpec::id`].

@@ -22,6 +22,7 @@ mod settings;
 mod shard;
 mod shard_of;
 pub(crate) mod shards;
+mod starting;
 mod stopping;
 mod waiting;
 

@@ -218,7 +218,8 @@ impl Asking {
                 AskReply::Waiting | AskReply::Gone | AskReply::Recovering | AskReply::Late => {
                     self.pause(ctx.now, to);
                 }
-                AskReply::Absent | AskReply::Stopping => self.not_handled(ctx, to, NotHandled::NoJob),
+                AskReply::Absent => self.not_handled(ctx, to, NotHandled::NoJob),
+                AskReply::Stopping => self.not_handled(ctx, to, NotHandled::Stopping),
                 AskReply::Parked => self.not_handled(ctx, to, NotHandled::Parked),
                 AskReply::Crowded => self.not_handled(ctx, to, NotHandled::Busy),
             }
