@@ -9,12 +9,13 @@ use super::probe::{Probe, SOON, Seen, is_silence};
 use super::supervisor::{Asked, supervise};
 use crate::api::builder::NodeBuilder;
 use crate::api::node::Shard;
+use crate::api::node::ends::CLOSING;
 use crate::api::node::joining::{Limit, Waiting};
 use crate::core::ctx::Purpose;
 use crate::error::Error;
 use crate::model::id::Incarnation;
 use crate::model::settings::{ShardId, ShutdownFlag};
-use crate::store::StoreError;
+use crate::store::{ShutdownMode, StoreError};
 
 /// How long a node has at most to leave the shards that it joined when it cannot join all.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -54,6 +55,9 @@ impl Joining {
         let (incarnation, store) = (node.incarnation(), node.store());
         let mut nodes = vec![node];
         if let Err(error) = self.join_others(&mut nodes).await {
+            if is_ending(&error) {
+                self.end_with_pool(&nodes).await;
+            }
             self.leave(&nodes).await;
             return if has_ended(&error) { Ok(None) } else { Err(error) };
         }
@@ -89,6 +93,8 @@ impl Joining {
         while let Some((index, joined)) = joining.next().await {
             match joined {
                 Ok(node) => others.push((index, node)),
+                // Other shards may be created in this moment, and must end with the pool.
+                Err(error) if is_ending(&error) => failed = Err(error),
                 Err(error) => {
                     failed = Err(error);
                     break;
@@ -100,6 +106,29 @@ impl Joining {
         others.sort_by_key(|(index, _)| *index);
         nodes.extend(others.into_iter().map(|(_, node)| node));
         failed
+    }
+
+    /// The pool is shutting down. Some of these shards may have ended before, and were created by this join. They end
+    /// again, so that nothing of the pool is left. The first shard stays, because others may live.
+    async fn end_with_pool(&self, nodes: &[Shard]) {
+        let mode = self.asked().await.map_or(ShutdownMode::Closing(CLOSING), Asked::mode);
+        let overseen: Vec<_> = nodes.iter().map(Shard::overseen).collect();
+        join_all(overseen.iter().map(|node| node.shut_down(mode))).await;
+        let others = nodes.get(1..).unwrap_or_default();
+        let _ = tokio::time::timeout(self.leaving(), join_all(others.iter().map(Shard::closed))).await;
+    }
+
+    /// The shutdown that the pool was asked for, as far as any shard still tells.
+    async fn asked(&self) -> Option<Asked> {
+        for index in 0..self.count {
+            let Ok(look) = self.probe(index).await else { continue };
+            if let Ok(Seen::Present(_, settings)) = self.see(&look).await
+                && let Some(flag) = settings.flag()
+            {
+                return Some(Asked::of(&flag, look.server_ms().await));
+            }
+        }
+        None
     }
 
     /// The first shard shuts down, and the others must end before it. False if it is another one by now.
@@ -209,6 +238,11 @@ impl Joining {
         }))
         .await;
     }
+}
+
+/// Whether the shard is shutting down.
+fn is_ending(error: &Error) -> bool {
+    matches!(error, Error::ShuttingDown)
 }
 
 /// Whether the pool, and the node with it, ended during the join.

@@ -11,6 +11,8 @@ use crate::api::builder::NodeBuilder;
 use crate::api::health::Health;
 use crate::api::node::Node;
 use crate::api::node::ends::CLOSING;
+use crate::api::node::joining::Limit;
+use crate::core::ctx::Purpose;
 use crate::error::Error;
 use crate::job::Job;
 use crate::job::handler::JobHandler;
@@ -40,6 +42,11 @@ fn counting(running: &Arc<AtomicUsize>) -> impl JobHandler + use<> {
             Ok(())
         }
     })
+}
+
+/// Ends no job before its time to stop is over.
+fn lasting() -> impl JobHandler {
+    crate::job::handler::run(|_: Job| std::future::pending())
 }
 
 async fn run_jobs(pool: &Node, running: &Arc<AtomicUsize>) {
@@ -161,6 +168,28 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     let refused = joined.await.unwrap();
     assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
     assert_eq!(joining("c").join().await.unwrap().jobs().await.unwrap(), []);
+}
+
+/// A shutdown has ended the second shard, waits for a job in the third, and has not reached the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_refused_in_a_shutdown_leaves_no_shard_behind() {
+    let store = MemoryStore::new();
+    let mut shards = Vec::new();
+    for index in 0..3 {
+        let limit = Limit::new(PATIENCE);
+        let shard = Some(ShardId { index, count: 3 });
+        shards.push(builder(&store, 3).join_as(shard, Purpose::Part, limit).await.unwrap());
+    }
+    let living = Node::new([shards.remove(2)]);
+    let mode = ShutdownMode::Closing(CLOSING);
+    assert!(shards[1].shut_down(mode, PATIENCE).await.unwrap().complete);
+    living.add_worker(lasting()).await.unwrap();
+    living.dispatch(("lasts", "")).await.unwrap();
+    assert!(!living.shards[0].shut_down(mode, SHORT).await.unwrap().complete);
+    let refused = builder(&store, 3).name("b").join().await;
+    assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
+    assert_eq!(store.shard(1).dump().names().collect::<Vec<_>>(), ["pool"]);
+    assert!(store.shard(1).settings().borrow().incarnation.is_none(), "only a tombstone");
 }
 
 /// Changes the settings of one shard.
