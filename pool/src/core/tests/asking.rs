@@ -145,7 +145,7 @@ fn who_waits_asks_again_after_growing_pauses() {
 fn what_nobody_will_run_is_an_error_at_once() {
     let answers = [
         (AskReply::Absent, "no job has this key"),
-        (AskReply::Stopping, "no job has this key"),
+        (AskReply::Stopping, "the job is being stopped"),
         (AskReply::Parked, "the job is parked"),
         (AskReply::Crowded, "too many asks wait for the job"),
     ];
