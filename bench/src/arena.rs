@@ -50,35 +50,53 @@ impl Arena {
 
     /// Opens a pool with settings of its own.
     pub(crate) async fn with(options: &Options, settings: impl FnOnce(&mut Pool)) -> Result<Self, Error> {
+        let mut arena = Self::without_workers(options, settings).await?;
+        arena.add_processes(2, 2).await?;
+        Ok(arena)
+    }
+
+    /// Opens a pool whose workers are still to be added.
+    pub(crate) async fn without_workers(
+        options: &Options,
+        settings: impl FnOnce(&mut Pool),
+    ) -> Result<Self, Error> {
         let server = options.server()?;
         let mut pool = Pool::new(server.url());
         settings(&mut pool);
         let redis = floor::connect(&server.url()).await?;
         let producer = pool.node("producer")?.client_only().join().await?;
         let quick = options.quick;
-        let mut arena =
-            Self { producer, workers: Vec::new(), redis, pool, quick, processes: 0, keys: 0, server };
-        arena.add_processes(2, 2).await?;
-        Ok(arena)
+        Ok(Self { producer, workers: Vec::new(), redis, pool, quick, processes: 0, keys: 0, server })
     }
 
-    /// Starts processes with `workers` workers each. All of them are in the ring when this returns.
+    /// Starts processes with a node and `workers` workers each. All of them are in the ring when this returns.
     pub(crate) async fn add_processes(&mut self, processes: usize, workers: usize) -> Result<(), Error> {
+        self.add_nodes(processes, 1, workers).await
+    }
+
+    /// Starts processes with `nodes` nodes each, and `workers` workers on each node. All of them are in the ring when
+    /// this returns.
+    pub(crate) async fn add_nodes(
+        &mut self,
+        processes: usize,
+        nodes: usize,
+        workers: usize,
+    ) -> Result<(), Error> {
         let up = self.up();
         let pool = &self.pool;
         let names: Vec<_> =
             (self.processes..self.processes + processes).map(|n| format!("node-{n}")).collect();
-        let started = names.iter().map(|name| WorkerProcess::start(pool, name, workers));
+        let started = names.iter().map(|name| WorkerProcess::start(pool, name, nodes, workers));
         self.workers.extend(try_join_all(started).await?);
         self.processes += processes;
-        let joined = async || self.up() == up + processes * workers;
+        let joined = async || self.up() == up + processes * nodes * workers;
         Ok(within(PATIENCE, "the workers to be in the ring", joined).await?)
     }
 
     /// Starts one process. Its workers are members of the pool when this returns, but perhaps not yet in the ring.
     pub(crate) async fn add_process(&mut self, workers: usize) -> Result<(), Error> {
         let name = format!("node-{}", self.processes);
-        self.workers.push(WorkerProcess::start(&self.pool, &name, workers).await?);
+        self.workers.push(WorkerProcess::start(&self.pool, &name, 1, workers).await?);
         self.processes += 1;
         Ok(())
     }

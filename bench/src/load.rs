@@ -14,6 +14,9 @@ use crate::floor::Floor;
 use crate::report::Report;
 use crate::usage::Usage;
 
+/// Calls that are due at a rate are made this often.
+const TICK: Duration = Duration::from_millis(1);
+
 /// The times of calls.
 #[derive(Debug)]
 pub(crate) struct Calls {
@@ -50,6 +53,36 @@ where
     let mut times = Vec::new();
     while let Some(ended) = running.join_next().await {
         times.extend(ended??);
+    }
+    let elapsed = began.elapsed();
+    times.sort_unstable();
+    Ok(Calls { times, elapsed })
+}
+
+/// Makes `rate` calls a second, whether or not the former ones were answered. The time of a call begins when it was
+/// due, so a call that comes late because others take long counts as long.
+pub(crate) async fn offer<F, Fut>(rate: u64, numbers: Range<u64>, call: F) -> Result<Calls, Error>
+where
+    F: Fn(u64) -> Fut,
+    Fut: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let began = Instant::now();
+    let mut running = JoinSet::new();
+    let mut ticks = tokio::time::interval(TICK);
+    let mut next = numbers.start;
+    while next < numbers.end {
+        ticks.tick().await;
+        let due = numbers.start + (began.elapsed().as_secs_f64() * rate as f64) as u64;
+        for number in next..due.min(numbers.end) {
+            let due = Duration::from_secs_f64((number - numbers.start) as f64 / rate as f64);
+            let call = call(number);
+            running.spawn(async move { call.await.map(|()| began.elapsed().saturating_sub(due)) });
+        }
+        next = next.max(due.min(numbers.end));
+    }
+    let mut times = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        times.push(ended??);
     }
     let elapsed = began.elapsed();
     times.sort_unstable();
@@ -94,6 +127,25 @@ where
     let floor = arena.floor().await?;
     let before = arena.usage().await?;
     let calls = call(callers, numbers, made).await?;
+    let each = arena.usage().await?.each(&before, count);
+    Ok(Run::new(&calls, calls.elapsed, each, floor))
+}
+
+/// Makes calls at a rate and measures their cost.
+pub(crate) async fn measure_offered<F, Fut>(
+    arena: &mut Arena,
+    rate: u64,
+    numbers: Range<u64>,
+    made: F,
+) -> Result<Run, Error>
+where
+    F: Fn(u64) -> Fut,
+    Fut: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let count = numbers.end - numbers.start;
+    let floor = arena.floor().await?;
+    let before = arena.usage().await?;
+    let calls = offer(rate, numbers, made).await?;
     let each = arena.usage().await?.each(&before, count);
     Ok(Run::new(&calls, calls.elapsed, each, floor))
 }

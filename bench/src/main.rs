@@ -13,6 +13,7 @@ mod deploy;
 mod dispatch;
 mod failover;
 mod figures;
+mod fleet;
 mod floor;
 mod held;
 mod idle;
@@ -74,6 +75,13 @@ enum Scenario {
     Idle(Options),
     /// The memory of a running job, in its worker and in Redis.
     Held(Options),
+    /// Jobs dispatched at several rates in fleets of up to 200 nodes, and a million jobs held by 200 workers.
+    Fleet {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        part: fleet::Part,
+    },
     /// A replicated map: writes, the delay until another process sees them, joining, memory.
     Rmap(Options),
     /// Streams: adding, a sink, the delay until a reader wakes up.
@@ -109,6 +117,7 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Deploy(options) => (deploy::run(options).await?, options),
             Scenario::Idle(options) => (Box::pin(idle::run(options)).await?, options),
             Scenario::Held(options) => (held::run(options).await?, options),
+            Scenario::Fleet { options, part } => (fleet::run(options, part).await?, options),
             Scenario::Rmap(options) => (rmap::run(options).await?, options),
             Scenario::Streaming(options) => (streaming::run(options).await?, options),
             Scenario::All(options) => return Box::pin(all::run(options)).await,

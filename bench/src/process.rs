@@ -20,10 +20,11 @@ pub(crate) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts the process. Its workers are members of the pool when this returns.
-    pub(crate) async fn start(pool: &Pool, name: &str, workers: usize) -> Result<Self, Error> {
-        let (pool, workers) = (serde_json::to_string(pool)?, workers.to_string());
-        let args = ["worker", "--name", name, "--pool", &pool, "--workers", &workers];
+    /// Starts the process, with this number of nodes, and of workers on each. They are members of the pool when this
+    /// returns.
+    pub(crate) async fn start(pool: &Pool, name: &str, nodes: usize, workers: usize) -> Result<Self, Error> {
+        let (pool, nodes, workers) = (serde_json::to_string(pool)?, nodes.to_string(), workers.to_string());
+        let args = ["worker", "--name", name, "--pool", &pool, "--nodes", &nodes, "--workers", &workers];
         let process = started(name, args).await?;
         Ok(Self { pid: process.id().ok_or("a worker's process has ended")?, process })
     }

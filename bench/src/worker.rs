@@ -1,14 +1,16 @@
-//! A worker's process. It joins, and then obeys its parent, who writes one word a line to its standard input. It
+//! A process with workers. Its nodes join, and it then obeys its parent, who writes one word a line to its standard input. It
 //! answers each with one line. It ends at once when the input closes.
 
 use std::io::{self, BufRead, Write};
 use std::process::exit;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
-use tenure_pool::{Client, Node, NodeBuilder};
+use tenure_pool::{Client, Node, NodeBuilder, Worker};
 use tokio::sync::mpsc;
 
 use crate::Error;
@@ -62,7 +64,7 @@ pub(crate) enum Request {
     Events,
     /// The first worker hands its jobs off and leaves; the answer is its events.
     Drain,
-    /// The whole node does so; the answer is its events.
+    /// All nodes do so; the answer is their events.
     Leave,
 }
 
@@ -73,37 +75,53 @@ pub(crate) struct Life {
     #[arg(long)]
     pool: String,
     #[arg(long)]
+    nodes: usize,
+    /// Workers of each node.
+    #[arg(long)]
     workers: usize,
 }
 
-pub(crate) async fn run(Life { name, pool, workers }: Life) -> Result<(), Error> {
+pub(crate) async fn run(Life { name, pool, nodes, workers }: Life) -> Result<(), Error> {
     let mut requests = requests();
     let pool: Pool = serde_json::from_str(&pool)?;
-    let node = pool.node(&name)?.join().await?;
     let tally = Tally::new(pool.logs);
-    let mut joined = Vec::new();
-    for _ in 0..workers {
-        joined.push(node.add_worker(Counter(tally.clone())).await?);
-    }
+    let joining = (0..nodes).map(|number| join(&pool, format!("{name}-{number}"), workers, &tally));
+    let (nodes, joined): (Vec<_>, Vec<_>) = try_join_all(joining).await?.into_iter().unzip();
     say(READY)?;
     while let Some(request) = requests.recv().await {
         match serde_json::from_str(&request)? {
             Request::Counts => say(&serde_json::to_string(&tally.counts())?)?,
             Request::Events => say(&serde_json::to_string(&tally.events())?)?,
             Request::Drain => {
-                joined.first().ok_or("no worker")?.drain_within(LEAVE).await?;
+                joined.iter().flatten().next().ok_or("no worker")?.drain_within(LEAVE).await?;
                 say(&serde_json::to_string(&tally.events())?)?;
             }
             Request::Leave => {
-                let left = node.close_within(LEAVE).await?;
-                if !left.complete {
-                    return Err(format!("{name} still holds {} jobs", left.left.len()).into());
+                for left in try_join_all(nodes.iter().map(|node| node.close_within(LEAVE))).await? {
+                    if !left.complete {
+                        return Err(format!("{name} still holds {} jobs", left.left.len()).into());
+                    }
                 }
                 say(&serde_json::to_string(&tally.events())?)?;
             }
         }
     }
     Ok(())
+}
+
+/// A node and its workers.
+async fn join(
+    pool: &Pool,
+    name: String,
+    workers: usize,
+    tally: &Arc<Tally>,
+) -> Result<(Node, Vec<Worker>), Error> {
+    let node = pool.node(&name)?.join().await?;
+    let mut joined = Vec::new();
+    for _ in 0..workers {
+        joined.push(node.add_worker(Counter(tally.clone())).await?);
+    }
+    Ok((node, joined))
 }
 
 /// The parent's requests. They are read on a thread of their own, because the process must end even when its runtime
