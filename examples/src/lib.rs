@@ -39,6 +39,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/blocking-work.md")]
     pub struct BlockingWork;
 
+    #[doc = include_str!("../../docs/how-to/change-a-running-job.md")]
+    pub struct ChangeARunningJob;
+
     #[doc = include_str!("../../docs/how-to/health-and-metrics.md")]
     pub struct HealthAndMetrics;
 

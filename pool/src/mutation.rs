@@ -18,6 +18,10 @@ pub enum Mutation {
     BeginUnchecked,
     /// `save` writes a copy that comes late over a newer checkpoint.
     LateSaveWins,
+    /// `update` goes by no generation, so a late copy undoes what came after it.
+    LateUpdateWins,
+    /// An owner does not go by the generation of its job's payload.
+    UpdateUnheard,
     /// A job is released before its last checkpoint is kept.
     ReleaseBeforeCheckpoint,
     /// A worker does not save its checkpoints again after a loss of data.

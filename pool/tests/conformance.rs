@@ -80,3 +80,5 @@ mod suspicion;
 mod tampering;
 #[path = "store/tokens.rs"]
 mod tokens;
+#[path = "store/updating.rs"]
+mod updating;

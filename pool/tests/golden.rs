@@ -18,7 +18,7 @@ use tenure_pool::store::{
     Jobs, JoinRequest, Membership, Messages, NotifyItem, NotifyReply, Ownership, RedisStore, ReleaseItem,
     ReleaseMode, ReleaseReply, ReplyItem, ReplyReply, RouteReply, Said, SaveItem, SaveReply, ScheduleChange,
     ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, StopItem, StopReply, Store,
-    TermItem, TermReply, Turn,
+    TermItem, TermReply, Turn, UpdateItem, UpdateReply,
 };
 use tenure_testing::RedisServer;
 
@@ -254,19 +254,27 @@ async fn the_life_of_a_job() {
     let at = pool.store.checkpoint(&key("k")).await.unwrap().unwrap().at;
     assert_eq!(kept, [("b:k".into(), "state".into()), ("h:k".into(), format!("1|{token}|3|{at}"))].into());
 
+    let payload = Bytes::from_static(b"another");
+    let (id, guess) = ("n1.!order".parse().unwrap(), Some(pool.worker));
+    let update = UpdateItem { key: key("k"), id, generation: 0, guess, payload };
+    assert_eq!(pool.store.update(pool.inc, &[update]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|1|T|n1.!order|T||0||1"));
+    assert_eq!(pool.ask::<String>("HGET", "payloads", &["k"]), "another");
+    assert_eq!(pool.stream(&streams)[2], ["u", "k", "t", &token.to_string(), "g", "1"]);
+
     let (id, not_after) = (AskId { life: 5, number: 3 }, pool.store.server_time().await.unwrap() + 1_000);
     let body = Bytes::from_static(b"how many?");
     let ask = AskEvent { id, name: "order-17".into(), token, not_after, poke: false, body };
     let items = [AskItem { key: key("k"), guess: Some(pool.worker), ask }];
     assert_eq!(pool.store.ask(pool.inc, &node("n1"), &items).await.unwrap(), [AskReply::Sent]);
     let asked = format!("{not_after}|?5.3|f|order-17");
-    assert_eq!(pool.stream(&streams)[2], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
+    assert_eq!(pool.stream(&streams)[3], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
     let said = Said::Answer(Bytes::from_static(b"three"));
     let reply = ReplyItem { key: key("k"), token, asker: node("n1"), id, said };
     assert_eq!(pool.store.reply(pool.inc, pool.worker, &[], &[reply]).await.unwrap(), [ReplyReply::Told]);
 
     pool.started("k", token).await;
-    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0|"));
+    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0||1"));
     assert_eq!(pool.own("order"), Own { outcome: Some("ok".into()), ..own });
     assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "ended", &["0", "-1"]), ["!order"]);
     assert_eq!(pool.stream("node:n1"), [["open", "1"], ["?5.3", "athree"], ["n1.!order", "ok"]]);
@@ -275,8 +283,8 @@ async fn the_life_of_a_job() {
         StopItem { key: key("k"), id: "n1.!order".parse().unwrap(), guess: Some(pool.worker), forbid: false };
     let stopped = pool.store.stop(pool.inc, false, Some(&node("n1")), &[stop]).await.unwrap();
     assert_eq!(stopped, [StopReply::Stopping]);
-    assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0|"));
-    assert_eq!(pool.stream(&streams)[3], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
+    assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0||1"));
+    assert_eq!(pool.stream(&streams)[4], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(pool.stream("node:n1")[3], ["n1.!order", "stopped"]);
 }

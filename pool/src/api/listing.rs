@@ -151,6 +151,8 @@ pub struct JobInfo {
     pub token: Token,
     /// The number of begins since it was last healthy.
     pub attempts: u32,
+    /// How often it was given another payload ([`Node::update`](crate::Node::update)).
+    pub generation: u64,
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
     /// attempt ended with its worker. `None` for a job that runs or has not failed.
     pub error: Option<String>,
@@ -178,6 +180,7 @@ impl JobInfo {
             node: record.owner.and_then(|owner| Some(members.entries.get(&owner)?.node.to_string())),
             token: record.token,
             attempts: record.attempts,
+            generation: record.generation(),
             error: pause.error,
             next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
             since: time(record.since),

@@ -47,6 +47,17 @@ pub(crate) struct NewAsk {
     pub(crate) deadline: Time,
 }
 
+/// Another payload that a node's user gives a job.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPayload {
+    pub(crate) key: JobKey,
+    /// The payload's envelope.
+    pub(crate) payload: Bytes,
+    /// The generation that the job must have.
+    pub(crate) expected: Option<u64>,
+    pub(crate) deadline: Time,
+}
+
 /// One join under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seating {
@@ -208,6 +219,10 @@ pub(crate) enum Command {
         key: JobKey,
         deadline: Time,
     },
+    Update {
+        reply: ReplyTo,
+        new: NewPayload,
+    },
     /// Take part in a schedule or ticker, and answer once it exists.
     Schedule {
         reply: ReplyTo,
@@ -263,6 +278,8 @@ pub(crate) enum Answer {
     Notified(Result<(), Error>),
     Asked(Result<Bytes, AskError>),
     Unparked(Result<(), Error>),
+    /// The generation of the job.
+    Updated(Result<u64, Error>),
     Scheduled(Result<(), Error>),
     Drained(Result<(), Error>),
     /// The request's deadline has passed. `stopping`: this job's stop is recorded, but the job has not ended.
@@ -295,6 +312,7 @@ impl Command {
             | Self::Notify { reply, .. }
             | Self::Ask { reply, .. }
             | Self::Unpark { reply, .. }
+            | Self::Update { reply, .. }
             | Self::Schedule { reply, .. }
             | Self::SetPeriod { reply, .. }
             | Self::EndSchedule { reply, .. }

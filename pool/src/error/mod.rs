@@ -1,6 +1,7 @@
 //! The errors of a node and of a dispatch: one variant for each case that a caller may handle differently.
 
 mod asking;
+mod spec;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::model::ticket::Ticket;
 use crate::store::{Refusal, StoreError};
 
 pub use asking::{AskError, NotHandled};
+pub(crate) use spec::SpecError;
 
 /// Any boxed error: the type that handlers return.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -144,6 +146,16 @@ pub enum Error {
     /// There was no job, and the one to start in its place was not. What it was to get was not kept.
     #[error("the job was not started: {0}")]
     NotStarted(Box<DispatchError>),
+    /// The job's payload has another generation than the caller has named. It was left as it is.
+    #[error(
+        "the payload of the job {key} has generation {generation}, not the one expected; it was left as it is"
+    )]
+    OtherGeneration {
+        /// The job's key.
+        key: JobKey,
+        /// The generation that it has.
+        generation: u64,
+    },
     /// The job already has as many waiting notifications as it may have. This one was not kept.
     #[error("too many notifications wait for the job {0}, this one was not kept")]
     NotifyFull(JobKey),

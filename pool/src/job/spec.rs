@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::error::DispatchError;
+use crate::error::{DispatchError, SpecError};
 use crate::job::typed::{self, Payload};
 use crate::model::id::{DispatchId, IdError, JobKey, NodeName};
 use crate::model::policy::RestartPolicy;
@@ -29,7 +29,7 @@ use crate::store::DispatchItem;
 #[derive(Clone, Debug)]
 pub struct JobSpec {
     /// The key, or the first error of the job.
-    key: Result<JobKey, DispatchError>,
+    key: Result<JobKey, SpecError>,
     payload: Bytes,
     kind: Option<&'static str>,
     id: Option<String>,
@@ -58,7 +58,7 @@ impl JobSpec {
         K::Error: Into<IdError>,
     {
         Self {
-            key: key.try_into().map_err(|error| DispatchError::Key(error.into())),
+            key: key.try_into().map_err(|error| SpecError::Key(error.into())),
             payload: payload.into(),
             kind: None,
             id: None,
@@ -78,7 +78,7 @@ impl JobSpec {
         match typed::encode(payload) {
             Ok(bytes) => Self { kind: Some(T::TYPE), ..Self::new(key, bytes) },
             Err(source) => {
-                let error = DispatchError::Encode { kind: T::TYPE, error: Arc::new(source) };
+                let error = SpecError::Encode { kind: T::TYPE, error: Arc::new(source) };
                 let job = Self::new(key, Bytes::new());
                 Self { key: job.key.and(Err(error)), ..job }
             }
@@ -142,19 +142,9 @@ impl JobSpec {
     pub(crate) fn seal(self, node: &NodeName, max: usize) -> Result<(Ticket, DispatchItem), DispatchError> {
         let Self { key, payload, kind, id, restart: policy, progress, trace } = self;
         let key = key?;
-        if let Some(timeout) = progress {
-            bounds::check_time("progress_timeout", timeout).map_err(DispatchError::Option)?;
-        }
-        let progress = progress.and_then(ProgressTimeout::new);
-        let too_long = |len| DispatchError::PayloadTooLong { len, max };
-        if payload.len() > max {
-            return Err(too_long(payload.len()));
-        }
-        let envelope = Envelope { trace, policy, progress, kind, ..Envelope::new(&payload) };
-        let sealed = envelope.seal().map_err(|_| too_long(payload.len()))?;
-        if sealed.len() > max {
-            return Err(too_long(sealed.len()));
-        }
+        let envelope =
+            Envelope { trace, policy, progress: checked(progress)?, kind, ..Envelope::new(&payload) };
+        let sealed = sealed(&envelope, max)?;
         let (id, hash) = match id {
             Some(id) => (DispatchId::of_caller(node, &id)?, envelope.digest(&key)),
             None => (DispatchId::of_node(node, &ulid::Ulid::generate().to_string())?, String::new()),
@@ -162,4 +152,30 @@ impl JobSpec {
         let ticket = Ticket { key: key.clone(), id: id.clone() };
         Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None }))
     }
+    /// Makes the key and the payload's envelope for a job that is there.
+    pub(crate) fn seal_update(self, max: usize) -> Result<(JobKey, Bytes), SpecError> {
+        let Self { key, payload, kind, restart: policy, progress, trace, .. } = self;
+        let key = key?;
+        let envelope =
+            Envelope { trace, policy, progress: checked(progress)?, kind, ..Envelope::new(&payload) };
+        Ok((key, sealed(&envelope, max)?))
+    }
+}
+
+fn checked(progress: Option<Duration>) -> Result<Option<ProgressTimeout>, SpecError> {
+    if let Some(timeout) = progress {
+        bounds::check_time("progress_timeout", timeout).map_err(SpecError::Option)?;
+    }
+    Ok(progress.and_then(ProgressTimeout::new))
+}
+
+/// The envelope's bytes, which may be as long as the limit.
+fn sealed(envelope: &Envelope<'_>, max: usize) -> Result<Bytes, SpecError> {
+    let too_long = |len| SpecError::TooLong { len, max };
+    let len = envelope.body.len();
+    if len > max {
+        return Err(too_long(len));
+    }
+    let sealed = envelope.seal().map_err(|_| too_long(len))?;
+    if sealed.len() > max { Err(too_long(sealed.len())) } else { Ok(sealed) }
 }

@@ -1,5 +1,6 @@
 //! The ownership record of a job: the truth about which worker runs it. It is text, with fields joined by `|`,
-//! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|strikes|plan`. An unknown tail is kept.
+//! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|strikes|plan`. A job that was given another
+//! payload also has its generation behind the plan. An unknown tail is kept.
 
 use std::fmt;
 
@@ -86,7 +87,7 @@ pub struct Record {
     pub strikes: u32,
     /// The schedule whose plan dispatched it, or empty.
     pub plan: String,
-    /// Fields of a later version, with their leading `|`; kept as they are.
+    /// The generation if it is not 0, and fields of a later version, with their leading `|`.
     pub tail: String,
 }
 
@@ -98,6 +99,22 @@ impl Record {
     pub fn newer_version(bytes: &[u8]) -> Option<u64> {
         let first = bytes.split(|&byte| byte == b'|').next()?;
         decimal(std::str::from_utf8(first).ok()?).filter(|&version| version > Self::VERSION)
+    }
+
+    /// The highest generation: what has more digits is none.
+    pub(crate) const LAST_GENERATION: u64 = 999_999_999_999_999;
+
+    /// How often the job was given another payload. What is no such number counts as 0.
+    pub fn generation(&self) -> u64 {
+        let field = self.tail.strip_prefix('|').map_or("", |fields| fields.split('|').next().unwrap_or(""));
+        if field.len() > 15 { 0 } else { decimal(field).unwrap_or(0) }
+    }
+
+    /// Sets the generation, and keeps the fields behind it.
+    pub(crate) fn set_generation(&mut self, generation: u64) {
+        let behind = self.tail.get(1..).and_then(|fields| fields.split_once('|'));
+        let behind = behind.map(|(_, fields)| format!("|{fields}")).unwrap_or_default();
+        self.tail = format!("|{generation}{behind}");
     }
 
     /// Reads a record; `None` for another version or a damaged one.
@@ -187,6 +204,28 @@ mod tests {
         ] {
             let record = Record::parse(text.as_bytes()).map(|r| r.to_string());
             assert_eq!(record.as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_generation_is_a_number_behind_the_plan() {
+        for (tail, generation, next) in [
+            ("", 0, "|1"),
+            ("|7", 7, "|8"),
+            ("|7|new|field", 7, "|8|new|field"),
+            ("|", 0, "|1"),
+            ("||new", 0, "|1|new"),
+            ("|new", 0, "|1"),
+            ("|999999999999999", 999_999_999_999_999, "|1000000000000000"),
+            ("|1000000000000000", 0, "|1"),
+        ] {
+            let text = format!("1|Q||0|0|0|1|n.i|1||0|nightly{tail}");
+            let read = Record::parse(text.as_bytes()).map(|mut record| {
+                let before = record.generation();
+                record.set_generation(before + 1);
+                (before, record.plan, record.tail)
+            });
+            assert_eq!(read, Some((generation, "nightly".to_owned(), next.to_owned())), "{tail}");
         }
     }
 

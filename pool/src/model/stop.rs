@@ -8,6 +8,8 @@ pub enum StopReason {
     Stopped,
     /// The key now belongs to another worker.
     Moved,
+    /// The job was given another payload ([`Node::update`](crate::Node::update)), and starts again with it.
+    Updated,
     /// The worker is leaving.
     Draining,
     /// The pool is shutting down.

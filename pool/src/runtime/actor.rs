@@ -236,7 +236,9 @@ fn span_of(job: &Job, on_span: Option<JobSpanHook>) -> Span {
 /// The span of a job's end.
 fn span_of_end(why: StopReason) -> Span {
     match why {
-        StopReason::Moved | StopReason::Draining => tracing::info_span!("hand_off", reason = ?why),
+        StopReason::Moved | StopReason::Updated | StopReason::Draining => {
+            tracing::info_span!("hand_off", reason = ?why)
+        }
         _ => tracing::info_span!("stop", reason = ?why),
     }
 }

@@ -106,6 +106,11 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::LookAtAsked(store.lookup(&items).await)
         }
         Call::Unpark(jobs) => Done::Unpark(store.unpark(inc, &jobs).await),
+        Call::Update(items) => Done::Update(store.update(inc, &items).await),
+        Call::LookToUpdate(keys) => {
+            let items: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();
+            Done::LookToUpdate(store.lookup(&items).await)
+        }
         Call::LookUp(tickets) => {
             let items: Vec<_> = tickets.iter().map(|t| (t.key.clone(), Some(t.id.clone()))).collect();
             let answer = store.lookup(&items).await;

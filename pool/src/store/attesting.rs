@@ -38,6 +38,8 @@ pub enum Attest {
         created: u64,
         /// The schedule whose plan dispatched it, or empty.
         plan: String,
+        /// The generation of the payload that it runs with.
+        generation: u64,
         /// The payload's envelope, only on request.
         payload: Option<Bytes>,
     },

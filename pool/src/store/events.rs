@@ -27,6 +27,11 @@ pub enum WorkerEvent {
         /// Keys and tokens.
         jobs: Vec<(JobKey, Token)>,
     },
+    /// `u`: jobs were given another payload.
+    Update {
+        /// Keys, tokens and generations.
+        jobs: Vec<(JobKey, Token, u64)>,
+    },
     /// `a`: asks of jobs, and pokes after them.
     Ask {
         /// The node that asks.

@@ -15,7 +15,7 @@ use super::{
     Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem, ReplyReply, Result, RouteReply, SaveItem,
     SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange,
     ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    UnparkReply, UpdateItem, UpdateReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -196,7 +196,7 @@ pub trait Ownership: Send + Sync + 'static {
     ) -> Result<OwnedPage>;
 }
 
-/// The messages to owners: stops and notifications.
+/// The messages to owners: stops, other payloads and notifications.
 #[async_trait]
 pub trait Messages: Send + Sync + 'static {
     /// Requests the end of jobs. `repeat`: the sweeper repeats the request. `waiting`: the node that waits for the
@@ -212,6 +212,8 @@ pub trait Messages: Send + Sync + 'static {
     /// absent.
     async fn stop_planned(&self, inc: Incarnation, turn: &Turn, items: &[StopItem])
     -> Result<Vec<StopReply>>;
+    /// Gives jobs another payload. Nothing else of them changes but the generation; the owners of running jobs are told.
+    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>>;
     /// Keeps notifications, at least once: one that is sent again after a lost answer may be kept twice.
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>>;
     /// The owner acknowledges and fetches notifications. For each item, `None` if the caller is not the owner.
@@ -365,7 +367,7 @@ pub trait Upkeep: Send + Sync + 'static {
 
 /// The atomic steps, the reads and the maps of one pool.
 ///
-/// Steps that dispatch, route, begin, note, release, stop, notify, ask, reply, take or unpark take at most
+/// Steps that dispatch, route, begin, note, release, stop, update, notify, ask, reply, take or unpark take at most
 /// [`BATCH_MAX`](super::BATCH_MAX) of them. A call for several workers takes that many in all. A step that expires
 /// workers takes at most that many workers. Calls with more are refused with
 /// [`Refusal::BadArgument`](super::Refusal::BadArgument).

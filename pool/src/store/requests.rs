@@ -1,4 +1,4 @@
-//! The arguments and answers of stop, notify and take.
+//! The arguments and answers of stop, update, notify and take.
 
 use bytes::Bytes;
 
@@ -37,6 +37,45 @@ pub enum StopReply {
     Bad,
     /// `L`: nothing was done, because the call had deleted a page of notifications. Ask again.
     Later,
+}
+
+/// Another payload for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateItem {
+    /// The job's key.
+    pub key: JobKey,
+    /// The dispatch that it is for. An update never changes a later job of the key.
+    pub id: DispatchId,
+    /// The generation that the caller has seen. So a late copy of an update never undoes a later one.
+    pub generation: u64,
+    /// The owner as the caller knows it.
+    pub guess: Option<WorkerId>,
+    /// The payload's envelope.
+    pub payload: Bytes,
+}
+
+/// update's answer for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpdateReply {
+    /// `K`: it has the payload, and this generation.
+    Kept(u64),
+    /// `E`: it had a payload with the same meaning already, in this generation. Nothing was done.
+    Equal(u64),
+    /// `C`: it has this generation, and another payload. Nothing was done.
+    Conflict(u64),
+    /// `N`: no job of that dispatch.
+    Absent,
+    /// `S`: it is being stopped.
+    Stopping,
+    /// `R`: the pool is recovering; ask again.
+    Recovering,
+    /// `M`: another worker owns it. Nothing was done.
+    Owner(Option<WorkerId>),
+    /// `L`: the payload is too long.
+    TooLong,
+    /// `X`: its record does not parse.
+    Bad,
 }
 
 /// A notification to keep for a job.

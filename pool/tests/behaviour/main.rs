@@ -56,6 +56,7 @@ mod stalling;
 mod stop;
 mod ticker;
 mod typed;
+mod updating;
 mod versions;
 mod waiting;
 mod world;

@@ -110,6 +110,7 @@ fn runs(held: Held) -> Attest {
         attempts: held.attempts,
         created: NOW,
         plan: String::new(),
+        generation: 0,
         payload: Some(bytes::Bytes::new()),
     }
 }

@@ -40,6 +40,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (ReleaseBeforeCheckpoint, Simulator("S15")),
     (StateNotSavedAgain, Simulator("S15")),
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
+    (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
+    (UpdateUnheard, Core("a_worker_restarts_a_job_with_another_payload")),
     (AskUnderAnyToken, Scenario("an_ask_under_another_token_is_told_who_owns_it")),
     (AsksUnremembered, Core("an_ask_comes_to_its_handler_once")),
     (DoubtfulAskSentAgain, Core("an_ask_that_may_have_been_handled_is_not_sent_again")),

@@ -85,6 +85,8 @@ mod streams;
 mod suspicion;
 #[path = "../store/tokens.rs"]
 mod tokens;
+#[path = "../store/updating.rs"]
+mod updating;
 
 use std::io::Write;
 use std::num::NonZero;
@@ -135,12 +137,14 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("streams", streams::ALL),
     ("suspicion", suspicion::ALL),
     ("tokens", tokens::ALL),
+    ("updating", updating::ALL),
 ];
 
 /// The scenarios that are likely to notice a broken script.
 fn likely(script: &str) -> &'static [&'static str] {
     match script {
-        "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery"],
+        "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery", "updating"],
+        "update" => &["updating"],
         "ask" | "reply" => &["asking"],
         "raise_level" => &["levels"],
         "begin" | "started" => &["ownership", "attempts", "checkpoints"],

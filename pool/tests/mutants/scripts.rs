@@ -62,6 +62,42 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "true and 1024 or", by "big_replies_keep_the_stream_short";
     "a reply leaves finished entries": "reply", "if entries > 0 then"
         => "if false then", by "a_reply_deletes_finished_entries";
+    "an update follows any generation": "update", "if num(generation) ~= argv[of_generations + i] then"
+        => "if false then", by "a_late_copy_of_an_update_undoes_nothing";
+    "the same payload is another one": "update", "if present and (present == payload or meaning(present) == meaning(payload)) then"
+        => "if false then", by "the_same_payload_is_no_update";
+    "another trace is another payload": "update", " or meaning(present) == meaning(payload)"
+        => "", by "a_trace_is_no_update";
+    "an update takes no field away": "update", ".. sub(envelope, rest) or"
+        => "or", by "a_trace_is_no_update";
+    "an update is of any dispatch": "update", "if p.id ~= argv[of_ids + i] then return 'N' end"
+        => "", by "an_update_is_of_its_dispatch";
+    "a job that stops is updated": "update", "if p.state == 'S' then return 'S' end"
+        => "", by "a_stopping_job_is_not_updated";
+    "an update is of any length": "update", "if #payload > payload_max then return 'L' end"
+        => "", by "an_update_has_the_limit_of_payloads";
+    "an update goes to whoever is guessed": "update", "if event.owner ~= p.owner then"
+        => "if false then", by "an_update_of_an_owner_that_is_wrong_changes_nothing";
+    "an owner hears of no update": "update", "if p.state == 'R' then"
+        => "if false then", by "the_owner_of_a_running_job_is_told_of_its_update";
+    "the updates of a batch do not see each other": "update", "changed[key] = {"
+        => "local _ = {", by "the_updates_of_a_batch_see_each_other";
+    "a pool that recovers updates jobs": "update", "if head[2] == 'R' then return 'R' end"
+        => "", by "no_job_is_updated_while_the_pool_recovers";
+    "an update leaves the payload": "update", "call('HSET', PAYLOADS, unpack(payloads))"
+        => "", by "an_update_changes_the_payload_and_the_generation_only";
+    "an update leaves the generation": "update", "p.tail = '|' .. generation .. rest"
+        => "", by "an_update_changes_the_payload_and_the_generation_only";
+    "an owner's newer payload is not taken": "attest", "not mine or newer or"
+        => "not mine or", by "an_attested_job_keeps_its_newer_payload";
+    "an owner's newer payload has no generation": "attest", "if newer then p.tail = '|' .. num(generation) .. behind end"
+        => "", by "an_attested_job_keeps_its_newer_payload";
+    "an owner's older payload is taken": "attest", "local newer = tonumber(generation) > known"
+        => "local newer = true", by "an_attested_job_takes_no_older_payload";
+    "a lost job comes back without its generation": "attest", "newer and '|' .. num(generation) or ''"
+        => "''", by "a_lost_job_comes_back_with_its_generation";
+    "any generation is attested": "attest", " and #argv[at + 10] <= 15"
+        => "", by "a_generation_that_no_pool_gives_is_not_attested";
     "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"
         => "find", by "a_checkpoint_is_the_owners_to_write";
     "a checkpoint is kept under any token": "save", "'1|R|' .. wid .. '|' .. token, '1|S|'"
@@ -106,10 +142,11 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "sign('p', false,", by "a_key_that_is_lost_alone_is_noticed_by_the_next_renewal";
     "a pool without jobs has lost their payloads": "renew", "sign('p', jobs and jobs > 0 and paid == 0,"
         => "sign('p', jobs and paid == 0,", by "a_pool_of_any_size_shows_no_loss";
-    "a payload that was lost is not asked for": "attest", "local lacks = not mine or call('HEXISTS', PAYLOADS, key) == 0"
-        => "local lacks = not mine", by "a_payload_that_was_lost_is_asked_for_and_written_again";
-    "a payload that was lost is not written": "attest", "if lacks and sent == '1' then call('HSET', PAYLOADS, key, payload) end"
-        => "", by "a_payload_that_was_lost_is_asked_for_and_written_again";
+    "a payload that was lost is not asked for": "attest", "not mine or newer or call('HEXISTS', PAYLOADS, key) == 0"
+        => "not mine or newer", by "a_payload_that_was_lost_is_asked_for_and_written_again";
+    "a payload that was lost is not written": "attest", "if lacks and sent == '1' then
+      call('HSET', PAYLOADS, key, payload)"
+        => "if lacks and sent == '1' then", by "a_payload_that_was_lost_is_asked_for_and_written_again";
     "a pool without jobs has lost them": "renew", "owned == 0 and jobs > due + parked,"
         => "owned == 0 and jobs > 0,", by "a_pool_of_any_size_shows_no_loss";
     "a pool that never had members has lost them": "renew", "head[3] == '1' or call('HEXISTS'"

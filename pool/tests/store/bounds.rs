@@ -10,6 +10,7 @@ use tenure_pool::store::{
 use super::asking::{ask, reply};
 use super::attesting::{MEMBER, member};
 use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
+use super::updating::update;
 
 scenarios! {
     a_step_takes_a_batch,
@@ -47,6 +48,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let saves = vec![save; MANY];
     let asks = vec![ask("k", Some(worker), token, u64::MAX, "x"); MANY];
     let replies = vec![reply("k", token, Said::Moved); MANY];
+    let updates = vec![update("k", "node1.g", 0, Some(worker), "x"); MANY];
     let takes = vec![TakeItem { key: key("k"), token, ack: 0 }; MANY];
     let releases = vec![release("k", token, ReleaseMode::Delete); MANY];
     // Workers that have no more than a batch each.
@@ -67,6 +69,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         refusal(store.release(inc, worker, &[], &releases).await),
         refusal(store.stop(inc, false, None, &stops).await),
         refusal(store.stop_planned(inc, &turn, &stops).await),
+        refusal(store.update(inc, &updates).await),
         refusal(store.notify(inc, &notes).await),
         refusal(store.take(inc, worker, &[], &takes).await),
         refusal(store.save(inc, worker, &saves).await),

@@ -15,7 +15,7 @@ use tenure_pool::store::{
     AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
     PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange, ScheduleEntry,
     ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem,
-    TermItem, Text, Turn, WorkerStarts,
+    TermItem, Text, Turn, UpdateItem, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -289,6 +289,8 @@ impl<'a> Driver<'a> {
             let key = self.near(said.key, &[Running, Stopping, Queued, Assigned, Parked], owner).await;
             (key, self.record(key).await?)
         };
+        let generation =
+            (record.generation() + u64::from(said.token == 1)).saturating_sub(said.what as u64 / 4);
         let id = if said.right_id { record.id } else { dispatch_id(said.key) };
         let plan = if record.plan.is_empty() && said.key == 9 { "a".to_owned() } else { record.plan };
         let what = match said.what {
@@ -312,6 +314,7 @@ impl<'a> Driver<'a> {
                 attempts: record.attempts,
                 created: record.created,
                 plan,
+                generation,
                 payload: said.payload.then(|| body(said.what)),
             },
         };
@@ -536,6 +539,18 @@ impl<'a> Driver<'a> {
                     notes.push(NotifyItem { key: job(key), guess, body: body(*len) });
                 }
                 Step::Notify(notes)
+            }
+            Op::Update { items } => {
+                let mut updates = Vec::new();
+                for (key, aim, ahead, len) in items {
+                    let key = self.near(*key, &[Running, Queued, Assigned, Parked, Stopping], None).await;
+                    let (guess, record) = (self.guess(key, *aim).await, self.record(key).await);
+                    let generation =
+                        record.as_ref().map_or(0, Record::generation).saturating_add_signed(*ahead);
+                    let id = record.map_or_else(|| dispatch_id(key), |record| record.id);
+                    updates.push(UpdateItem { key: job(key), id, generation, guess, payload: body(*len) });
+                }
+                Step::Update(updates)
             }
             Op::DropNotifications { key, behind } => {
                 let key = self.near(*key, &[Running, Queued, Stopping], None).await;

@@ -122,6 +122,10 @@ pub(crate) enum Op {
     Notify {
         items: Vec<(usize, Aim, usize)>,
     },
+    /// Other payloads, each by the record's generation or by another one.
+    Update {
+        items: Vec<(usize, Aim, i64, usize)>,
+    },
     DropNotifications {
         key: usize,
         behind: u64,
@@ -396,6 +400,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
+        6 => vec((key(), aim(), prop_oneof![6 => Just(0_i64), 1 => -1_i64..2], 0_usize..30), 1..5)
+            .prop_map(|items| Op::Update { items }),
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),

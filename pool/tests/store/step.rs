@@ -12,7 +12,7 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AskItem, AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState,
     ReleaseItem, ReplyItem, Result, SaveItem, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode,
-    StopItem, Store, StoreError, TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
+    StopItem, Store, StoreError, TakeItem, TermItem, Turn, UpdateItem, WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
@@ -39,6 +39,7 @@ pub(crate) enum Step {
     Started(Vec<WorkerStarts>),
     Release(WorkerId, Vec<EntryPair>, Vec<ReleaseItem>),
     Stop(bool, Option<NodeName>, Vec<StopItem>),
+    Update(Vec<UpdateItem>),
     Notify(Vec<NotifyItem>),
     Notifications(JobKey, u64),
     DropNotifications(JobKey, u64),
@@ -136,6 +137,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             text(&store.release(inc, worker, &entries(&pairs), &items).await)
         }
         Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
+        Step::Update(items) => text(&store.update(inc, &items).await),
         Step::Notify(items) => text(&store.notify(inc, &items).await),
         Step::SaveState(worker, items) => text(&store.save(inc, worker, &items).await),
         Step::Ask(asker, items) => text(&store.ask(inc, &asker, &items).await),

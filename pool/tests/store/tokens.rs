@@ -61,7 +61,14 @@ async fn counter(lab: &Lab) -> u64 {
 
 fn runs(token: Token) -> AttestItem {
     let payload = Some("payload".into());
-    let what = Attest::Runs { begun: Begun::Begun, attempts: 1, created: 1, plan: String::new(), payload };
+    let what = Attest::Runs {
+        begun: Begun::Begun,
+        attempts: 1,
+        created: 1,
+        plan: String::new(),
+        generation: 0,
+        payload,
+    };
     AttestItem { key: key("k"), token, id: id("node1.k"), what }
 }
 

@@ -40,6 +40,8 @@ pub struct Explanation {
     pub attempts: u32,
     /// The pool's limit for them.
     pub max_attempts: u32,
+    /// How often it was given another payload ([`Node::update`](crate::Node::update)).
+    pub generation: u64,
     /// How often workers have refused it, or have not begun it in time, since it was last handed on.
     pub strikes: u32,
     /// The error because of which it waits or is parked.
@@ -248,6 +250,7 @@ pub(crate) fn explain(
         }),
         attempts: record.map_or(0, |record| record.attempts),
         max_attempts: settings.max_attempts,
+        generation: record.map_or(0, Record::generation),
         strikes: record.map_or(0, |record| record.strikes),
         due: seen.pause.until.filter(|_| record.is_some()).map(until),
         notifications: seen.notifications,

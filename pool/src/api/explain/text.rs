@@ -252,6 +252,9 @@ impl Explanation {
             write!(f, "checkpoint of {} by token {token}, {} old; ", Bytes(*len), For(*age))?;
         }
         write!(f, "accepted {} ago from node {node}", For(age))?;
+        if self.generation > 0 {
+            write!(f, "; payload of generation {}", self.generation)?;
+        }
         if let Some(plan) = &self.plan {
             write!(f, "; wanted by the plan {plan}")?;
         }

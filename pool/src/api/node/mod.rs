@@ -24,6 +24,7 @@ mod shard_of;
 pub(crate) mod shards;
 mod starting;
 mod stopping;
+mod updating;
 mod waiting;
 
 pub use adding::AddWorker;
@@ -38,6 +39,7 @@ pub use notifications::WaitingNotification;
 pub(crate) use shard::Shard;
 pub(crate) use shard_of::shard_of;
 pub use stopping::StopJob;
+pub use updating::Update;
 pub use waiting::Wait;
 
 use std::sync::Arc;

@@ -4,3 +4,4 @@ pub(super) mod asking;
 pub(super) mod dispatching;
 mod request;
 pub(super) mod requests;
+pub(super) mod updating;

@@ -71,6 +71,7 @@ impl Engine {
             Done::Ask(_) | Done::LookAtAsked(_) | Done::Reply { .. } | Done::ReadLast { .. } => {
                 return self.on_asks(done);
             }
+            Done::Update(_) | Done::LookToUpdate(_) => return self.on_updates(done),
             Done::Begin { .. }
             | Done::Started { .. }
             | Done::Release { .. }

@@ -40,6 +40,7 @@ impl Engine {
             }
             Command::Ask { reply, ask } => self.asking.ask(ctx, reply, ask),
             Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
+            Command::Update { reply, new } => self.updating.update(reply, new),
             Command::Schedule { reply, local, new } => {
                 let refused = match &self.closing.flag {
                     _ if closed || leaving => Some(Error::NodeClosed),

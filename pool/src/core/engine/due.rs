@@ -157,6 +157,7 @@ impl Engine {
             self.dispatching.end(&mut self.ctx, &DispatchError::TooOld(why));
             self.requests.end(&mut self.ctx, &Error::TooOld(why));
             self.asking.end(&mut self.ctx, &Error::TooOld(why));
+            self.updating.end(&mut self.ctx, &Error::TooOld(why));
             self.closing.refuse(&mut self.ctx, &Error::TooOld(why));
             self.scheduling.refuse(&mut self.ctx, &Error::TooOld(why));
         }
@@ -171,6 +172,7 @@ impl Engine {
         self.asking.flush(&mut self.ctx, not_after, known, clock_known);
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
+        self.updating.flush(&mut self.ctx, known);
         let (workers, members) = (&self.workers, &self.members);
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();
@@ -265,6 +267,7 @@ impl Engine {
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
         self.requests.end(&mut self.ctx, &Error::NodeClosed);
         self.asking.end(&mut self.ctx, &Error::NodeClosed);
+        self.updating.end(&mut self.ctx, &Error::NodeClosed);
         self.scheduling.close(&mut self.ctx, &Error::NodeClosed);
         self.closing.end(&mut self.ctx, closed);
         self.ctx.out.push(Effect::End);

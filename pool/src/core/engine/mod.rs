@@ -8,6 +8,7 @@ mod due;
 mod inspecting;
 mod namesake;
 pub(crate) mod status;
+mod updating;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::core::call::Call;
 use crate::core::callers::asking::Asking;
 use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
+use crate::core::callers::updating::Updating;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, HandlerEvent, Input, LocalWorker, ReplyTo};
@@ -61,6 +63,7 @@ pub(crate) struct Engine {
     dispatching: Dispatching,
     requests: Requests,
     asking: Asking,
+    updating: Updating,
     scheduling: Scheduling,
     closing: Closing,
     attaching: Vec<ReplyTo>,
@@ -157,6 +160,7 @@ impl Engine {
             dispatching: Dispatching::default(),
             requests: Requests::default(),
             asking: Asking::default(),
+            updating: Updating::default(),
             scheduling: Scheduling::default(),
             closing,
             attaching: Vec::new(),
@@ -208,6 +212,7 @@ impl Engine {
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known),
             self.asking.deadline(known, self.clock.read.is_some()),
+            self.updating.deadline(known),
             self.closing.deadline(known),
             self.scheduling.deadline(
                 self.ctx.config.timing.ttl,

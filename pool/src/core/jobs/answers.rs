@@ -34,6 +34,7 @@ impl Jobs {
             let id = (key, token);
             let Some(early) = self.beginning.remove(&id) else { continue };
             let (key, token) = id;
+            let newer = (early.generation > 0).then(|| (key.clone(), early.generation));
             match reply {
                 BeginReply::Begun { record, waiting, payload, checkpoint } => {
                     if let Some((tell, entries)) = early.stop {
@@ -52,6 +53,9 @@ impl Jobs {
                         self.release_for_stopper(key, token, LeavingJob::to_stop(early.of), tell, entries);
                     }
                 }
+            }
+            if let Some((key, generation)) = newer {
+                self.updated(ctx, key, token, generation);
             }
         }
     }

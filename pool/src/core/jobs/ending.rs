@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
-use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, release_of};
+use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, goes_on, release_of};
 use super::timing::{set_timer, slow_start};
 use super::unsaid::Word;
 use super::{Jobs, ToBegin};
@@ -64,7 +64,7 @@ impl Jobs {
         held.phase = JobPhase::Running;
         set_timer(&mut self.timers, held, key, held.progress.map(|timeout| ctx.now + timeout.get()));
         let ending = held.order.as_ref().map(|o| o.why);
-        if matches!(ending, None | Some(StopReason::Moved | StopReason::Draining | StopReason::Shutdown)) {
+        if ending.is_none_or(|why| goes_on(why) || why == StopReason::Shutdown) {
             let tell = if held.started_before { None } else { held.waiting_node() };
             held.unsaid.add(Word::Start);
             self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
@@ -98,7 +98,7 @@ impl Jobs {
             // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
             JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
             JobPhase::Waiting(_) => self.never_ran(ctx, key),
-            JobPhase::Starting if !matches!(why, StopReason::Moved | StopReason::Draining) => {
+            JobPhase::Starting if !goes_on(why) => {
                 held.phase = JobPhase::Stopping;
                 self.permit_back(key);
                 self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
@@ -113,8 +113,7 @@ impl Jobs {
         let Some(held) = self.held.get_mut(key) else { return };
         held.phase = JobPhase::Stopping;
         let (worker, token) = (self.worker, held.token);
-        let moves = matches!(why, StopReason::Moved | StopReason::Draining);
-        if moves && ctx.config.broken.has(Mutation::HandOffBeforeStop) {
+        if goes_on(why) && ctx.config.broken.has(Mutation::HandOffBeforeStop) {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
             let item =
                 ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
@@ -218,7 +217,7 @@ impl Jobs {
                     (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
                     item.result = release_of(order.why).1.into();
                 }
-                StopReason::Moved | StopReason::Draining if mode == ReleaseMode::Refuse => {
+                why if goes_on(why) && mode == ReleaseMode::Refuse => {
                     (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
                 }
                 _ => {}

@@ -79,6 +79,23 @@ impl Notes {
     }
 }
 
+/// The part of a job that few have.
+#[derive(Debug)]
+struct Rare {
+    /// The plan that wanted it, or empty.
+    plan: Box<str>,
+    /// The generation of the payload that it runs with.
+    generation: u64,
+}
+
+impl Rare {
+    fn of(record: &Record) -> Option<Self> {
+        let generation = record.generation();
+        let is_there = generation > 0 || !record.plan.is_empty();
+        is_there.then(|| Self { plan: record.plan.as_str().into(), generation })
+    }
+}
+
 /// One job in a worker's hands. A worker holds many for a long time, so rare parts are behind a pointer.
 #[derive(Debug)]
 pub(in crate::core) struct HeldJob {
@@ -87,7 +104,8 @@ pub(in crate::core) struct HeldJob {
     pub(in crate::core) strikes: u32,
     pub(super) attempts: u32,
     created_ms: u64,
-    plan: Box<str>,
+    /// What few jobs have.
+    rare: Option<Box<Rare>>,
     /// Its payload as stored.
     pub(super) envelope: Bytes,
     pub(super) begun_at: Time,
@@ -125,7 +143,7 @@ impl HeldJob {
             strikes: record.strikes,
             attempts: record.attempts,
             created_ms: record.created,
-            plan: record.plan.as_str().into(),
+            rare: Rare::of(record).map(Box::new),
             envelope,
             begun_at: now,
             started_before: record.begun == Begun::Started,
@@ -140,6 +158,11 @@ impl HeldJob {
         }
     }
 
+    /// The generation of the payload that it runs with.
+    pub(super) fn generation(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.generation)
+    }
+
     /// The node that waits for the dispatch's outcome, if its name is valid.
     pub(super) fn waiting_node(&self) -> Option<NodeName> {
         NodeName::new(self.id.node()).ok()
@@ -151,7 +174,8 @@ impl HeldJob {
             begun: if self.started_before { Begun::Started } else { Begun::Begun },
             attempts: self.attempts,
             created: self.created_ms,
-            plan: self.plan.to_string(),
+            plan: self.rare.as_ref().map_or_else(String::new, |rare| rare.plan.to_string()),
+            generation: self.generation(),
             payload: with_payload.then(|| self.envelope.clone()),
         };
         AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
@@ -227,7 +251,7 @@ impl LeavingJob {
 
 fn urgency(why: StopReason) -> u8 {
     match why {
-        StopReason::Moved => 0,
+        StopReason::Moved | StopReason::Updated => 0,
         StopReason::Draining => 1,
         StopReason::StartTimeout | StopReason::Stalled => 2,
         StopReason::Stopped => 3,
@@ -236,10 +260,17 @@ fn urgency(why: StopReason) -> u8 {
     }
 }
 
+/// A job that ends here for this reason goes on at once, here or elsewhere.
+pub(super) fn goes_on(why: StopReason) -> bool {
+    matches!(why, StopReason::Moved | StopReason::Updated | StopReason::Draining)
+}
+
 /// The release mode and the result of a job that has ended for this reason.
 pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
     match why {
-        StopReason::Moved | StopReason::Draining | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
+        StopReason::Moved | StopReason::Updated | StopReason::Draining | StopReason::LeaseLost => {
+            (ReleaseMode::HandOff, "")
+        }
         StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
         StopReason::Stalled => (ReleaseMode::Fail, "no progress"),
         StopReason::Stopped => (ReleaseMode::Delete, ""),
@@ -253,6 +284,6 @@ mod tests {
 
     #[test]
     fn a_held_job_is_small() {
-        assert!(size_of::<HeldJob>() <= 160, "{}", size_of::<HeldJob>());
+        assert!(size_of::<HeldJob>() <= 152, "{}", size_of::<HeldJob>());
     }
 }

@@ -20,6 +20,7 @@ mod seen;
 mod taking_up;
 mod timing;
 mod unsaid;
+mod updating;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,6 +58,8 @@ struct PendingBegin {
     of: Option<DispatchId>,
     /// Notifications wait.
     notified: bool,
+    /// The job was given a payload of this generation.
+    generation: u64,
 }
 
 /// The jobs of one worker, from the events of its stream to their release.
@@ -197,6 +200,13 @@ impl Jobs {
                 if self.inbox.admit(entry, 0) {
                     for (key, token) in jobs {
                         self.notified(key, token);
+                    }
+                }
+            }
+            WorkerEvent::Update { jobs } => {
+                if self.inbox.admit(entry, 0) {
+                    for (key, token, generation) in jobs {
+                        self.updated(ctx, key, token, generation);
                     }
                 }
             }

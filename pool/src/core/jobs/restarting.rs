@@ -3,7 +3,7 @@
 //! | its handler | never started | started before | runs |
 //! |---|---|---|---|
 //! | refuses | again, next worker in the end | again, next worker in the end | – |
-//! | fails to start | `Never`: gone, the dispatcher learns why; else again | again | – |
+//! | fails to start | `Never`, and no other payload waits: gone, the dispatcher learns why; else again | again | – |
 //! | fails | – | – | `Never`: gone; else again |
 //! | ends | – | – | `Always`: again, with attempts at 0; else gone |
 //! | makes no progress | – | – | again |
@@ -58,7 +58,8 @@ impl Jobs {
         }
         let why = held.order.as_ref().map(|order| order.why);
         let too_late = matches!(why, Some(StopReason::StartTimeout | StopReason::Stalled));
-        let again = held.started_before || too_late || held.policy != RestartPolicy::Never;
+        let updated = why == Some(StopReason::Updated);
+        let again = held.started_before || too_late || updated || held.policy != RestartPolicy::Never;
         let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
         self.after_failure(ctx, key, what, again, error);
     }

@@ -25,6 +25,8 @@ pub(super) struct Successor {
     checkpoint: Option<Box<Checkpoint>>,
     /// Notifications wait for it.
     pub(super) notified: bool,
+    /// It was given a payload of this generation.
+    pub(super) generation: u64,
 }
 
 impl Jobs {
@@ -108,7 +110,8 @@ impl Jobs {
             let out = LeavingJob::in_passing(&record, payload, ctx.now);
             return self.give_back(key, record.token, out, None, Vec::new());
         }
-        self.successors.insert(key.clone(), Successor { record, payload, checkpoint, notified });
+        let next = Successor { record, payload, checkpoint, notified, generation: 0 };
+        self.successors.insert(key.clone(), next);
         if !ctx.config.broken.has(Mutation::FormerRunKept) {
             self.outranked(ctx, key, former);
         }
@@ -118,8 +121,10 @@ impl Jobs {
     pub(super) fn take_up_successors(&mut self, ctx: &mut Ctx) {
         let ended = self.successors.keys().filter(|&key| !self.held.contains_key(key));
         for key in ended.cloned().collect::<Vec<_>>() {
-            if let Some(Successor { record, payload, checkpoint, notified }) = self.successors.remove(&key) {
-                self.take_up(ctx, key, &record, (payload, checkpoint), notified);
+            if let Some(next) = self.successors.remove(&key) {
+                let Successor { record, payload, checkpoint, notified, generation } = next;
+                self.take_up(ctx, key.clone(), &record, (payload, checkpoint), notified);
+                self.updated(ctx, key, record.token, generation);
             }
         }
     }

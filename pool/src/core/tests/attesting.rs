@@ -75,7 +75,7 @@ fn all_that_may_run_is_said_with_what_the_store_needs() {
     assert_eq!(bench.of(&["attest"]), [said]);
     let Call::Attest { member, items, .. } = bench.call("attest") else { panic!("no attestation") };
     assert_eq!(member.slot, Some(0));
-    let Attest::Runs { begun, attempts, created, plan, payload } = &items[1].what else {
+    let Attest::Runs { begun, attempts, created, plan, payload, .. } = &items[1].what else {
         panic!("{items:?}")
     };
     assert_eq!(

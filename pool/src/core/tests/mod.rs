@@ -36,3 +36,4 @@ mod stopping;
 mod sweeping;
 mod taking_up;
 mod timing_out;
+mod updating;

@@ -5,6 +5,7 @@ use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use super::opening::{created, doubtful, tombstone};
 use super::shutting_down::{hear_of_stopping, purged};
+use super::updating::event as another_payload;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
@@ -471,4 +472,14 @@ fn who_was_asked_reads_once_more_before_it_leaves() {
         bench.of(&["read-last", "leave"])
     });
     assert_eq!(reads.concat(), ["read-last 1", "leave 1"]);
+}
+
+#[test]
+fn a_worker_restarts_a_job_with_another_payload() {
+    let stops = whole_and_broken(Mutation::UpdateUnheard).map(|mut bench| {
+        bench.running(7, &["k"]);
+        another_payload(&mut bench, 9, 7, 1);
+        bench.of(&["STOP"])
+    });
+    assert_eq!(stops.concat(), ["STOP k@7 Updated"]);
 }

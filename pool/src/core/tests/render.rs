@@ -12,7 +12,7 @@ use crate::core::input::Answer;
 use crate::model::record::Begun;
 use crate::store::{
     AskItem, Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
-    StartedItem, StopItem, TakeItem, TermItem, WorkerBegins,
+    StartedItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -148,6 +148,13 @@ pub(super) fn call(call: &Call) -> String {
             format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))
         }
         Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
+        Call::Update(items) => {
+            let item = |i: &UpdateItem| {
+                format!("{}/{}#{}{}", i.key, i.id, i.generation, some("owner", i.guess.as_ref()))
+            };
+            format!("update {}", join(items, item))
+        }
+        Call::LookToUpdate(keys) => format!("look-to-update {}", join(keys, ToString::to_string)),
         Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
         Call::Ask(items) => {
             let item = |i: &AskItem| {
@@ -223,7 +230,8 @@ fn answer(answer: &Answer) -> String {
             Ok(_) => format!("{name} ok"),
             Err(error) => {
                 let text = format!("{error:?}");
-                let named = ["JobNotFound", "NotParked", "NotifyFull", "BadRecord", "JobExists"];
+                let named =
+                    ["JobNotFound", "NotParked", "OtherGeneration", "NotifyFull", "BadRecord", "JobExists"];
                 let named = named.into_iter().find(|word| text.starts_with(word));
                 format!("{name} {}", named.unwrap_or(&text))
             }
@@ -244,6 +252,8 @@ fn answer(answer: &Answer) -> String {
         Answer::Asked(Err(error)) => format!("asked: {error}"),
         Answer::Notified(r) => result("notified", r),
         Answer::Unparked(r) => result("unparked", r),
+        Answer::Updated(Ok(generation)) => format!("updated #{generation}"),
+        Answer::Updated(r) => result("updated", r),
         Answer::Scheduled(r) => result("scheduled", r),
         Answer::Drained(r) => result("drained", r),
         Answer::Late { stopping: None } => "late".to_owned(),

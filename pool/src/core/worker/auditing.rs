@@ -65,9 +65,12 @@ impl Worker {
             if let Some(record) = record
                 && record.state == JobState::Running
                 && record.owner == Some(worker)
-                && !self.jobs.knows(&key, record.token)
             {
-                self.jobs.disown(key, &record);
+                if !self.jobs.knows(&key, record.token) {
+                    self.jobs.disown(key, &record);
+                } else if record.generation() > 0 {
+                    self.jobs.updated(ctx, key, record.token, record.generation());
+                }
             }
         }
         if page.next.is_some() {

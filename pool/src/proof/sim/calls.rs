@@ -69,6 +69,7 @@ fn needs_memory(call: &Call) -> bool {
         | Call::Notify(_)
         | Call::Ask(_)
         | Call::Unpark(_)
+        | Call::Update(_)
         | Call::Sweep { .. }
         | Call::Inspect { .. }
         | Call::Join { .. }

@@ -315,6 +315,7 @@ mod tests {
             attempts: 1,
             created: 1,
             plan: String::new(),
+            generation: 0,
             payload: Some(bytes::Bytes::new()),
         };
         let call = Call::Attest {

@@ -6,7 +6,8 @@
 --       starts ended outcomes planned changes
 -- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
 --       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q|p), 1 if the
---       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''))*
+--       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''), generation of the payload
+--       that it runs with or 0)*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
 --          G handed off and gone | - nothing done | X bad record or item | L untouched: enough notifications were
 --          deleted. NORMAL | FENCED | BADARG
@@ -17,6 +18,7 @@
 --@settings
 --@records
 --@outcome
+--@generation
 --@notes
 --@delete
 --@requeue
@@ -31,13 +33,13 @@ if call('HEXISTS', EXPIRED, wid) == 1 then return { 'FENCED' } end
 local member, wanted, rest, meta, address = match(argv[3],
   '^([UPG])|([%d-]+)(|%d+|[%w_:.-]+|[%w_:-]+|([%w_:.-]*)|%d+|([!-{}~]*))$')
 if not member or #meta > 64 or #address > 128 then return { 'BADARG' } end
-local n = (#argv - 3) / 10
+local n = (#argv - 3) / 11
 
 -- Whether what is said from here on is something that a record may say.
 local function is_sound(at)
-  local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6] }, '|')
+  local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 10] }, '|')
   local name = argv[at + 7]
-  return match(numbers, '^%d+|[012]|%d+|%d+$') and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
+  return match(numbers, '^%d+|[012]|%d+|%d+|%d+$') and #argv[at + 10] <= 15 and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
     and (argv[at] ~= 'h' or match(name, '^[hbrqp]$'))
 end
 local _, late_ms, retention_ms, stop_ms, route_ms, max_attempts =
@@ -70,14 +72,16 @@ end
 
 local function higher(a, b) return tonumber(a) > tonumber(b) and a or b end
 
-local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload)
+local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload, generation)
   local ended, mine = has_ended(key, id, created), p and same(p.id, id)
   if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end
   -- Given up since it was attested: this came late, or twice.
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
   -- Accepted since this one has ended: nobody has it yet.
   if ended and p and not mine and p.owner == '' then return 'E' end
-  local lacks = not mine or call('HEXISTS', PAYLOADS, key) == 0
+  local known, behind = generation_of(mine and p.tail or '')
+  local newer = tonumber(generation) > known -- the data went back to before an update
+  local lacks = not mine or newer or call('HEXISTS', PAYLOADS, key) == 0
   if lacks and not ended and sent == '0' then return 'P' end
   if p and not mine then
     delete(key, p, t, 'ended', late_ms, retention_ms)
@@ -90,9 +94,13 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     if p.begun == '0' then count('queued', -1) end
     local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
-    if lacks and sent == '1' then call('HSET', PAYLOADS, key, payload) end
+    if lacks and sent == '1' then
+      call('HSET', PAYLOADS, key, payload)
+      if newer then p.tail = '|' .. num(generation) .. behind end
+    end
   else
-    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, strikes = '0', plan = plan, tail = '' }
+    local tail = newer and '|' .. num(generation) or ''
+    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, strikes = '0', plan = plan, tail = tail }
     call('HSET', PAYLOADS, key, payload)
     if plan ~= '' then call('ZADD', PLANNED, 0, plan .. '|' .. key) end
   end
@@ -155,7 +163,7 @@ if call('HEXISTS', WORKERS, wid) == 0 then
 end
 local out, top = { 'OK' }, seen_token(wid)
 for i = 1, n do
-  local at = 10 * i - 6
+  local at = 11 * i - 7
   local kind, key, token, id = argv[at], argv[at + 1], tonumber(argv[at + 2]), argv[at + 3]
   local later = is_full()
   local sound = not later and is_sound(at)
@@ -167,7 +175,7 @@ for i = 1, n do
   elseif not sound or r and not p then
     out[i + 1] = 'X'
   elseif kind == 'r' then
-    out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 9))
+    out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 10))
   elseif kind == 'e' then
     out[i + 1] = ended(key, p, token, id, argv[at + 9])
   else

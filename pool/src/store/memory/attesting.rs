@@ -98,7 +98,7 @@ impl State {
         item: &AttestItem,
     ) -> AttestReply {
         let AttestItem { key, token, id, what } = item;
-        let Attest::Runs { begun, attempts, created, plan, payload } = what else {
+        let Attest::Runs { begun, attempts, created, plan, generation, payload } = what else {
             return AttestReply::Nothing;
         };
         let ended = self.has_ended(key, id, Some(*created));
@@ -118,7 +118,9 @@ impl State {
         if ended && same.is_none() && found.as_ref().is_some_and(|other| other.owner.is_none()) {
             return AttestReply::Ended; // accepted since: nobody has it yet
         }
-        let lacks = self.jobs.get(key).is_none_or(|job| job.payload.is_none());
+        // The data went back to before an update.
+        let newer = *generation > same.as_ref().map_or(0, Record::generation);
+        let lacks = newer || self.jobs.get(key).is_none_or(|job| job.payload.is_none());
         if (same.is_none() || lacks) && !ended && payload.is_none() {
             return AttestReply::SendPayload;
         }
@@ -126,7 +128,10 @@ impl State {
             self.drop_job(key, &other, now, "ended");
         }
         let mut record = same.unwrap_or_else(|| {
-            let record = new_record(now, id, *created, plan);
+            let mut record = new_record(now, id, *created, plan);
+            if newer {
+                record.set_generation(*generation);
+            }
             let payload = payload.clone().unwrap_or_default();
             self.insert(key.clone(), Stored::Record(record.clone()), payload);
             self.plan_job(plan, key.clone());
@@ -134,6 +139,9 @@ impl State {
         });
         if let (Some(job), Some(payload)) = (self.jobs.get_mut(key).filter(|_| lacks), payload) {
             job.payload = Some(payload.clone());
+            if newer {
+                record.set_generation(*generation);
+            }
         }
         if let Some(owner) = record.owner {
             self.disown(owner, key);
@@ -330,7 +338,9 @@ impl State {
 /// Whether a record may have these contents.
 fn is_sound(what: &Attest) -> bool {
     match what {
-        Attest::Runs { plan, .. } => plan.is_empty() || ScheduleName::new(plan).is_ok(),
+        Attest::Runs { plan, generation, .. } => {
+            *generation <= Record::LAST_GENERATION && (plan.is_empty() || ScheduleName::new(plan).is_ok())
+        }
         Attest::Ended { .. } => true,
         Attest::HandedOff(on) => on.mode != ReleaseMode::Delete,
     }

@@ -174,6 +174,13 @@ fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
                 pair(b"t", token.to_string().as_bytes());
             }
         }
+        WorkerEvent::Update { jobs } => {
+            for (key, token, generation) in jobs {
+                pair(b"u", key.as_bytes());
+                pair(b"t", token.to_string().as_bytes());
+                pair(b"g", generation.to_string().as_bytes());
+            }
+        }
         WorkerEvent::Ask { asker, asks } => {
             pair(b"a", asker.as_str().as_bytes());
             for (key, ask) in asks {

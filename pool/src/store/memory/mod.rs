@@ -37,6 +37,7 @@ mod streams;
 mod suspicion;
 #[cfg(test)]
 mod tests;
+mod updating;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -24,8 +24,8 @@ use crate::store::{
     Parking, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal,
     Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat,
     Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, Store, Swept, TakeItem, Taken,
-    TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
-    check_batch,
+    TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Upkeep, Waiting, WorkerBegins,
+    WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -237,6 +237,11 @@ impl Messages for MemoryStore {
     ) -> Result<Vec<StopReply>> {
         check_batch(items.len())?;
         self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
+    }
+
+    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.update(now, inc, items)).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {

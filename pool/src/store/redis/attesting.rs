@@ -28,16 +28,17 @@ impl Attestation for RedisStore {
             };
             call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
             match what {
-                Attest::Runs { begun, attempts, created, plan, payload } => {
+                Attest::Runs { begun, attempts, created, plan, generation, payload } => {
                     call.arg(flag(*begun)).arg(*attempts).arg(*created).arg(plan);
                     call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
+                    call.arg(*generation);
                 }
                 Attest::Ended { outcome } => {
-                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome);
+                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(0);
                 }
                 Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error }) => {
                     call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
-                    call.arg(0).arg(error);
+                    call.arg(0).arg(error).arg(0);
                 }
             }
         }

@@ -223,6 +223,7 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
             let asker = NodeName::new(std::str::from_utf8(&fields.next()?.1).ok()?).ok()?;
             Some(WorkerEvent::Ask { asker, asks: asks(fields)? })
         }
+        b"u" => Some(WorkerEvent::Update { jobs: updates(fields)? }),
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
@@ -242,6 +243,20 @@ fn stops(fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, Option<
             None => None,
         };
         jobs.push((JobKey::new(key).ok()?, token(&number)?, id));
+    }
+    Some(jobs)
+}
+
+/// Jobs with another payload: `u key t token g generation`.
+fn updates(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, u64)>> {
+    let mut jobs = Vec::with_capacity(fields.len() / 3);
+    while let Some((u, key)) = fields.next() {
+        let ((t, number), (g, generation)) = (fields.next()?, fields.next()?);
+        if [&*u, &*t, &*g] != [b"u", b"t", b"g"] {
+            return None;
+        }
+        let generation = std::str::from_utf8(&generation).ok()?.parse().ok()?;
+        jobs.push((JobKey::new(key).ok()?, token(&number)?, generation));
     }
     Some(jobs)
 }

@@ -125,6 +125,7 @@ scripts! {
     unpark = "unpark-8",
     term = "term-2",
     tick = "tick-3",
+    update = "update-5+",
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.
@@ -134,6 +135,7 @@ const PARTS: &[(&str, &str)] = &[
     ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
     ("clock", include_str!("../../lua/parts/clock.lua")),
     ("delete", include_str!("../../lua/parts/delete.lua")),
+    ("generation", include_str!("../../lua/parts/generation.lua")),
     ("guard", include_str!("../../lua/parts/guard.lua")),
     ("member", include_str!("../../lua/parts/member.lua")),
     ("notes", include_str!("../../lua/parts/notes.lua")),

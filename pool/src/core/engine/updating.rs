@@ -1,0 +1,33 @@
+//! The store's answers to the calls that give jobs another payload.
+
+use super::Engine;
+use super::answers::may_be_done;
+use crate::core::call::Done;
+use crate::store::Result;
+
+impl Engine {
+    pub(super) fn on_updates(&mut self, done: Done) -> Result<()> {
+        let now = self.ctx.now;
+        let (news, key, error) = match done {
+            Done::Update(Ok(replies)) => {
+                self.updating.on_updated(&mut self.ctx, &replies);
+                return Ok(());
+            }
+            Done::Update(Err(error)) => {
+                let (news, key) = self.updating.send_again(now, &error, may_be_done(&error));
+                (news, key, error)
+            }
+            Done::LookToUpdate(Ok(found)) => {
+                let normal = self.is_normal();
+                self.updating.on_looked(&mut self.ctx, found, normal);
+                return Ok(());
+            }
+            Done::LookToUpdate(Err(error)) => {
+                let (news, key) = self.updating.look_again(now, &error);
+                (news, key, error)
+            }
+            _ => return Ok(()),
+        };
+        self.heard(news, key, error)
+    }
+}
