@@ -1,6 +1,7 @@
 //! The errors of a node and of a dispatch: one variant for each case that a caller may handle differently.
 
 mod asking;
+mod gone;
 mod spec;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::model::ticket::Ticket;
 use crate::store::{Refusal, StoreError};
 
 pub use asking::{AskError, NotHandled};
+pub(crate) use gone::Gone;
 pub(crate) use spec::SpecError;
 
 /// Any boxed error: the type that handlers return.
@@ -147,9 +149,7 @@ pub enum Error {
     #[error("the job was not started: {0}")]
     NotStarted(Box<DispatchError>),
     /// The job's payload has another generation than the caller has named. It was left as it is.
-    #[error(
-        "the payload of the job {key} has generation {generation}, not the one expected; it was left as it is"
-    )]
+    #[error("the job {key} has generation {generation}, not the one expected; its payload stays")]
     OtherGeneration {
         /// The job's key.
         key: JobKey,
@@ -413,24 +413,6 @@ fn known(accepted: bool, obstacle: Option<Obstacle>, trouble: Option<&StoreError
     let obstacle = obstacle.map(|obstacle| format!("; {obstacle}")).unwrap_or_default();
     let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
     format!("{accepted}{obstacle}{trouble}")
-}
-
-/// The engine answers no more.
-pub(crate) struct Gone {
-    /// The text of its panic, if that was why.
-    pub(crate) panic: Option<Arc<str>>,
-}
-
-impl From<Gone> for Error {
-    fn from(gone: Gone) -> Self {
-        gone.panic.map_or(Self::NodeClosed, Self::NodeFailed)
-    }
-}
-
-impl From<Gone> for DispatchError {
-    fn from(gone: Gone) -> Self {
-        gone.panic.map_or(Self::NodeClosed, Self::NodeFailed)
-    }
 }
 
 impl From<IdError> for DispatchError {
