@@ -1,6 +1,7 @@
 //! The context that every part of the core sees: time, settings, and the list of effects.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::call::Call;
@@ -52,6 +53,10 @@ pub(crate) struct Config {
     pub(crate) abort_grace: Duration,
     /// How many start handlers of a worker run at once.
     pub(crate) start_permits: usize,
+    /// How many start handlers of a worker are called in a second.
+    pub(crate) starts_per_second: Option<NonZeroU32>,
+    /// How many jobs of a worker are asked in a second to move, because the ring has changed.
+    pub(crate) moves_per_second: Option<NonZeroU32>,
     /// The node dispatches jobs and runs none. It routes and watches only if it needs that itself.
     pub(crate) client_only: bool,
     /// The store is known to be new: the pool opens without a wait.

@@ -39,5 +39,6 @@ pub(crate) mod roles;
 pub(crate) mod schedules;
 #[cfg(test)]
 mod tests;
+mod throttle;
 pub(crate) mod time;
 pub(crate) mod worker;

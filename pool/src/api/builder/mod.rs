@@ -2,6 +2,7 @@
 
 mod backend;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct NodeBuilder {
     stop_timeout: Duration,
     plan_timeout: Duration,
     start_permits: usize,
+    starts_per_second: Option<u32>,
+    moves_per_second: Option<u32>,
     fence_policy: FencePolicy,
     on_job_span: Option<JobSpanHook>,
     client_only: bool,
@@ -64,6 +67,8 @@ impl NodeBuilder {
             stop_timeout: Duration::from_secs(15),
             plan_timeout: Duration::from_secs(30),
             start_permits: 256,
+            starts_per_second: None,
+            moves_per_second: None,
             fence_policy: FencePolicy::default(),
             on_job_span: None,
             client_only: false,
@@ -204,6 +209,22 @@ impl NodeBuilder {
     /// [`start_timeout`](Self::start_timeout) if that is less. So hanging starts delay others for at most that long.
     pub fn start_permits(mut self, permits: usize) -> Self {
         self.start_permits = permits;
+        self
+    }
+
+    /// How many start handlers of each worker are called in a second, in groups of at most a tenth of that. No limit by
+    /// default. It protects a database or a partner from many starts at once, as after a crash. A job that waits for
+    /// its start holds its key, and 1,024 jobs of a worker may wait. Those beyond stay assigned for `assign_timeout`, and
+    /// are then given to another worker.
+    pub fn starts_per_second(mut self, jobs: u32) -> Self {
+        self.starts_per_second = Some(jobs);
+        self
+    }
+
+    /// How many jobs of each worker begin to move in a second when the ring has changed, in groups of at most a tenth
+    /// of that. No limit by default. A drain and a node that leaves do not keep to it: they have a time in which to end.
+    pub fn moves_per_second(mut self, jobs: u32) -> Self {
+        self.moves_per_second = Some(jobs);
         self
     }
 
@@ -360,6 +381,8 @@ impl NodeBuilder {
             plan_timeout: self.plan_timeout,
             abort_grace: Duration::from_secs(5),
             start_permits: self.start_permits,
+            starts_per_second: self.starts_per_second.and_then(NonZeroU32::new),
+            moves_per_second: self.moves_per_second.and_then(NonZeroU32::new),
             client_only: self.client_only,
             assume_fresh: self.assume_fresh,
             must_exist: self.must_exist,
@@ -425,6 +448,11 @@ impl NodeBuilder {
         check_address(&self.address)?;
         check("handoff_parallel", self.handoff_parallel as u128)?;
         check("start_permits", self.start_permits as u128)?;
+        let rates =
+            [("starts_per_second", self.starts_per_second), ("moves_per_second", self.moves_per_second)];
+        for (name, rate) in rates {
+            rate.map_or(Ok(()), |rate| check(name, rate.into()))?;
+        }
         check_time("stable_after", self.stable_after)?;
         check_time("start_timeout", self.start_timeout)?;
         check_time("stop_timeout", self.stop_timeout)?;

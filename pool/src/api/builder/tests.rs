@@ -18,6 +18,8 @@ fn every_option_reaches_the_node() {
         .stop_timeout(secs(9))
         .plan_timeout(secs(10))
         .start_permits(11)
+        .starts_per_second(13)
+        .moves_per_second(14)
         .client_only()
         .assume_fresh(true)
         .join_timeout(secs(12));
@@ -28,6 +30,8 @@ fn every_option_reaches_the_node() {
     assert_eq!((config.stable_after, config.handoff_parallel), (secs(6), 7));
     assert_eq!((config.start_timeout, config.stop_timeout), (secs(8), secs(9)));
     assert_eq!((config.plan_timeout, config.start_permits), (secs(10), 11));
+    let rates = [config.starts_per_second, config.moves_per_second];
+    assert_eq!(rates.map(|rate| rate.map(NonZeroU32::get)), [Some(13), Some(14)]);
     assert!(config.client_only && config.assume_fresh);
     assert_eq!((builder.patience(), config.timing.ttl), (secs(12), secs(3)));
 }
@@ -60,6 +64,8 @@ fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
         "stable_after" => return builder.stable_after(time),
         "handoff_parallel" => return builder.handoff_parallel(count),
         "start_permits" => return builder.start_permits(count),
+        "starts_per_second" => return builder.starts_per_second(value as u32),
+        "moves_per_second" => return builder.moves_per_second(value as u32),
         "start_timeout" => return builder.start_timeout(time),
         "stop_timeout" => return builder.stop_timeout(time),
         "plan_timeout" => return builder.plan_timeout(time),

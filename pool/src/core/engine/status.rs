@@ -45,6 +45,10 @@ pub(crate) struct WorkerStatus {
     pub(crate) id: Option<WorkerId>,
     /// Jobs in its hands.
     pub(crate) held: usize,
+    /// Those that wait for their start.
+    pub(crate) to_start: usize,
+    /// Those that belong elsewhere and wait for their move.
+    pub(crate) to_move: usize,
     /// Jobs whose handler does not end although it was aborted.
     pub(crate) stuck: Vec<JobKey>,
 }
@@ -60,6 +64,8 @@ impl Worker {
         WorkerStatus {
             id: self.member_id(),
             held: jobs.held.len(),
+            to_start: jobs.to_start(),
+            to_move: self.to_move(),
             stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! How jobs start, are asked to end, and leave a worker's hands (a part of [`Jobs`]).
+//! How jobs are asked to end, and leave a worker's hands (a part of [`Jobs`]).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, goes_on, release_of};
-use super::timing::{set_timer, slow_start};
+use super::timing::set_timer;
 use super::unsaid::Word;
 use super::{Jobs, ToBegin};
 use crate::core::batcher::Batcher;
@@ -24,60 +24,6 @@ use crate::store::{
 };
 
 impl Jobs {
-    /// Starts waiting jobs, up to the permits. A slow start gives its permit back, so it delays others for a bounded
-    /// time only.
-    pub(in crate::core) fn start_waiting(&mut self, ctx: &mut Ctx) {
-        if !self.successors.is_empty() {
-            self.take_up_successors(ctx);
-        }
-        let in_turn = ctx.config.broken.has(Mutation::StartsInTurn);
-        let permits = if in_turn { 1 } else { ctx.config.start_permits };
-        while self.starting < permits {
-            let Some((key, token)) = self.to_start.pop_front() else { return };
-            let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) else { continue };
-            if !matches!(held.phase, JobPhase::Waiting(_)) {
-                continue;
-            }
-            let JobPhase::Waiting(job) = std::mem::replace(&mut held.phase, JobPhase::Starting) else {
-                continue;
-            };
-            held.has_permit = true;
-            self.starting += 1;
-            let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
-            set_timer(&mut self.timers, held, &key, Some(ctx.now + patience));
-            ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
-        }
-    }
-
-    /// The start of this job gives its permit back.
-    pub(super) fn permit_back(&mut self, key: &JobKey) {
-        if let Some(held) = self.held.get_mut(key)
-            && std::mem::take(&mut held.has_permit)
-        {
-            self.starting -= 1;
-        }
-    }
-
-    pub(super) fn on_started(&mut self, ctx: &mut Ctx, key: &JobKey) {
-        let Some(held) = self.held.get_mut(key) else { return };
-        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
-        held.phase = JobPhase::Running;
-        set_timer(&mut self.timers, held, key, held.progress.map(|timeout| ctx.now + timeout.get()));
-        let ending = held.order.as_ref().map(|o| o.why);
-        if ending.is_none_or(|why| goes_on(why) || why == StopReason::Shutdown) {
-            let tell = if held.started_before { None } else { held.waiting_node() };
-            held.unsaid.add(Word::Start);
-            self.starteds.push(StartedItem { key: key.clone(), token: held.token, tell });
-            held.started_before = true;
-        }
-        let token = held.token;
-        match ending {
-            Some(why) => self.run_stop(ctx, key, why),
-            None => fetch(&mut self.takes, held, key),
-        }
-        self.answering.touch(key, token);
-    }
-
     /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
     pub(super) fn fetch(&mut self, key: &JobKey) {
         if let Some(held) = self.held.get_mut(key) {
@@ -109,7 +55,7 @@ impl Jobs {
         }
     }
 
-    fn run_stop(&mut self, ctx: &mut Ctx, key: &JobKey, why: StopReason) {
+    pub(super) fn run_stop(&mut self, ctx: &mut Ctx, key: &JobKey, why: StopReason) {
         let Some(held) = self.held.get_mut(key) else { return };
         held.phase = JobPhase::Stopping;
         let (worker, token) = (self.worker, held.token);
@@ -127,6 +73,7 @@ impl Jobs {
     /// the pool is in phase N.
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
         let overdue = earliest(self.timers.first().map(|(at, _)| *at), self.pauses.deadline());
+        let overdue = earliest(overdue, self.starts.deadline());
         if !may_send {
             return overdue;
         }
@@ -476,7 +423,7 @@ fn to_begin_bytes((key, ..): &ToBegin) -> usize {
 }
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
-fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
+pub(super) fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
     if held.notes.wanted && !held.notes.busy && !held.notes.paused && matches!(held.phase, JobPhase::Running)
     {
         held.notes.wanted = false;

@@ -17,6 +17,7 @@ mod pausing;
 pub(super) mod restarting;
 mod saving;
 mod seen;
+mod starting;
 mod taking_up;
 mod timing;
 mod unsaid;
@@ -31,6 +32,7 @@ use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
+use crate::core::throttle::Throttle;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
@@ -79,6 +81,7 @@ pub(super) struct Jobs {
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     to_start: VecDeque<(JobKey, Token)>,
     starting: usize,
+    starts: Throttle,
     /// The deadlines of the held jobs' handlers.
     timers: BTreeSet<(Time, JobKey)>,
     pauses: Pauses,
@@ -120,6 +123,7 @@ impl Jobs {
             retaken: BTreeMap::new(),
             to_start: VecDeque::new(),
             starting: 0,
+            starts: Throttle::default(),
             timers: BTreeSet::new(),
             pauses: Pauses::default(),
             begins: Batcher::default(),

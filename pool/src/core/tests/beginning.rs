@@ -1,7 +1,10 @@
 //! From a start event to a running job.
 
-use super::bench::{Bench, config, entry, key, record, secs};
+use std::num::NonZeroU32;
+
+use super::bench::{Bench, config, entry, key, millis, record, secs};
 use crate::core::call::Done;
+use crate::core::ctx::Config;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::model::member::MemberState;
@@ -157,6 +160,22 @@ fn permits_bound_the_starting_jobs() {
     assert_eq!(bench.seen(), ["RUN c@7", "started 1: b@7 tell=n"]);
     bench.handler(1, "a", 7, HandlerEvent::Failed("no".into()));
     assert_eq!(bench.of(&["RUN", "release"]), ["RUN d@7", "release 1: a@7 d tell=n result='e:no'"]);
+}
+
+#[test]
+fn jobs_start_at_the_rate_of_the_node() {
+    let mut bench = Bench::attached_with(Config { starts_per_second: NonZeroU32::new(2), ..config() });
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["a", "b", "c"]);
+    bench.begun();
+    assert_eq!(bench.of(&["RUN"]), ["RUN a@7"]);
+    bench.handler(1, "a", 7, HandlerEvent::Started);
+    bench.advance(millis(499));
+    assert_eq!(bench.of(&["RUN"]), [""; 0]);
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["RUN"]), ["RUN b@7"]);
+    bench.advance(millis(500));
+    assert_eq!(bench.of(&["RUN"]), ["RUN c@7"], "a start that is slow delays no other");
 }
 
 #[test]

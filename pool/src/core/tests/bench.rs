@@ -129,6 +129,8 @@ pub(super) fn config() -> Config {
         plan_timeout: secs(30),
         abort_grace: secs(5),
         start_permits: 256,
+        starts_per_second: None,
+        moves_per_second: None,
         client_only: false,
         assume_fresh: false,
         must_exist: false,

@@ -1,5 +1,7 @@
 //! When the ring has changed and then stayed the same, exactly the misplaced jobs are handed off.
 
+use std::num::NonZeroU32;
+
 use super::bench::{Bench, config, key, millis, secs, up};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
@@ -101,6 +103,20 @@ fn only_a_bounded_number_of_jobs_moves_at_once() {
     assert_eq!(bench.seen(), [format!("release 1: {}@3 h", moved[1])], "it counts until it is released");
     bench.released();
     assert_eq!(bench.seen(), stops(&moved[2..3]));
+}
+
+#[test]
+fn jobs_move_at_the_rate_of_the_node() {
+    let mut bench = loaded(Config { moves_per_second: NonZeroU32::new(1), ..config() });
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.seen(), stops(&moved[..1]));
+    for next in moved.iter().skip(1) {
+        bench.advance(secs(1));
+        assert_eq!(bench.seen(), stops(&[*next]));
+    }
 }
 
 #[test]

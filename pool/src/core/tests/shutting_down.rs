@@ -1,5 +1,7 @@
 //! The end of a pool: it closes, it stops, and the last node cleans up.
 
+use std::num::NonZeroU32;
+
 use super::bench::{Bench, config, id, key, millis, present, secs, server};
 use super::fencing::gone;
 use super::leaving::drained;
@@ -130,6 +132,17 @@ fn jobs_that_were_being_begun_end_where_they_are() {
     bench.all();
     bench.released();
     assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
+}
+
+#[test]
+fn a_shutdown_waits_for_no_rate_of_starts() {
+    let mut bench = Bench::attached_with(Config { starts_per_second: NonZeroU32::new(1), ..config() });
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["a", "b", "c"]);
+    bench.begun();
+    assert_eq!(bench.of(&["RUN"]), ["RUN a@7"]);
+    hear_of_stopping(&mut bench);
+    assert_eq!(bench.of(&["RUN"]), ["RUN b@7", "RUN c@7"]);
 }
 
 #[test]

@@ -393,6 +393,11 @@ impl Worker {
         }
     }
 
+    /// The number of jobs that belong elsewhere and wait for their move.
+    pub(in crate::core) fn to_move(&self) -> usize {
+        self.rebalance.to_move()
+    }
+
     /// Whether the pool lets it begin jobs, while it is a member.
     fn is_served(&self, gate: Gate) -> bool {
         gate.is_known() && gate != Gate::Recovering && self.jobs.attesting.is_none()

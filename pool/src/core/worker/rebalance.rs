@@ -1,6 +1,6 @@
 //! When the ring has changed and then stayed the same for a while, jobs that belong to another worker are handed off.
 //! The job is stopped here before its release, so that the successor cannot begin early. A bounded number moves at a
-//! time.
+//! time, at the rate of this node.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,7 +8,8 @@ use crate::core::ctx::Ctx;
 use crate::core::jobs::Jobs;
 use crate::core::jobs::held::{HeldJob, JobPhase, StopOrder};
 use crate::core::ring::Ring;
-use crate::core::time::Time;
+use crate::core::throttle::Throttle;
+use crate::core::time::{Time, earliest};
 use crate::model::id::JobKey;
 use crate::model::stop::StopReason;
 
@@ -18,6 +19,7 @@ pub(super) struct Rebalance {
     due: Option<Time>,
     to_move: VecDeque<JobKey>,
     moving: BTreeSet<JobKey>,
+    moves: Throttle,
 }
 
 impl Rebalance {
@@ -54,18 +56,27 @@ impl Rebalance {
             let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));
             self.to_move = astray.map(|(key, _)| key.clone()).collect();
         }
+        self.moves.look_again();
         while self.moving.len() < ctx.config.handoff_parallel {
-            let Some(key) = self.to_move.pop_front() else { return };
+            let Some(key) = self.to_move.front() else { return };
             // It may have left meanwhile, and come back after its strikes because it belongs here.
             let movable = |h: &HeldJob| h.order.is_none() && !matches!(h.phase, JobPhase::Aborting);
-            if jobs.held.get(&key).is_some_and(|held| movable(held) && elsewhere(&key, held)) {
-                self.moving.insert(key.clone());
-                jobs.order(ctx, &key, StopOrder::own(StopReason::Moved));
+            let moves = jobs.held.get(key).is_some_and(|held| movable(held) && elsewhere(key, held));
+            if moves && !self.moves.admits(ctx.now, ctx.config.moves_per_second) {
+                return;
             }
+            let Some(key) = self.to_move.pop_front().filter(|_| moves) else { continue };
+            jobs.order(ctx, &key, StopOrder::own(StopReason::Moved));
+            self.moving.insert(key);
         }
     }
 
+    /// The number of jobs that belong elsewhere and wait for their move.
+    pub(super) fn to_move(&self) -> usize {
+        self.to_move.len()
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.due
+        earliest(self.due, self.moves.deadline())
     }
 }

@@ -41,7 +41,7 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
 }
 
 /// All bounds: first the settings that a pool shares, then the options of a node, a schedule and a job.
-pub(crate) const BOUNDS: [Bound; 26] = [
+pub(crate) const BOUNDS: [Bound; 28] = [
     bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
     bound("route_timeout", 1, 240_000, Unit::Ms),
@@ -62,6 +62,8 @@ pub(crate) const BOUNDS: [Bound; 26] = [
     bound("stable_after", 0, DAY, Unit::Ms),
     bound("handoff_parallel", 1, 1_000_000, Unit::Count),
     bound("start_permits", 1, 1_000_000, Unit::Count),
+    bound("starts_per_second", 1, 1_000_000, Unit::Count),
+    bound("moves_per_second", 1, 1_000_000, Unit::Count),
     bound("start_timeout", 1, DAY, Unit::Ms),
     bound("stop_timeout", 1, DAY, Unit::Ms),
     bound("plan_timeout", 1, DAY, Unit::Ms),

@@ -67,6 +67,8 @@ fn config() -> Config {
         plan_timeout: Duration::from_secs(30),
         abort_grace: Duration::from_secs(5),
         start_permits: 256,
+        starts_per_second: None,
+        moves_per_second: None,
         client_only: false,
         assume_fresh: false,
         must_exist: false,

@@ -100,6 +100,8 @@ impl World {
             plan_timeout: Duration::from_secs(2),
             abort_grace: Duration::from_millis(500),
             start_permits: 4,
+            starts_per_second: None,
+            moves_per_second: None,
             client_only,
             assume_fresh: false,
             must_exist: false,

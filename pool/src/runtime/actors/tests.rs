@@ -57,6 +57,8 @@ impl Bench {
             plan_timeout: Duration::from_secs(600),
             abort_grace: Duration::from_secs(600),
             start_permits: 1,
+            starts_per_second: None,
+            moves_per_second: None,
             client_only: false,
             assume_fresh: false,
             must_exist: false,

@@ -56,6 +56,8 @@ pub(crate) struct Metrics {
     start_wait: Histogram,
     jobs: Gauge,
     stuck: Gauge,
+    to_start: Gauge,
+    to_move: Gauge,
     workers: Gauge,
     waiting: Gauge,
     queued: Gauge,
@@ -108,6 +110,8 @@ impl Metrics {
             start_wait: metrics::histogram!("tenure_pool_start_wait_seconds", own.clone()),
             jobs: gauge("tenure_pool_jobs"),
             stuck: gauge("tenure_pool_stuck_jobs"),
+            to_start: gauge("tenure_pool_waiting_starts"),
+            to_move: gauge("tenure_pool_waiting_moves"),
             workers: gauge("tenure_pool_workers"),
             waiting: gauge("tenure_pool_open_dispatches"),
             queued: gauge("tenure_pool_queued_jobs"),
@@ -202,7 +206,8 @@ impl Metrics {
     /// The node has ended: its gauges go to zero.
     pub(super) fn rest(&self) {
         let of_pool = [&self.queued, &self.parked, &self.open];
-        for gauge in [&self.jobs, &self.stuck, &self.workers, &self.waiting].into_iter().chain(of_pool) {
+        let own = [&self.jobs, &self.stuck, &self.to_start, &self.to_move, &self.workers, &self.waiting];
+        for gauge in own.into_iter().chain(of_pool) {
             gauge.set(0.0);
         }
     }
@@ -214,6 +219,8 @@ impl Metrics {
         };
         self.jobs.set(count(|worker| worker.held));
         self.stuck.set(count(|worker| worker.stuck.len()));
+        self.to_start.set(count(|worker| worker.to_start));
+        self.to_move.set(count(|worker| worker.to_move));
         self.workers.set(count(|worker| usize::from(worker.id.is_some())));
         self.waiting.set(status.dispatches as f64);
         if let Some(queued) = status.queued {
@@ -380,6 +387,14 @@ fn describe() {
     let gauge = |name: &'static str, what: &'static str| metrics::describe_gauge!(name, Unit::Count, what);
     gauge("tenure_pool_jobs", "Jobs in the hands of this node's workers.");
     gauge("tenure_pool_stuck_jobs", "Jobs whose handler does not end although it was aborted.");
+    gauge(
+        "tenure_pool_waiting_starts",
+        "Jobs that this node's workers have begun and that wait for their start.",
+    );
+    gauge(
+        "tenure_pool_waiting_moves",
+        "Jobs of this node's workers that belong elsewhere and wait for their move.",
+    );
     gauge("tenure_pool_workers", "Workers of this node that are members of the pool.");
     gauge("tenure_pool_open_dispatches", "Dispatches of this node that wait for what becomes of them.");
     gauge("tenure_pool_queued_jobs", "Jobs of the whole pool that have never begun, as of the last renewal.");

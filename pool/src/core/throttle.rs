@@ -1,0 +1,87 @@
+//! Events at a limited rate: each tenth of a second has at most its share, and at least one interval lies between two
+//! events when the share is below one.
+//!
+//! Generic cell rate algorithm, as virtual scheduling: ITU-T I.371, annex A.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::core::time::Time;
+
+/// What has not happened for a while may happen at once, as far as it is due within this time.
+const GROUP: Duration = Duration::from_millis(100);
+
+/// The events of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Throttle {
+    /// When the next event is due, if all events keep their distance.
+    due: Time,
+    /// When an event that was refused may happen.
+    refused_until: Option<Time>,
+}
+
+impl Throttle {
+    /// Before a series of events that may happen: nothing is known to be refused.
+    pub(super) fn look_again(&mut self) {
+        self.refused_until = None;
+    }
+
+    /// Whether an event may happen now. If so, it counts. Without a limit it always may.
+    pub(super) fn admits(&mut self, now: Time, per_second: Option<NonZeroU32>) -> bool {
+        let Some(per_second) = per_second else { return true };
+        let interval = Duration::from_secs(1) / per_second.get();
+        let from = self.due - GROUP.saturating_sub(interval);
+        if now < from {
+            self.refused_until = Some(from);
+            return false;
+        }
+        self.due = self.due.max(now) + interval;
+        true
+    }
+
+    /// When the last refused event may happen.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.refused_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times, ms, at which 100 events happen that are all wanted from the beginning.
+    fn times(per_second: Option<u32>) -> Vec<u64> {
+        let per_second = per_second.and_then(NonZeroU32::new);
+        let (mut throttle, mut now, mut times) =
+            (Throttle::default(), Time(0) + Duration::from_secs(60), vec![]);
+        let began = now;
+        while times.len() < 100 {
+            throttle.look_again();
+            if throttle.admits(now, per_second) {
+                assert_eq!(throttle.deadline(), None);
+                times.push(now.since(began).as_millis() as u64);
+            } else {
+                now = throttle.deadline().unwrap_or(now);
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn events_come_at_their_rate_in_groups_of_a_tenth_of_a_second() {
+        assert_eq!(times(None), [0; 100]);
+        assert_eq!(times(Some(1)), (0..100).map(|n| 1_000 * n).collect::<Vec<_>>());
+        assert_eq!(times(Some(10)), (0..100).map(|n| 100 * n).collect::<Vec<_>>());
+        let fast = times(Some(200));
+        assert_eq!((fast[19], fast[20], fast[99]), (0, 5, 400));
+    }
+
+    #[test]
+    fn unused_time_is_not_saved_up() {
+        let (mut throttle, rate) = (Throttle::default(), NonZeroU32::new(10));
+        assert!(throttle.admits(Time(0) + Duration::from_secs(60), rate));
+        let later = Time(0) + Duration::from_secs(600);
+        assert!(throttle.admits(later, rate) && !throttle.admits(later, rate));
+        assert_eq!(throttle.deadline(), Some(later + Duration::from_millis(100)));
+    }
+}
