@@ -221,8 +221,10 @@ impl<T> Batcher<T> {
 
     /// Forgets the waiting items. A call in flight stays in flight.
     pub(crate) fn clear(&mut self) {
-        self.queue.clear();
-        self.aside.clear();
+        if !self.is_empty() {
+            self.queue.clear();
+            self.aside.clear();
+        }
     }
 
     /// Forgets the waiting items, and marks the call in flight as abandoned: its answer will be ignored. Returns the

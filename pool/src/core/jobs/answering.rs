@@ -248,8 +248,10 @@ impl Jobs {
 
     /// Hands asks to the handlers whose turn it is, and sends what was said.
     pub(super) fn flush_asks(&mut self, ctx: &mut Ctx) {
-        for id in std::mem::take(&mut self.answering.touched) {
-            self.take_turn(ctx, id);
+        if !self.answering.touched.is_empty() {
+            for id in std::mem::take(&mut self.answering.touched) {
+                self.take_turn(ctx, id);
+            }
         }
         let size = |reply: &ReplyItem| 128 + reply.key.as_bytes().len() + size_of_reply(reply);
         if let Some(items) = self.answering.lane.batch(ctx.now, size) {
