@@ -36,7 +36,7 @@ const MOST_QUICK: (u64, u64) = (100, 400);
 /// The nodes and the workers of each that hold many jobs.
 const HOLDERS: (usize, usize) = (20, 10);
 const HOLDERS_QUICK: (usize, usize) = (4, 2);
-/// The jobs that are dispatched at once when many are to be held.
+/// The jobs of one bulk call, where many must be held.
 const SHARE: u64 = 20_000;
 /// A time without users, and the quiet time after which no job moves any more.
 const IDLE: Duration = Duration::from_secs(20);
@@ -176,7 +176,7 @@ async fn held(report: &mut Report, options: Options, jobs: u64) -> Result<(), Er
     let comes = moved(&mut arena, async |arena: &mut Arena| arena.add_processes(1, workers).await).await?;
     report.beside("held_node_comes_moved_share", vec![comes.jobs / jobs as f64], vec![share]);
     report.figure("held_node_comes_settled_ms", vec![comes.settled_ms]);
-    // What it counts goes with it.
+    // Its counts go with it.
     let newest = arena.workers.pop().ok_or("no process")?;
     let goes = moved(&mut arena, async |_: &mut Arena| newest.leave().await.map(drop)).await?;
     report.beside("held_node_goes_moved_share", vec![goes.jobs / jobs as f64], vec![share]);

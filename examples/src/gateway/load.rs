@@ -54,7 +54,7 @@ impl Load {
         Self { front, http, seen: Arc::default(), over: CancellationToken::new() }
     }
 
-    /// What was seen so far.
+    /// The answers and faults so far.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

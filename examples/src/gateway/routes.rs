@@ -1,4 +1,4 @@
-//! What the front knows about keys: owners that the ring does not name, and the highest token of each.
+//! The front's knowledge of keys: owners that the ring does not name, and the highest token of each.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -28,7 +28,7 @@ pub struct Figures {
     /// How long ago the oldest queued job was accepted. `None` if none is queued.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub oldest_queued: Option<Duration>,
-    /// There may be an older one, because a shard has more than 1,024 jobs to take up, and only so many are looked at.
+    /// There may be an older one: a shard has more than 1,024 jobs to take up, and 1,024 of them were looked at.
     pub older_possible: bool,
     /// The jobs of each worker, shard by shard.
     pub workers: Vec<WorkerJobs>,

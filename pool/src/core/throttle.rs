@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::core::time::Time;
 
-/// What has not happened for a while may happen at once, as far as it is due within this time.
+/// After a pause, the events that are due within this time may happen at once.
 const GROUP: Duration = Duration::from_millis(100);
 
 /// The events of one kind.

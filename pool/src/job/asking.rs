@@ -22,7 +22,7 @@ pub struct Ask {
     asked: HandedAsk,
     place: (WorkerId, JobKey, Token),
     inputs: mpsc::UnboundedSender<Input>,
-    /// What its asker hears if nothing else is said; nothing once something was.
+    /// The word that its asker hears if no other is said; none once one was.
     left_unsaid: Option<Said>,
 }
 

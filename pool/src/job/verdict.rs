@@ -1,4 +1,4 @@
-//! What a handler may say of its job or of a notification by the error that it returns.
+//! Words of a handler about its job or a notification, as errors that it returns.
 
 use std::error::Error;
 use std::fmt;

@@ -104,7 +104,7 @@ impl Record {
     /// The highest generation: what has more digits is none.
     pub(crate) const LAST_GENERATION: u64 = 999_999_999_999_999;
 
-    /// How often the job was given another payload. What is no such number counts as 0.
+    /// How often the job was given another payload. A field that is no such number counts as 0.
     pub fn generation(&self) -> u64 {
         let field = self.tail.strip_prefix('|').map_or("", |fields| fields.split('|').next().unwrap_or(""));
         if field.len() > 15 { 0 } else { decimal(field).unwrap_or(0) }

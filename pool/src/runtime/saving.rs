@@ -10,7 +10,7 @@ use crate::job::checkpoint::Slot;
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::unsaved::NotSaved;
 
-/// Their slots. Whoever waits for one of them hears it when this is dropped.
+/// Their slots. Those that wait for one of them hear it when this is dropped.
 pub(super) struct Saving {
     /// Jobs that have given a checkpoint which the engine has not taken.
     given: mpsc::UnboundedReceiver<Arc<Slot>>,

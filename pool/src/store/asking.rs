@@ -58,7 +58,7 @@ pub struct AskItem {
     pub key: JobKey,
     /// The owner as the caller knows it.
     pub guess: Option<WorkerId>,
-    /// What the owner reads.
+    /// The event that the owner reads.
     pub ask: AskEvent,
 }
 
@@ -128,7 +128,7 @@ pub enum AskReply {
     Bad,
 }
 
-/// What a worker says to an ask.
+/// A worker's word to an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Said {
@@ -195,7 +195,7 @@ impl Said {
     }
 }
 
-/// What a worker says to an ask, and to whom.
+/// A worker's word to an ask, and its asker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyItem {
     /// The job's key.
@@ -206,7 +206,7 @@ pub struct ReplyItem {
     pub asker: NodeName,
     /// The attempt.
     pub id: AskId,
-    /// What is said.
+    /// The word.
     pub said: Said,
 }
 

@@ -50,7 +50,7 @@ pub struct NodeEvents {
     pub workers: Vec<(WorkerId, EntryId, WorkerEvent)>,
     /// Entries of the node's own stream, in order, with the outcomes in them.
     pub outcomes: Vec<(EntryId, Vec<(DispatchId, Outcome)>)>,
-    /// What was said to the node's asks, in order.
+    /// The words to the node's asks, in order.
     pub replies: Vec<(AskId, Said)>,
 }
 

@@ -56,7 +56,7 @@ on_both_stores!(
     a_pool_of_shards_starts_jobs_for_asks,
 );
 
-/// What a job does with an ask.
+/// The way in which a job takes an ask.
 #[derive(Clone, Default)]
 struct Answerer {
     /// Each notification and each ask, as `kind key body`.

@@ -19,7 +19,7 @@ on_both_stores!(
     a_value_survives_a_move,
 );
 
-/// What each start was given, in order.
+/// The checkpoints that the starts were given, in order.
 type Given = Arc<Mutex<Vec<Option<Bytes>>>>;
 
 /// Saves in `stop`, and does not wait.

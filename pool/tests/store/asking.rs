@@ -36,7 +36,7 @@ pub(crate) fn ask(name: &str, guess: Option<WorkerId>, token: Token, not_after: 
     AskItem { key: key(name), guess, ask }
 }
 
-/// What is said to the first attempt of `asker`.
+/// The word to the first attempt of `asker`.
 pub(crate) fn reply(name: &str, token: Token, said: Said) -> ReplyItem {
     ReplyItem { key: key(name), token, asker: node("asker"), id: AskId { life: 7, number: 1 }, said }
 }
@@ -81,7 +81,7 @@ impl Lab {
         events.collect()
     }
 
-    /// What the asker was told.
+    /// The words that the asker was told.
     async fn told(&self, worker: WorkerId) -> Vec<Said> {
         self.events_for(worker).await.replies.into_iter().map(|(_, said)| said).collect()
     }

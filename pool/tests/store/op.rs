@@ -143,7 +143,7 @@ pub(crate) enum Op {
         items: Vec<(usize, Aim, Aim, i64, usize)>,
         node: usize,
     },
-    /// What a worker says to asks, and the nodes to which it says it.
+    /// A worker's words to asks, and the nodes to which they go.
     Reply {
         jobs: Vec<(usize, Aim, usize, usize)>,
         finish: bool,

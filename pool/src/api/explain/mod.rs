@@ -25,7 +25,7 @@ pub struct Explanation {
     pub key: JobKey,
     /// The dispatch that made the job. `None` if there is no job, or its record cannot be read.
     pub id: Option<DispatchId>,
-    /// What is known of the dispatch that the caller named, if the job is of another one.
+    /// The dispatch that the caller named, as far as it is known, if the job is of another one.
     pub named: Option<NamedDispatch>,
     /// Why it is where it is.
     pub verdict: Verdict,
@@ -300,7 +300,7 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
     }
 }
 
-/// Who has not renewed its lease for long.
+/// The workers that have not renewed their leases for long.
 struct Silence {
     /// For how long no worker has, if that is longer than a lease lasts.
     of_all: Option<Duration>,

@@ -23,7 +23,7 @@ impl Display for For {
     }
 }
 
-/// A text of a handler. What would break its line, move a terminal or turn the text round is escaped.
+/// A text of a handler. Characters that would break its line, move a terminal or turn the text round are escaped.
 struct Shown<'a>(&'a str);
 
 impl Display for Shown<'_> {
@@ -133,7 +133,7 @@ impl Explanation {
         }
     }
 
-    /// What a queued job waits for.
+    /// The thing that a queued job waits for.
     fn queued(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.verdict {
             Verdict::Dropped => f.write_str(": the pool is being shut down, and drops it"),
@@ -239,7 +239,7 @@ impl Explanation {
         }
     }
 
-    /// What it has, and where it comes from.
+    /// Its belongings, and where it comes from.
     fn belongings(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (Some(node), Some(age)) = (&self.dispatched_by, self.age) else { return Ok(()) };
         f.write_str("\n  ")?;

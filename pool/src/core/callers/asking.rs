@@ -1,4 +1,4 @@
-//! Asks on their way to the owners of jobs. Who asks keeps the ask: the store has only the events.
+//! Asks on their way to the owners of jobs. The asker keeps the ask: the store has only the events.
 //!
 //! An ask is sent in attempts, each with an id and a token. Another attempt is made only in two cases, so that an ask
 //! that is not idempotent is handed to a handler at most once:
@@ -44,7 +44,7 @@ enum Lane {
 #[derive(Debug)]
 struct Question {
     ask: NewAsk,
-    /// What its handler knows it by.
+    /// The name by which its handler knows it.
     name: String,
     /// The number of the present attempt.
     number: u64,
@@ -282,7 +282,7 @@ impl Asking {
             };
             match found.record {
                 Some(record) if record.token == token && record.owner == Some(owner) => {
-                    // What stops may still be answered, and takes no pokes.
+                    // A job that stops may still answer, and takes no pokes.
                     if record.state == JobState::Running {
                         self.send(to);
                     } else {
@@ -407,7 +407,7 @@ impl Asking {
         clock_known: bool,
     ) {
         if self.open.is_empty() && self.timers.is_empty() {
-            // Nobody waits for what is to be sent again.
+            // Nobody waits for an ask that would be sent again.
             self.sends.clear();
             self.looks.clear();
             return;

@@ -194,7 +194,7 @@ impl Jobs {
         }
     }
 
-    /// The handler has said this to an ask that it was handed. What it says after the end of its job nobody hears.
+    /// The handler has said this to an ask that it was handed. Nobody hears its words after the end of its job.
     pub(super) fn answered(&mut self, key: &JobKey, token: Token, attempt: AskId, said: Said) {
         let id = (key.clone(), token);
         let Some(of_job) = self.answering.open.get_mut(&id) else { return };
@@ -393,7 +393,7 @@ impl Jobs {
         self.answering.last_read == LastRead::Done && self.answering.lane.is_idle()
     }
 
-    /// What stood in the stream at the last. `most`: how many entries a read brings.
+    /// The last entries of the stream. `most`: how many entries a read brings.
     pub(in crate::core) fn on_last_read(&mut self, ctx: &Ctx, answer: Option<NodeEvents>, most: usize) {
         let events = answer.unwrap_or_default().workers;
         self.answering.last_read = if events.len() < most { LastRead::Done } else { LastRead::Due };

@@ -293,7 +293,7 @@ impl Jobs {
             let waiting = self.releases.waiting().map(|(item, _)| item);
             waiting.filter(its).for_each(|item| end_for_good(item, out));
         }
-        // What ends for good has no next owner.
+        // A job that ends for good has no next owner.
         self.forget_checkpoint(ctx, id);
     }
 

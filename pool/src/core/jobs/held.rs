@@ -104,13 +104,13 @@ pub(in crate::core) struct HeldJob {
     pub(in crate::core) strikes: u32,
     pub(super) attempts: u32,
     created_ms: u64,
-    /// What few jobs have.
+    /// The parts that few jobs have.
     rare: Option<Box<Rare>>,
     /// Its payload as stored.
     pub(super) envelope: Bytes,
     pub(super) begun_at: Time,
     pub(super) started_before: bool,
-    /// What the store may not know of it.
+    /// The words about it that the store may not know.
     pub(super) unsaid: Words,
     pub(super) policy: RestartPolicy,
     /// How long it may make no progress.

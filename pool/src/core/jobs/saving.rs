@@ -27,7 +27,7 @@ type Id = (JobKey, Token);
 /// Where a checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Nothing is to be done for it now.
+    /// No call is due for it now.
     Rests,
     /// It waits for the next call.
     Waits,
@@ -176,7 +176,7 @@ impl Jobs {
         }
     }
 
-    /// Whoever waits for this checkpoint waits no longer.
+    /// Those that wait for this checkpoint wait no longer.
     fn not_saved(&self, ctx: &mut Ctx, (key, token): &Id, newest: &Newest, why: NotSaved) {
         if newest.given == *token && !newest.kept {
             self.tell_unsaved(ctx, key.clone(), *token, newest.number, why);

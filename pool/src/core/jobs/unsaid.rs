@@ -21,7 +21,7 @@ pub(super) enum Word {
     Deliveries = 2,
     /// The newest checkpoint.
     Checkpoint = 4,
-    /// What its handler said to asks.
+    /// The answers of its handler to asks.
     Replies = 8,
 }
 

@@ -64,7 +64,7 @@ enum State {
     Spawned,
     Starting,
     Running,
-    /// It takes one notification after the other, and has taken so many.
+    /// It takes one notification after the other. The number is of those that it has taken.
     Taking(VecDeque<Bytes>, Option<Bytes>, usize),
     /// It has ended, and waits for the reason of its order to end.
     Asked,

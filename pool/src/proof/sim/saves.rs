@@ -44,7 +44,7 @@ pub(super) struct States {
 /// A job in the hands of a handler, from the call of its start.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// What it was given, or gave last, and when.
+    /// The version that it was given, or gave last, and when.
     pub(super) newest: Option<Version>,
     at: u64,
 }
@@ -52,7 +52,7 @@ pub(super) struct Run {
 /// The checkpoints of a handler.
 #[derive(Debug)]
 pub(super) struct Saver {
-    /// What its start was given.
+    /// The checkpoint that its start was given.
     brought: Option<Box<Checkpoint>>,
     given: u64,
     /// Its stop waits for this one.

@@ -35,7 +35,7 @@ use crate::store::Taken;
 /// The longest time that a notification in progress has left when its job ends.
 const NOTIFY_GRACE: Duration = Duration::from_secs(1);
 
-/// What code beside the handlers has asked for.
+/// The requests of code beside the handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
     /// Gets the spans of jobs that carry a trace.

@@ -17,7 +17,7 @@ use crate::store::{
     ReplyReply, Result, Said, WorkerEvent, check_batch, replies_kept,
 };
 
-/// What one call has for a worker.
+/// The asks of one call for a worker.
 #[derive(Default)]
 struct Sent {
     asks: Vec<(JobKey, AskEvent)>,
