@@ -48,6 +48,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/kubernetes.md")]
     pub struct Kubernetes;
 
+    #[doc = include_str!("../../docs/how-to/messages-to-a-key.md")]
+    pub struct MessagesToAKey;
+
     #[doc = include_str!("../../docs/how-to/reach-the-owner.md")]
     pub struct ReachTheOwner;
 

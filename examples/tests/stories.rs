@@ -49,5 +49,6 @@ stories! {
     pool_scheduler: "pool-scheduler",
     typed_payloads: "typed-payloads",
     pool_ask: "pool-ask",
+    pool_messages: "pool-messages",
     graceful_shutdown: "graceful-shutdown",
 }

@@ -159,6 +159,8 @@ pub enum Mutation {
     CancelsForgotten,
     /// A job's notifications are refused when half of the allowed number waits.
     NotesRefusedEarly,
+    /// A job that a notification starts is accepted without it.
+    StartedWithoutNote,
     /// Steps are executed whatever incarnation their caller knows.
     IncarnationUnchecked,
     /// Steps are executed although the floor is above their level.

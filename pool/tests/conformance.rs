@@ -70,6 +70,8 @@ mod replicas;
 mod routing;
 #[path = "store/settings.rs"]
 mod settings;
+#[path = "store/starting.rs"]
+mod starting;
 #[path = "store/stopping.rs"]
 mod stopping;
 #[path = "store/streams.rs"]

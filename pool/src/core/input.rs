@@ -204,10 +204,12 @@ pub(crate) enum Command {
         until: Until,
         deadline: Time,
     },
+    /// Keep a notification; `start`: for this job if there is none.
     Notify {
         reply: ReplyTo,
         key: JobKey,
         body: Bytes,
+        start: Option<Box<DispatchItem>>,
         deadline: Time,
     },
     Ask {

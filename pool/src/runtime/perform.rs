@@ -100,6 +100,9 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             Done::Stop { repeat, items, answer }
         }
         Call::Notify(items) => Done::Notify(store.notify(inc, &items).await),
+        Call::NotifyOrStart(ring, items) => {
+            Done::NotifyOrStart(store.notify_or_start(inc, ring, &items).await)
+        }
         Call::Ask(items) => Done::Ask(store.ask(inc, &config.node, &items).await),
         Call::LookAtAsked(keys) => {
             let items: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();

@@ -11,11 +11,12 @@ use tokio::sync::watch;
 use super::{
     AskItem, AskReply, AttestItem, AttestReply, Bootstrapped, Checkpoint, Counts, Cursors, DispatchItem,
     DispatchReply, EntryId, Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents,
-    NotifyItem, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause, PlannedPage, PoolEvent, PoolState,
-    Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem, ReplyReply, Result, RouteReply, SaveItem,
-    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange,
-    ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
-    UnparkReply, UpdateItem, UpdateReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
+    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem,
+    ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
+    Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem,
+    Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Waiting, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -216,6 +217,14 @@ pub trait Messages: Send + Sync + 'static {
     async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>>;
     /// Keeps notifications, at least once: one that is sent again after a lost answer may be kept twice.
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>>;
+    /// Keeps notifications, as [`notify`](Self::notify) does. A job that is not there is accepted with its first one. It is
+    /// placed if `ring` is still the revision of the members.
+    async fn notify_or_start(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[NotifyOrStartItem],
+    ) -> Result<Vec<NotifyOrStartReply>>;
     /// The owner acknowledges and fetches notifications. For each item, `None` if the caller is not the owner.
     async fn take(
         &self,

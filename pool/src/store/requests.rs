@@ -1,7 +1,8 @@
-//! The arguments and answers of stop, update, notify and take.
+//! The arguments and answers of stop, update, notify, `notify_or_start` and take.
 
 use bytes::Bytes;
 
+use super::DispatchItem;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 
 /// A job to stop.
@@ -104,6 +105,47 @@ pub enum NotifyReply {
     /// `M`: another worker owns it. Nothing was done.
     Owner(Option<WorkerId>),
     /// `X`: its record does not parse.
+    Bad,
+}
+
+/// A notification for a job that is started with it if it is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotifyOrStartItem {
+    /// The dispatch that starts the job of its key. Its node has made the id.
+    pub start: DispatchItem,
+    /// The owner of the job that is there, as the caller knows it.
+    pub guess: Option<WorkerId>,
+    /// The notification.
+    pub body: Bytes,
+}
+
+/// `notify_or_start`'s answer for one notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotifyOrStartReply {
+    /// `K`: kept for the job that is there.
+    Kept,
+    /// `A`: kept with its job, which this call or an earlier one has accepted.
+    Accepted,
+    /// `T`: kept with its job, which an earlier call has accepted. The job has ended.
+    Ended,
+    /// `B`: the job has its limit of notifications.
+    Full,
+    /// `S`: the job is being stopped; ask again. Nothing was done.
+    Stopping,
+    /// `M`: another worker owns the job. Nothing was done.
+    Owner(Option<WorkerId>),
+    /// `F`: the queue of the pool is full.
+    PoolFull,
+    /// `L`: its time is over, or more than `max_dispatch_deadline` ahead.
+    Late,
+    /// `R`: the pool is recovering; ask again.
+    Recovering,
+    /// `Z`: the pool is shutting down.
+    ShuttingDown,
+    /// `N`: no tokens are left.
+    OutOfTokens,
+    /// `X`: a bad argument, or a record that does not parse.
     Bad,
 }
 

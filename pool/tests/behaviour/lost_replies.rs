@@ -141,6 +141,32 @@ async fn notifications() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_starts_its_job() {
+    let scene = Scene::start().await;
+    let ends = |job: tenure_pool::Job| async move {
+        job.notified().await;
+        Ok(())
+    };
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = runs.clone();
+    let handler = tenure_pool::run(move |job| {
+        seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        ends(job)
+    });
+    scene.watcher.add_worker(handler).await.unwrap();
+    scene.node.notify("first", "x").or_start(("first", "")).await.unwrap();
+    eventually(PATIENCE, "the end", async || scene.is_gone("first").await).await;
+    for round in 2..5 {
+        let sent = scene.node.notify("key", "x").or_start(("key", "")).into_future();
+        let ended =
+            async || runs.load(std::sync::atomic::Ordering::SeqCst) == round && scene.is_gone("key").await;
+        scene.lost(sent, ended).await.unwrap();
+        assert!(scene.is_gone("key").await, "the answer to the second sending tells of the first");
+        assert_eq!(runs.load(std::sync::atomic::Ordering::SeqCst), round, "the job was started twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_settings() {
     let scene = Scene::start().await;
     scene.node.change_settings(|settings| settings.strikes = 7).await.unwrap();

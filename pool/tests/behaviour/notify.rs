@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use tenure_pool::{
-    BoxError, Error, Job, JobHandler, JobSpec, NotYet, RestartPolicy, Settings, Start, StopReason, run,
+    BoxError, DispatchError, Error, Job, JobHandler, JobSpec, NotYet, RestartPolicy, Settings, Start,
+    StopReason, run,
 };
 use tenure_testing::eventually;
 
+use crate::recorder::{Act, SlowEnd};
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
@@ -26,6 +29,15 @@ on_both_stores!(
     a_job_whose_notification_hangs_is_handed_off_and_stopped,
     a_refused_notification_comes_again_before_all_later_ones,
     a_refused_notification_goes_to_the_next_owner,
+    a_message_starts_its_job_and_is_its_first,
+    many_messages_to_an_absent_key_start_one_job,
+    a_message_to_a_job_that_is_there_starts_nothing,
+    a_message_waits_for_the_end_of_a_job_that_stops,
+    a_parked_job_keeps_its_messages,
+    a_message_with_another_job_to_start_is_refused,
+    a_full_pool_neither_keeps_nor_starts,
+    a_message_is_kept_before_any_worker_is_there,
+    a_pool_of_shards_starts_jobs_for_messages,
 );
 
 /// The bodies, in the order of their first arrival.
@@ -411,4 +423,125 @@ async fn a_refused_notification_goes_to_the_next_owner(world: World) {
     worker.drain().await.unwrap();
     eventually(PATIENCE, "both, without the pause", async || *next.heard.lock().unwrap() == ["a", "b"]).await;
     assert_eq!(refusing.given(), [("a".to_owned(), 0)]);
+}
+
+async fn heard(world: &World, key: &str, bodies: &[&str]) {
+    eventually(PATIENCE, "the messages", async || first_deliveries(world, key) == bodies).await;
+}
+
+async fn a_message_starts_its_job_and_is_its_first(world: World) {
+    let (_worker, node) = (world.node_with("a", 1).await, world.node("b").await);
+    node.notify("key", "one").or_start(("key", "payload")).await.unwrap();
+    node.notify("key", "two").await.unwrap();
+    heard(&world, "key", &["one", "two"]).await;
+    assert_eq!(node.payload("key").await.unwrap().unwrap(), "payload");
+    assert_eq!(world.recorder.starts_of("key"), 1);
+    node.stop_job("key").until_stopped().await.unwrap();
+    node.notify("key", "three").or_start(("key", "")).await.unwrap();
+    heard(&world, "key", &["one", "two", "three"]).await;
+    assert_eq!(world.recorder.starts_of("key"), 2);
+}
+
+async fn many_messages_to_an_absent_key_start_one_job(world: World) {
+    let nodes = [world.node_with("a", 1).await, world.node_with("b", 1).await, world.node("c").await];
+    let send = |i: usize| nodes[i % 3].notify("key", i.to_string()).or_start(("key", "")).into_future();
+    for sent in join_all((0..60).map(send)).await {
+        sent.unwrap();
+    }
+    eventually(PATIENCE, "all messages", async || first_deliveries(&world, "key").len() == 60).await;
+    assert_eq!(world.recorder.starts_of("key"), 1);
+    world.assert_clean();
+}
+
+async fn a_message_to_a_job_that_is_there_starts_nothing(world: World) {
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "key").await;
+    let before = node.payload("key").await.unwrap();
+    for body in ["one", "two"] {
+        node.notify("key", body).or_start(("key", "another payload")).await.unwrap();
+    }
+    heard(&world, "key", &["one", "two"]).await;
+    assert_eq!((world.recorder.starts_of("key"), node.payload("key").await.unwrap()), (1, before));
+}
+
+async fn a_message_waits_for_the_end_of_a_job_that_stops(world: World) {
+    let node = world.node("a").await;
+    let slow = Arc::new(SlowEnd::default());
+    let end = slow.clone();
+    node.add_worker(world.recorder.acting(move |_| Act::EndWhenTold(end.clone()))).await.unwrap();
+    node.dispatch(("key", "")).await.unwrap();
+    node.stop_job("key").await.unwrap();
+    slow.asked.notified().await;
+    let sent = tokio::spawn(node.notify("key", "one").or_start(("key", "")).into_future());
+    assert!(matches!(node.notify("key", "to nobody").await, Err(Error::JobNotFound(_))));
+    slow.told.notify_one();
+    sent.await.unwrap().unwrap();
+    heard(&world, "key", &["one"]).await;
+    assert_eq!(world.recorder.starts_of("key"), 2);
+    slow.told.notify_one();
+}
+
+async fn a_parked_job_keeps_its_messages(world: World) {
+    let settings =
+        Settings { max_attempts: 1, worker_ttl: world.ttl(), join_settle: SHORT, ..Settings::default() };
+    let node = world.builder("a").settings(settings).join().await.unwrap();
+    let works = Arc::new(AtomicBool::new(false));
+    let now = works.clone();
+    let act = move |_: &Job| if now.load(Ordering::SeqCst) { Act::Run } else { Act::Fail("not yet") };
+    node.add_worker(world.recorder.acting(act)).await.unwrap();
+    node.submit(JobSpec::new("key", "").restart(RestartPolicy::Always)).await.unwrap();
+    eventually(PATIENCE, "the job to be parked", async || !node.parked().await.unwrap().is_empty()).await;
+    node.notify("key", "one").or_start(("key", "")).await.unwrap();
+    assert_eq!(node.notifications("key").await.unwrap().len(), 1);
+    works.store(true, Ordering::SeqCst);
+    node.unpark("key").await.unwrap();
+    heard(&world, "key", &["one"]).await;
+}
+
+async fn a_message_with_another_job_to_start_is_refused(world: World) {
+    let node = world.node("a").await;
+    let too_long = vec![0; node.settings().payload_max as usize + 1];
+    for job in [JobSpec::new("other", ""), JobSpec::new("key", "").id("order-17")] {
+        let refused = node.notify("key", "x").or_start(job).await;
+        assert!(matches!(refused, Err(Error::WrongStart { .. })), "{refused:?}");
+    }
+    for job in [JobSpec::new("", ""), JobSpec::new("key", too_long)] {
+        let refused = node.notify("key", "x").or_start(job).await;
+        assert!(matches!(refused, Err(Error::NotStarted(_))), "{refused:?}");
+    }
+    assert!(matches!(node.notify("", "x").or_start(("", "")).await, Err(Error::Name(_))));
+    assert_eq!(node.jobs().await.unwrap(), []);
+}
+
+async fn a_full_pool_neither_keeps_nor_starts(world: World) {
+    let settings =
+        Settings { max_queued: 1, worker_ttl: world.ttl(), join_settle: SHORT, ..Settings::default() };
+    let node = world.builder("a").settings(settings).join().await.unwrap();
+    node.notify("first", "x").or_start(("first", "")).await.unwrap();
+    let full = node.notify("second", "x").or_start(("second", "")).await;
+    assert!(
+        matches!(&full, Err(Error::NotStarted(why)) if matches!(**why, DispatchError::PoolFull)),
+        "{full:?}"
+    );
+    assert!(node.job("second").await.unwrap().is_none());
+    node.notify("first", "y").or_start(("first", "")).await.unwrap();
+}
+
+async fn a_message_is_kept_before_any_worker_is_there(world: World) {
+    let node = world.node("a").await;
+    for body in ["one", "two", "three"] {
+        node.notify("key", body).or_start(("key", "")).await.unwrap();
+    }
+    world.add_worker(&node).await;
+    heard(&world, "key", &["one", "two", "three"]).await;
+    assert_eq!(world.recorder.starts_of("key"), 1);
+}
+
+async fn a_pool_of_shards_starts_jobs_for_messages(world: World) {
+    let world = world.with_shards(3);
+    let node = world.node_with("a", 1).await;
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        node.notify(key, key).or_start((key, "")).await.unwrap();
+        heard(&world, key, &[key]).await;
+    }
 }

@@ -108,6 +108,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (OwnIdsForgotten, Simulator("S5")),
     (CancelsForgotten, Scenario("a_dispatch_that_is_forbidden_is_never_accepted")),
     (NotesRefusedEarly, Simulator("S11")),
+    (StartedWithoutNote, Simulator("S11")),
     (FloorUnchecked, Simulator("S13")),
     (FloorPassesMembers, Simulator("S13")),
     (FloorForgotten, Scenario("a_recovery_keeps_the_higher_floor")),
@@ -137,7 +138,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
 ];
 
 /// Seeds that the simulator tries.
-const SEEDS: u64 = 25;
+const SEEDS: u64 = 40;
 
 /// The sign that the line is noticed; `None` if there is none.
 pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {

@@ -77,6 +77,8 @@ mod routing;
 mod scripts;
 #[path = "../store/settings.rs"]
 mod settings;
+#[path = "../store/starting.rs"]
+mod starting;
 #[path = "../store/stopping.rs"]
 mod stopping;
 #[path = "../store/streams.rs"]
@@ -133,6 +135,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("replicas", replicas::ALL),
     ("routing", routing::ALL),
     ("settings", settings::ALL),
+    ("starting", starting::ALL),
     ("stopping", stopping::ALL),
     ("streams", streams::ALL),
     ("suspicion", suspicion::ALL),
@@ -156,6 +159,7 @@ fn likely(script: &str) -> &'static [&'static str] {
             &["membership", "attempts", "stopping", "levels"]
         }
         "drop_notifications" | "notifications" | "notify" | "take" => &["notifications"],
+        "notify_or_start" => &["starting"],
         "save" => &["checkpoints"],
         "release" => &["release", "attempts", "stopping"],
         "route" => &["routing"],

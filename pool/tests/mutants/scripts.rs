@@ -343,7 +343,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_plan_stops_only_its_own_jobs";
     "dispatch places by a stale ring": "dispatch", "head[3] == argv[5]"
         => "true", by "a_ring_that_has_changed_places_nothing";
-    "a placement without its event": "dispatch", "call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n))"
+    "a placement without its event": "dispatch", "call('XADD', KEYS[fixed + x], '*', unpack(event, 1, event.n))"
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement its worker does not own": "dispatch", "call('ZADD', OWNERS, unpack(owned))"
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
@@ -503,12 +503,44 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_last_word_deletes_a_page_of_notifications";
     "a last word ends with its page": "attend", "if seen == limit or seen < #members then"
         => "if seen == limit then", by "a_last_word_deletes_a_page_of_notifications";
+    "a start keeps what it has kept": "notify_or_start", "if p.id == id then return 'A' end"
+        => "", by "a_start_sent_again_starts_and_keeps_once";
+    "a start begins again what has ended": "notify_or_start", "if ended[i] then return 'T' end"
+        => "", by "a_start_sent_again_after_the_end_starts_nothing";
+    "a start while closing": "notify_or_start", "if flag then return 'Z' end"
+        => "", by "a_closing_pool_starts_nothing_and_notifies";
+    "a start after its time": "notify_or_start", "not_after < t or "
+        => "", by "a_start_comes_in_its_time_or_not_at_all";
+    "a start for any time": "notify_or_start", " or not_after > latest"
+        => "", by "a_start_comes_in_its_time_or_not_at_all";
+    "a start in phase R": "notify_or_start", "if head[2] == 'R' then return 'R' end"
+        => "", by "phase_r_notifies_what_is_there_and_starts_nothing";
+    "no bound of started jobs": "notify_or_start", "if queued >= max_queued then return 'F' end"
+        => "", by "the_bounds_hold_for_started_jobs";
+    "a batch of starts passes the bound": "notify_or_start", "queued = queued + 1"
+        => "", by "the_bounds_hold_for_started_jobs";
+    "a start without tokens": "notify_or_start", "if not tokens_left then return 'N' end"
+        => "", by "at_its_end_the_counter_refuses_what_mints";
+    "a job without its notification": "notify_or_start", "if letter ~= 'K' then return letter end"
+        => "", by "no_job_is_started_without_its_notification";
+    "a start places by a stale ring": "notify_or_start", "head[3] == argv[2]"
+        => "true", by "a_started_job_of_another_ring_is_left_to_the_routers";
+    "a stopping job is notified by a start": "notify_or_start", "if p.state == 'S' then return 'S' end"
+        => "", by "a_stopping_job_is_neither_notified_nor_started";
+    "a start wakes nobody": "notify_or_start", "local owner = p.state == 'R' and p.owner"
+        => "local owner = nil", by "a_job_that_is_there_is_notified_and_not_started";
+    "a start is under its caller's id": "notify_or_start", "'^[0-9A-Za-z_:-]+()%.()[0-9A-Za-z_:.-]+$'"
+        => "'^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$'", by "a_start_with_a_bad_argument_is_refused";
+    "the notification of a start is lost": "notify_or_start", "write_kept(10)"
+        => "", by "a_job_that_is_not_there_is_accepted_with_its_first";
+    "two for one key start it twice": "notify_or_start", "accepted[key] or stored[i]"
+        => "stored[i]", by "several_for_one_key_start_it_once";
     "no bound of notifications": "notify", "if count >= cap or"
         => "if", by "the_bounds_are_exact";
-    "no wake-up for a notification": "notify", "send(KEYS[5 + x], event)"
+    "no wake-up for a notification": "notify", "send(KEYS[fixed + x], event)"
         => "", by "the_first_of_a_running_job_wakes_its_owner";
-    "notifications are numbered from 0": "notify", "local number = from or tonumber(counted)"
-        => "local number = 0", by "a_late_acknowledgement_swallows_nothing";
+    "notifications are numbered from 0": "notify", "number = from or tonumber(counted)"
+        => "number = 0", by "a_late_acknowledgement_swallows_nothing";
     "a stopping job is notified": "notify", "if state == 'S' then return 'N' end"
         => "", by "a_running_jobs_owner_is_told";
     "take under any token": "take", "sub(r, 1, length) == running and find(r, rest, length + 1)"

@@ -13,15 +13,15 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::Said as Reply;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
-    PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange, ScheduleEntry,
-    ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem, Store, TakeItem,
-    TermItem, Text, Turn, UpdateItem, WorkerStarts,
+    NotifyOrStartItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
+    ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem,
+    Store, TakeItem, TermItem, Text, Turn, UpdateItem, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
 use super::backend::{Backend, Saved};
-use super::op::{Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
+use super::op::{Aim, Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
 use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes may be mistaken for something else.
@@ -406,14 +406,18 @@ impl<'a> Driver<'a> {
             }
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();
-                let (revision, up) = self.ring().await;
-                let Some((first, aim)) = *placed else { return Some(Step::Dispatch(Revision(0), items)) };
-                for (at, item) in items.iter_mut().enumerate() {
-                    // Every fourth is left to the routers.
-                    let worker = up.get((first + at) % up.len().max(1)).copied();
-                    item.worker = worker.filter(|_| (first + at) % 4 != 3);
+                let ring = self.place(items.iter_mut(), *placed).await;
+                Step::Dispatch(ring, items)
+            }
+            Op::NotifyOrStart { items, placed } => {
+                let mut notes = Vec::new();
+                for (job, aim, len) in items {
+                    let guess = self.guess(job.key, *aim).await;
+                    let start = self.dispatched(job);
+                    notes.push(NotifyOrStartItem { start, guess, body: body(*len) });
                 }
-                Step::Dispatch(Revision(revision.0.saturating_sub(u64::from(!aim))), items)
+                let ring = self.place(notes.iter_mut().map(|note| &mut note.start), *placed).await;
+                Step::NotifyOrStart(ring, notes)
             }
             Op::Begin { of } => {
                 let mut begins = Vec::new();
@@ -755,6 +759,22 @@ impl<'a> Driver<'a> {
             (Some(ours), Some(theirs)) if wanted => vec![[ours, theirs]],
             _ => Vec::new(),
         }
+    }
+
+    /// Names a worker for each job, and returns the ring that it is from.
+    async fn place(
+        &self,
+        items: impl Iterator<Item = &mut DispatchItem>,
+        placed: Option<(usize, Aim)>,
+    ) -> Revision {
+        let (revision, up) = self.ring().await;
+        let Some((first, aim)) = placed else { return Revision(0) };
+        for (at, item) in items.enumerate() {
+            // Every fourth is left to the routers.
+            let worker = up.get((first + at) % up.len().max(1)).copied();
+            item.worker = worker.filter(|_| (first + at) % 4 != 3);
+        }
+        Revision(revision.0.saturating_sub(u64::from(!aim)))
     }
 
     fn dispatched(&self, job_: &Dispatched) -> DispatchItem {

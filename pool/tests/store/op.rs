@@ -126,6 +126,11 @@ pub(crate) enum Op {
     Update {
         items: Vec<(usize, Aim, i64, usize)>,
     },
+    /// Notifications that start their jobs: with the guess of the owner, and whether the ring is the present one.
+    NotifyOrStart {
+        items: Vec<(Dispatched, Aim, usize)>,
+        placed: Option<(usize, Aim)>,
+    },
     DropNotifications {
         key: usize,
         behind: u64,
@@ -402,6 +407,8 @@ fn op() -> impl Strategy<Value = Op> {
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
         6 => vec((key(), aim(), prop_oneof![6 => Just(0_i64), 1 => -1_i64..2], 0_usize..30), 1..5)
             .prop_map(|items| Op::Update { items }),
+        5 => (vec((dispatched(), aim(), 0_usize..30), 1..5), prop::option::of((0_usize..4, aim())))
+            .prop_map(|(items, placed)| Op::NotifyOrStart { items, placed }),
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
         8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),

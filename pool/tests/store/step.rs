@@ -10,9 +10,10 @@ use tenure_pool::id::{
 use tenure_pool::member::Member;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AskItem, AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, Outcome, PoolEvent, PoolState,
-    ReleaseItem, ReplyItem, Result, SaveItem, ScheduleChange, ScheduleKey, Seen, SettingChange, ShutdownMode,
-    StopItem, Store, StoreError, TakeItem, TermItem, Turn, UpdateItem, WorkerBegins, WorkerStarts,
+    AskItem, AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, NotifyOrStartItem, Outcome,
+    PoolEvent, PoolState, ReleaseItem, ReplyItem, Result, SaveItem, ScheduleChange, ScheduleKey, Seen,
+    SettingChange, ShutdownMode, StopItem, Store, StoreError, TakeItem, TermItem, Turn, UpdateItem,
+    WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
@@ -41,6 +42,7 @@ pub(crate) enum Step {
     Stop(bool, Option<NodeName>, Vec<StopItem>),
     Update(Vec<UpdateItem>),
     Notify(Vec<NotifyItem>),
+    NotifyOrStart(Revision, Vec<NotifyOrStartItem>),
     Notifications(JobKey, u64),
     DropNotifications(JobKey, u64),
     Take(WorkerId, Vec<EntryPair>, Vec<TakeItem>),
@@ -139,6 +141,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
         Step::Update(items) => text(&store.update(inc, &items).await),
         Step::Notify(items) => text(&store.notify(inc, &items).await),
+        Step::NotifyOrStart(ring, items) => text(&store.notify_or_start(inc, ring, &items).await),
         Step::SaveState(worker, items) => text(&store.save(inc, worker, &items).await),
         Step::Ask(asker, items) => text(&store.ask(inc, &asker, &items).await),
         Step::Reply(worker, pairs, items) => text(&store.reply(inc, worker, &entries(&pairs), &items).await),

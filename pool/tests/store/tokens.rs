@@ -5,9 +5,9 @@ use std::time::Duration;
 use tenure_pool::id::{ScheduleName, Token, WorkerId};
 use tenure_pool::record::Begun;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, DispatchItem, DispatchReply, Refusal, ReleaseMode, ReleaseReply,
-    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutdownMode, StopReply, TermItem,
-    TermReply,
+    Attest, AttestItem, AttestReply, DispatchItem, DispatchReply, NotifyOrStartItem, NotifyOrStartReply,
+    Refusal, ReleaseMode, ReleaseReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen,
+    ShutdownMode, StopReply, TermItem, TermReply,
 };
 
 use super::attesting::member;
@@ -167,6 +167,9 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
         [DispatchReply::Accepted, refused.clone(), refused],
         "the first one was accepted before"
     );
+    let note = |start| NotifyOrStartItem { start, guess: None, body: "body".into() };
+    let replies = store.notify_or_start(lab.inc, ring, &[note(lab.item("new", "node1.n"))]).await.unwrap();
+    assert_eq!(replies, [NotifyOrStartReply::OutOfTokens]);
     assert_eq!(lab.backend.dump().await, before);
 
     lab.backend.set_token(Token::LAST.0 - 128).await;

@@ -1,16 +1,13 @@
-//! Calls from a node to its engine: notifications, and the parts that all requests share.
+//! Calls from a node to its engine: the parts that all requests share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
+use super::Shard;
 use super::settings::AGAIN;
-use super::{Node, Shard};
-use crate::clock;
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::Error;
-use crate::model::id::{IdError, Incarnation, JobKey};
+use crate::model::id::Incarnation;
 use crate::model::phase::PoolPhase;
 use crate::store::{Refusal, Store, StoreError};
 
@@ -19,38 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a call waits after its deadline, in case its answer was lost.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
-impl Node {
-    /// Keeps a notification for the job. The job's present or later owner passes it to the handler, in order and at
-    /// least once.
-    ///
-    /// # Errors
-    /// The key is not valid; there is no such job; too many notifications wait; it is too long; or there is no answer
-    /// within 20 s.
-    ///
-    /// # Cancel safety
-    /// After a dropped call it is not known whether the notification was kept.
-    pub async fn notify<K>(&self, key: K, body: impl Into<Bytes>) -> Result<(), Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        self.of(&key).notify(&key, body.into()).await
-    }
-}
-
 impl Shard {
-    async fn notify(&self, key: &JobKey, body: Bytes) -> Result<(), Error> {
-        let max = self.settings().notify_bytes as usize;
-        if body.len() > max {
-            return Err(Error::TooLong { what: "the notification", len: body.len(), max });
-        }
-        let deadline = clock::now() + PATIENCE;
-        let command = |reply| Command::Notify { reply, key: key.clone(), body, deadline };
-        let result = self.request(PATIENCE, command).await;
-        self.named(key, None, result).await
-    }
-
     /// Sends a step that may be repeated until it is answered. An error that no repetition can mend ends it.
     pub(super) async fn insist<T, Step, Answered>(&self, step: Step) -> Result<T, Error>
     where

@@ -31,7 +31,7 @@ impl ToStart {
     }
 
     /// A dispatch of the job.
-    fn item(&self, shard: &Shard) -> Result<DispatchItem, Error> {
+    pub(super) fn item(&self, shard: &Shard) -> Result<DispatchItem, Error> {
         let max = shard.settings().payload_max as usize;
         let sealed = self.job.clone().seal(&shard.shared.name, max);
         sealed.map(|(_, item)| item).map_err(|error| Error::NotStarted(Box::new(error)))

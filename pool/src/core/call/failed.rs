@@ -42,6 +42,7 @@ impl Call {
             Self::OldestEvent { worker } => Done::OldestEvent { worker, answer: Err(error) },
             Self::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Err(error) },
             Self::Notify(_) => Done::Notify(Err(error)),
+            Self::NotifyOrStart(..) => Done::NotifyOrStart(Err(error)),
             Self::Ask(_) => Done::Ask(Err(error)),
             Self::LookAtAsked(_) => Done::LookAtAsked(Err(error)),
             Self::Unpark(_) => Done::Unpark(Err(error)),

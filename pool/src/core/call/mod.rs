@@ -17,11 +17,11 @@ use crate::model::settings::ShutdownFlag;
 use crate::model::ticket::Ticket;
 use crate::store::{
     AskItem, AskReply, AttestItem, AttestReply, Bootstrapped, Cursors, DispatchItem, DispatchReply, Expired,
-    Inspected, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, PoolEvent,
-    PoolState, Reaped, ReleaseItem, ReleaseReply, ReplyItem, ReplyReply, Result, RouteReply, SaveItem,
-    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, ShutdownMode,
-    StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, UnparkReply,
-    UpdateItem, UpdateReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    Inspected, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyOrStartItem, NotifyOrStartReply,
+    NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, ReplyItem,
+    ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
+    Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem,
+    Terms, TickReply, UnparkReply, UpdateItem, UpdateReply, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// A job to give up, with the entries of the worker's stream that its release finishes.
@@ -129,6 +129,8 @@ pub(crate) enum Call {
         items: Vec<StopItem>,
     },
     Notify(Vec<NotifyItem>),
+    /// Each item names the worker of a new job by the ring of this revision.
+    NotifyOrStart(Revision, Vec<NotifyOrStartItem>),
     Ask(Vec<AskItem>),
     /// Looks up the owners of jobs that were asked.
     LookAtAsked(Vec<JobKey>),
@@ -302,6 +304,7 @@ pub(crate) enum Done {
         answer: Result<Vec<StopReply>>,
     },
     Notify(Result<Vec<NotifyReply>>),
+    NotifyOrStart(Result<Vec<NotifyOrStartReply>>),
     Ask(Result<Vec<AskReply>>),
     LookAtAsked(Result<Vec<Lookup>>),
     Unpark(Result<Vec<UnparkReply>>),
@@ -393,6 +396,7 @@ impl Done {
             | Self::OldestEvent { answer: Err(error), .. }
             | Self::Stop { answer: Err(error), .. }
             | Self::Notify(Err(error))
+            | Self::NotifyOrStart(Err(error))
             | Self::Ask(Err(error))
             | Self::LookAtAsked(Err(error))
             | Self::Unpark(Err(error))

@@ -2,6 +2,7 @@
 
 pub(super) mod asking;
 pub(super) mod dispatching;
+mod notifying;
 mod request;
 pub(super) mod requests;
 pub(super) mod updating;

@@ -7,14 +7,22 @@ use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
-use crate::store::STOP_FAILED;
+use crate::store::{DispatchItem, STOP_FAILED};
 
 /// The kinds of request about a job.
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Stop(Stop),
-    Notify { body: Bytes },
+    Notify { body: Bytes, start: Option<Box<Starting>> },
     Unpark(Unpark),
+}
+
+/// The job that is started with a notification if there is none.
+#[derive(Clone, Debug)]
+pub(super) struct Starting {
+    pub(super) item: DispatchItem,
+    /// A call without an answer may have accepted it.
+    pub(super) in_doubt: bool,
 }
 
 /// A stop on its way.
@@ -75,6 +83,16 @@ impl Request {
         Self { key, want, owner, deadline, next: None, look: Look::Idle }
     }
 
+    /// The bytes that it brings into a call, besides its key.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.want {
+            Want::Notify { body, start } => {
+                body.len() + start.as_ref().map_or(0, |start| start.item.payload.len())
+            }
+            _ => 0,
+        }
+    }
+
     /// The owner of a job whose stop is waited for says that it has ended.
     pub(super) fn hears_of_end(&mut self, outcome: &str) {
         if let Want::Stop(stop) = &mut self.want {
@@ -101,6 +119,7 @@ pub(super) struct InFlight {
     pub(super) finds: Vec<ReplyTo>,
     pub(super) stops: Vec<ReplyTo>,
     pub(super) notes: Vec<ReplyTo>,
+    pub(super) starts: Vec<ReplyTo>,
     pub(super) unparks: Vec<ReplyTo>,
     /// The incarnation that the records are looked for in.
     pub(super) incarnation: Incarnation,

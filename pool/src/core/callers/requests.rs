@@ -1,22 +1,19 @@
-//! Stops and notifications on their way to a job on any node. The engine guesses the owner, and the answer corrects a
+//! Stops on their way to a job on any node, and what all requests share. The engine guesses the owner, and the answer corrects a
 //! wrong guess. Also the requests to try parked jobs again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use super::request::{InFlight, Look, Request, Stop, Unpark, Want, bad_record};
 use crate::core::batcher::{Batcher, is_of_an_item};
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::{Answer, ReplyTo, Until};
-use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::{JobState, Record};
-use crate::store::{Lookup, NotifyItem, NotifyReply, Refusal, StopItem, StopReply, StoreError, UnparkReply};
+use crate::store::{Lookup, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the engine looks for the end of a job whose hint may be lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -24,17 +21,19 @@ const POLL: Duration = Duration::from_secs(1);
 /// The open stops and notifications of one node.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Requests {
-    open: BTreeMap<ReplyTo, Request>,
+    pub(super) open: BTreeMap<ReplyTo, Request>,
     finds: Batcher<ReplyTo>,
     stops: Batcher<ReplyTo>,
-    notes: Batcher<ReplyTo>,
+    pub(super) notes: Batcher<ReplyTo>,
+    /// Notifications that may start their jobs.
+    pub(super) starts: Batcher<ReplyTo>,
     unparks: Batcher<ReplyTo>,
-    timers: BTreeSet<(Time, ReplyTo)>,
+    pub(super) timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
     again: Batcher<StopItem>,
     /// The callers that wait for the end of each dispatch.
     watched: BTreeMap<DispatchId, BTreeSet<ReplyTo>>,
-    in_flight: InFlight,
+    pub(super) in_flight: InFlight,
 }
 
 impl Requests {
@@ -52,20 +51,6 @@ impl Requests {
         self.go_on(to);
     }
 
-    pub(in crate::core) fn notify(
-        &mut self,
-        to: ReplyTo,
-        key: JobKey,
-        body: Bytes,
-        ring: &Ring,
-        deadline: Time,
-    ) {
-        self.timers.insert((deadline, to));
-        let owner = ring.home(key.as_bytes());
-        self.open.insert(to, Request::new(key, Want::Notify { body }, owner, deadline));
-        self.notes.push(to);
-    }
-
     pub(in crate::core) fn unpark(&mut self, to: ReplyTo, key: JobKey, deadline: Time) {
         self.timers.insert((deadline, to));
         self.open.insert(to, Request::new(key, Want::Unpark(Unpark::default()), None, deadline));
@@ -81,7 +66,8 @@ impl Requests {
             Want::Stop(_) | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => {
                 self.find(to);
             }
-            Want::Notify { .. } => self.notes.push(to),
+            Want::Notify { start: None, .. } => self.notes.push(to),
+            Want::Notify { start: Some(_), .. } => self.starts.push(to),
             Want::Unpark(_) => self.unparks.push(to),
         }
     }
@@ -99,7 +85,7 @@ impl Requests {
     }
 
     /// Continues the request at this time only.
-    fn wait_until(&mut self, to: ReplyTo, at: Option<Time>) {
+    pub(super) fn wait_until(&mut self, to: ReplyTo, at: Option<Time>) {
         let Some(request) = self.open.get_mut(&to) else { return };
         let before = std::mem::replace(&mut request.next, at);
         if let Some(before) = before.filter(|&before| before != request.deadline) {
@@ -259,25 +245,6 @@ impl Requests {
         }
     }
 
-    pub(in crate::core) fn on_notified(&mut self, ctx: &mut Ctx, replies: &[NotifyReply]) {
-        self.notes.answered();
-        for (to, reply) in std::mem::take(&mut self.in_flight.notes).into_iter().zip(replies) {
-            match reply {
-                NotifyReply::Kept => self.finish(ctx, to, Ok(())),
-                NotifyReply::Full => self.refuse(ctx, to, Error::NotifyFull),
-                NotifyReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
-                NotifyReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
-                NotifyReply::Owner(owner) => {
-                    if let Some(request) = self.open.get_mut(&to) {
-                        request.owner = *owner;
-                        self.notes.push(to);
-                    }
-                }
-                NotifyReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
-            }
-        }
-    }
-
     /// Returns whether the error is news, and the key of the first job. The next functions return the same.
     pub(in crate::core) fn find_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.finds);
@@ -285,7 +252,7 @@ impl Requests {
         (self.finds.failed(now, items, whole, error), key)
     }
 
-    fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {
+    pub(super) fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {
         Some(self.open.get(items.first()?)?.key.clone())
     }
 
@@ -309,16 +276,6 @@ impl Requests {
         }
         let whole = items.len();
         self.stops.failed(now, items, whole, error)
-    }
-
-    pub(in crate::core) fn send_notes_again(
-        &mut self,
-        now: Time,
-        error: &StoreError,
-    ) -> (bool, Option<JobKey>) {
-        let items = std::mem::take(&mut self.in_flight.notes);
-        let (whole, key) = (items.len(), self.first(&items));
-        (self.notes.failed(now, items, whole, error), key)
     }
 
     /// `unanswered`: they may have been carried out.
@@ -350,14 +307,14 @@ impl Requests {
     }
 
     /// Answers with a refusal that names the job.
-    fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Error) {
+    pub(super) fn refuse(&mut self, ctx: &mut Ctx, to: ReplyTo, why: impl FnOnce(JobKey) -> Error) {
         if let Some(request) = self.open.get(&to) {
             let why = why(request.key.clone());
             self.finish(ctx, to, Err(why));
         }
     }
 
-    fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Error>) {
+    pub(super) fn finish(&mut self, ctx: &mut Ctx, to: ReplyTo, result: Result<(), Error>) {
         let Some(request) = self.close(to) else { return };
         let answer = match request.want {
             Want::Stop(_) => Answer::Stopped(result),
@@ -368,7 +325,7 @@ impl Requests {
     }
 
     /// The request's deadline has passed.
-    fn time_out(&mut self, ctx: &mut Ctx, to: ReplyTo) {
+    pub(super) fn time_out(&mut self, ctx: &mut Ctx, to: ReplyTo) {
         if ctx.pool_is_gone {
             return self.finish(ctx, to, Err(StoreError::Refused(Refusal::NoPool).into()));
         }
@@ -394,12 +351,16 @@ impl Requests {
         Some(request)
     }
 
+    fn batchers(&mut self) -> [&mut Batcher<ReplyTo>; 5] {
+        [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.starts, &mut self.unparks]
+    }
+
     /// Answers every caller that still waits.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, why: &Error) {
         while let Some((&to, _)) = self.open.first_key_value() {
             self.finish(ctx, to, Err(why.clone()));
         }
-        let _ = [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks].map(Batcher::clear);
+        let _ = self.batchers().map(Batcher::clear);
     }
 
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, may_send: bool) {
@@ -419,13 +380,22 @@ impl Requests {
             }
         }
         if some_ended {
-            for batcher in [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.unparks] {
-                batcher.retain(|to| self.open.contains_key(to));
-            }
+            let open = std::mem::take(&mut self.open);
+            self.batchers().into_iter().for_each(|batcher| batcher.retain(|to| open.contains_key(to)));
+            self.open = open;
         }
         if !may_send {
             return;
         }
+        if !self.open.is_empty() {
+            self.flush_open(ctx);
+        }
+        if let Some(items) = self.again.batch(ctx.now, |_| 512) {
+            ctx.call(Call::Stop { repeat: true, waiting: false, items });
+        }
+    }
+
+    fn flush_open(&mut self, ctx: &mut Ctx) {
         if let Some(batch) = self.finds.batch(ctx.now, |_| 512) {
             let open = |to: &ReplyTo| self.open.get(to).map(|r| (*to, r.key.clone()));
             let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
@@ -446,20 +416,7 @@ impl Requests {
             self.in_flight.stops = tos;
             send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, waiting, items });
         }
-        let bodies = |to: &ReplyTo| match self.open.get(to).map(|r| &r.want) {
-            Some(Want::Notify { body }) => body.len(),
-            _ => 0,
-        };
-        if let Some(batch) = self.notes.batch(ctx.now, bodies) {
-            let open = |to: &ReplyTo| {
-                let r = self.open.get(to)?;
-                let Want::Notify { body } = &r.want else { return None };
-                Some((*to, NotifyItem { key: r.key.clone(), guess: r.owner, body: body.clone() }))
-            };
-            let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
-            self.in_flight.notes = tos;
-            send(ctx, &mut self.notes, items, Call::Notify);
-        }
+        self.flush_notes(ctx);
         if let Some(batch) = self.unparks.batch(ctx.now, |_| 512) {
             let open = |to: &ReplyTo| {
                 let r = self.open.get(to)?;
@@ -470,28 +427,35 @@ impl Requests {
             self.in_flight.unparks = tos;
             send(ctx, &mut self.unparks, items, Call::Unpark);
         }
-        if let Some(items) = self.again.batch(ctx.now, |_| 512) {
-            ctx.call(Call::Stop { repeat: true, waiting: false, items });
-        }
     }
 
-    pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
+    pub(in crate::core) fn deadline(&self, may_send: bool, clock_known: bool) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
         if !may_send {
             return timer;
         }
+        let again = self.again.deadline();
+        if self.open.is_empty() {
+            return earliest(timer, again);
+        }
         let batchers = [
+            again,
             self.finds.deadline(),
             self.stops.deadline(),
             self.notes.deadline(),
+            self.starts.deadline().filter(|_| clock_known),
             self.unparks.deadline(),
-            self.again.deadline(),
         ];
         batchers.into_iter().fold(timer, earliest)
     }
 }
 
-fn send<T>(ctx: &mut Ctx, batcher: &mut Batcher<ReplyTo>, items: Vec<T>, call: impl FnOnce(Vec<T>) -> Call) {
+pub(super) fn send<T>(
+    ctx: &mut Ctx,
+    batcher: &mut Batcher<ReplyTo>,
+    items: Vec<T>,
+    call: impl FnOnce(Vec<T>) -> Call,
+) {
     if items.is_empty() {
         batcher.answered();
     } else {

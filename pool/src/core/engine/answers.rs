@@ -136,6 +136,17 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
+            Done::NotifyOrStart(answer) => match answer {
+                Ok(replies) => {
+                    if self.requests.on_notified_or_started(&mut self.ctx, &replies) {
+                        self.clock.next = now;
+                    }
+                }
+                Err(error) => {
+                    let (news, key) = self.requests.send_starts_again(now, &error, may_be_done(&error));
+                    return self.heard(news, key, error);
+                }
+            },
             Done::Unpark(answer) => match answer {
                 Ok(replies) => self.requests.on_unparked(&mut self.ctx, &replies),
                 Err(StoreError::Refused(Refusal::ShuttingDown)) => {

@@ -32,8 +32,11 @@ impl Engine {
             Command::StopJob { reply, key, id, until, deadline } => {
                 self.requests.stop(reply, key, id, until, deadline);
             }
-            Command::Notify { reply, key, body, deadline } => {
-                self.requests.notify(reply, key, body, &self.ring, deadline);
+            Command::Notify { reply, start: Some(_), .. } if closed || leaving => {
+                ctx.reply(reply, Answer::Notified(Err(Error::NodeClosed)));
+            }
+            Command::Notify { reply, key, body, start, deadline } => {
+                self.requests.notify(reply, key, body, start.map(|start| *start), &self.ring, deadline);
             }
             Command::Ask { reply, .. } if closed || leaving => {
                 ctx.reply(reply, Answer::Asked(Err(Error::NodeClosed.into())));

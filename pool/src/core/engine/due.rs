@@ -173,6 +173,9 @@ impl Engine {
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
         self.updating.flush(&mut self.ctx, known);
+        if known && clock_known {
+            self.requests.flush_starts(&mut self.ctx, &self.ring, not_after);
+        }
         let (workers, members) = (&self.workers, &self.members);
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();

@@ -210,7 +210,7 @@ impl Engine {
             known.then(|| self.tells.deadline()).flatten(),
             (known && !self.clock.busy).then_some(self.clock.next),
             self.dispatching.deadline(known && self.clock.read.is_some()),
-            self.requests.deadline(known),
+            self.requests.deadline(known, self.clock.read.is_some()),
             self.asking.deadline(known, self.clock.read.is_some()),
             self.updating.deadline(known),
             self.closing.deadline(known),

@@ -62,7 +62,13 @@ fn a_client_survives_the_loss_and_return_of_its_pool() {
     bench.survey_of(PoolState::Absent, server("a"));
     let deadline = bench.now + secs(5);
     bench.submit("k", "n.1", true, secs(5));
-    bench.command(|reply| Command::Notify { reply, key: key("k"), body: Bytes::new(), deadline });
+    bench.command(|reply| Command::Notify {
+        reply,
+        key: key("k"),
+        body: Bytes::new(),
+        start: None,
+        deadline,
+    });
     bench.all();
     bench.advance(secs(6));
     assert_eq!(

@@ -63,7 +63,7 @@ fn while_calls_of_every_kind_wait_for_a_pool_in_doubt() {
         until: Until::Recorded,
         deadline,
     });
-    bench.command(|reply| Command::Notify { reply, key: key("y"), body: "z".into(), deadline });
+    bench.command(|reply| Command::Notify { reply, key: key("y"), body: "z".into(), start: None, deadline });
     for kind in ["begin", "release", "take", "owned", "dispatch", "find", "notify", "read-node", "read-pool"]
     {
         bench.fail(kind);

@@ -32,6 +32,7 @@ mod setting_aside;
 mod shared_calls;
 mod shutting_down;
 mod stalling;
+mod starting;
 mod stopping;
 mod sweeping;
 mod taking_up;

@@ -11,8 +11,8 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
 use crate::model::record::Begun;
 use crate::store::{
-    AskItem, Attest, AttestItem, DispatchItem, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
-    StartedItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
+    AskItem, Attest, AttestItem, DispatchItem, NotifyOrStartItem, ReleaseItem, ReleaseMode, ReplyItem,
+    SaveItem, ScheduleChange, StartedItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -146,6 +146,13 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::Notify(items) => {
             format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))
+        }
+        Call::NotifyOrStart(ring, items) => {
+            let item = |i: &NotifyOrStartItem| {
+                let (owner, worker) = (some("owner", i.guess), some("at", i.start.worker));
+                format!("{}/{}<{}{owner}{worker}", i.start.key, i.start.id, i.start.not_after)
+            };
+            format!("notify-or-start {} by {ring}", join(items, item))
         }
         Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
         Call::Update(items) => {

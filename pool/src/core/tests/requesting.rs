@@ -20,7 +20,7 @@ fn stop(bench: &mut Bench, name: &str) {
 
 fn notify(bench: &mut Bench, name: &str) {
     let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::Notify { reply, key: key(name), body: "x".into(), deadline });
+    bench.command(|reply| Command::Notify { reply, key: key(name), body: "x".into(), start: None, deadline });
 }
 
 fn found(bench: &mut Bench, found: Vec<Lookup>) {

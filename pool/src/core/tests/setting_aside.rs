@@ -91,7 +91,7 @@ fn a_notification_that_fails_holds_up_no_other() {
     let mut bench = Bench::with_worker();
     let notify = |bench: &mut Bench, name: &str| {
         let (key, deadline) = (key(name), bench.now + secs(100));
-        bench.command(|reply| Command::Notify { reply, key, body: "x".into(), deadline });
+        bench.command(|reply| Command::Notify { reply, key, body: "x".into(), start: None, deadline });
     };
     for name in ["a", "b", "bad", "c"] {
         notify(&mut bench, name);

@@ -53,6 +53,15 @@ impl World {
         self.hand_in(at, item, started, ensures, deadline);
     }
 
+    /// The dispatch of a job of this key that a notification may start.
+    pub(super) fn startable(&mut self, at: usize, key: &JobKey) -> Option<DispatchItem> {
+        let node = self.nodes[at].config.node.clone();
+        let Own { body, policy, .. } = self.some_job()?;
+        let id = DispatchId::of_node(&node, &format!("d{body}")).ok()?;
+        self.judge.submitted(key, &id, policy);
+        self.job(key.clone(), id, body, policy)
+    }
+
     fn some_job(&mut self) -> Option<Own> {
         let key = self.some_key()?;
         let body = self.id();
@@ -134,7 +143,11 @@ impl World {
         let new = new.and_then(|id| Some((self.judge.life(&id)?.key.clone(), id)));
         let Some((key, id)) = new.or_else(|| self.judge.some_life(&mut self.rng)) else { return };
         // Users have no ticket with an id of the pool before the dispatch is accepted, or its deadline has passed.
-        let is_open = |asked: &Asked| matches!(&asked.what, Ask::Submit { item, .. } if item.id == id);
+        let is_open = |asked: &Asked| match &asked.what {
+            Ask::Submit { item, .. } => item.id == id,
+            Ask::Notify { start, .. } => start.as_ref() == Some(&id),
+            _ => false,
+        };
         if self.nodes.iter().any(|node| node.asked.values().any(is_open)) {
             return;
         }

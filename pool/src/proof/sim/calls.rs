@@ -67,6 +67,7 @@ fn needs_memory(call: &Call) -> bool {
         | Call::Begin(_)
         | Call::Save { .. }
         | Call::Notify(_)
+        | Call::NotifyOrStart(..)
         | Call::Ask(_)
         | Call::Unpark(_)
         | Call::Update(_)

@@ -31,6 +31,8 @@ pub(super) struct Judge {
     pub(super) stops: BTreeMap<JobKey, u64>,
     /// Every notification that the store has kept.
     pub(super) kept: BTreeSet<Bytes>,
+    /// Those that the present step has kept with jobs that it may have made.
+    pub(super) to_keep: Vec<(JobKey, Bytes)>,
     pub(super) full_at: Option<u64>,
     /// The handlers' runs, by key and token, and when the store's memory was last full.
     pub(super) runs: BTreeMap<(JobKey, Token), Run>,

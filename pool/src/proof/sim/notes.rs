@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::judge::Judge;
+use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, JobKey};
+use crate::store::NotifyOrStartReply;
 
 /// The notifications of one dispatch.
 #[derive(Debug, Default)]
@@ -34,6 +36,34 @@ impl Judge {
         };
         if let Some(life) = self.lives.get_mut(&id) {
             life.notes.kept.push(body.clone());
+        }
+    }
+
+    /// Notifications that may start their jobs: those that this call has kept. The records that it made are looked at later.
+    pub(super) fn saw_starts(&mut self, call: &Call, done: &Done) {
+        let (Call::NotifyOrStart(_, items), Done::NotifyOrStart(Ok(replies))) = (call, done) else { return };
+        for (item, reply) in items.iter().zip(replies) {
+            let there = self.records.get(&item.start.key).and_then(Option::as_ref);
+            let again = there.is_some_and(|record| record.id == item.start.id);
+            let was_started = *reply == NotifyOrStartReply::Accepted && !again;
+            if was_started || *reply == NotifyOrStartReply::Kept {
+                self.to_keep.push((item.start.key.clone(), item.body.clone()));
+            }
+            if matches!(reply, NotifyOrStartReply::Accepted | NotifyOrStartReply::Ended)
+                && !was_started
+                && !self.was_kept(&item.body)
+            {
+                let (key, body) = (&item.start.key, &item.body);
+                self.violations
+                    .push(format!("S11: {body:?} of {key} is {reply:?} again, and was never kept"));
+            }
+        }
+    }
+
+    /// The records are as the last step has left them.
+    pub(super) fn keep_all(&mut self) {
+        for (key, body) in std::mem::take(&mut self.to_keep) {
+            self.kept(&key, &body);
         }
     }
 

@@ -36,6 +36,11 @@ impl Change<'_> {
     }
 }
 
+/// The steps that accept jobs of users.
+fn is_accepting(step: &str) -> bool {
+    matches!(step, "dispatch" | "notify_or_start")
+}
+
 impl World {
     /// A step was executed, even if its answer is lost.
     pub(super) fn saw(&mut self, _: usize, _: &str, request: &Request, reply: &Reply) {
@@ -43,6 +48,7 @@ impl World {
             self.saw_turn(call, done);
             self.judge.saw_dispatch(call, done);
             self.judge.saw_save(call, done);
+            self.judge.saw_starts(call, done);
             if let Some(said) = Said::of(request) {
                 self.answers(said, done);
             }
@@ -105,6 +111,7 @@ impl World {
             let is_member = record.owner.is_none_or(|owner| self.store.is_member(owner));
             self.judge.became(&key, before.as_ref(), &record, is_member, &change);
         }
+        self.judge.keep_all();
         let mut waiting = Vec::new();
         for (key, record) in &self.judge.records {
             let Some(record) = record else { continue };
@@ -208,7 +215,8 @@ impl Judge {
         let right = match said {
             Some(said) => self.is_attested(key, before, record, said, ended),
             None => match (before.map(|before| before.state), record.state) {
-                (None, Queued) => step == if record.plan.is_empty() { "dispatch" } else { "plan" },
+                (None, Queued) if record.plan.is_empty() => is_accepting(step),
+                (None, Queued) => step == "plan",
                 (None | Some(Queued), Assigned) => {
                     if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
                         violations.push(wrong("S3"));
@@ -216,7 +224,7 @@ impl Judge {
                     if !is_member {
                         violations.push(wrong("S9"));
                     }
-                    step == if before.is_some() { "route" } else { "dispatch" }
+                    if before.is_some() { step == "route" } else { is_accepting(step) }
                 }
                 (Some(Assigned), Running) => {
                     if !same {

@@ -48,9 +48,11 @@ pub(super) enum Ask {
         key: JobKey,
         until: Until,
     },
+    /// `start`: the dispatch of the job that is started if there is none.
     Notify {
         key: JobKey,
         body: Bytes,
+        start: Option<DispatchId>,
     },
     Unpark,
     Drain,
@@ -208,8 +210,12 @@ impl World {
         let Some(key) = self.some_key() else { return };
         let deadline = self.patience(at);
         let body = Bytes::from(self.id().to_string());
-        let what = Ask::Notify { key: key.clone(), body: body.clone() };
-        self.ask(at, what, Some(deadline), |reply| Command::Notify { reply, key, body, deadline });
+        let start = if self.rng.chance(3_000) { self.startable(at, &key) } else { None };
+        let id = start.as_ref().map(|start| start.id.clone());
+        let what = Ask::Notify { key: key.clone(), body: body.clone(), start: id };
+        let start = start.map(Box::new);
+        let command = |reply| Command::Notify { reply, key, body, start, deadline };
+        self.ask(at, what, Some(deadline), command);
     }
 
     fn unpark(&mut self, at: usize) {
@@ -358,6 +364,15 @@ impl World {
                     self.judge.violations.push(format!("L8: stop of {key} is answered, and {what}"));
                 }
             }
+            (Ask::Notify { start: Some(_), .. }, Answer::Notified(Err(Error::NotStarted(error))))
+                if matches!(*error, DispatchError::PoolFull) && self.judge.was_full(asked.since) => {}
+            (
+                Ask::Notify { start: Some(id), .. },
+                Answer::Notified(Err(error @ (Error::NotStarted(_) | Error::JobNotFound(_)))),
+            ) => {
+                let what = format!("L8: n{at} says {error} of {id}, and there is no reason for that");
+                self.judge.violations.push(what);
+            }
             (
                 Ask::Stop { key, .. } | Ask::Notify { key, .. },
                 Answer::Stopped(Err(Error::JobNotFound(_))) | Answer::Notified(Err(Error::JobNotFound(_))),
@@ -370,7 +385,7 @@ impl World {
                 let what = format!("S11: n{at} says {key} has too many notifications, and it has not");
                 self.judge.violations.push(what);
             }
-            (Ask::Notify { key, body }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
+            (Ask::Notify { key, body, .. }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
                 self.judge
                     .violations
                     .push(format!("S11: n{at} says {key} has {body:?}, which was never kept"));

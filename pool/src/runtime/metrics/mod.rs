@@ -341,6 +341,7 @@ pub(crate) fn step(call: &Call) -> Option<&'static str> {
         Call::Owned { .. } => "owned",
         Call::Stop { .. } => "stop",
         Call::Notify(_) => "notify",
+        Call::NotifyOrStart(..) => "notify_or_start",
         Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => "lookup",
         Call::Tell(_) => "tell",
         Call::Inspect { .. } => "inspect",

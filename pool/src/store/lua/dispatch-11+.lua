@@ -18,6 +18,7 @@
 --@outcome
 --@term
 --@tokens
+--@accept
 local head, refusal = guard(true, 'token')
 if not head then return refusal end
 local plan = argv[2]
@@ -31,17 +32,10 @@ local n, hash_of, worker_of = (#argv - base) / 4, argv[base - 1], argv[base]
 local of_ids, of_ends, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_ids))
 local ended = call('ZMSCORE', ENDED, unpack(argv, of_ids + 1, of_ends))
-local queued, t, tokens_left = tonumber(head[5]) or 0, now(), has_tokens(head[7])
--- Of those that are there alone some have not begun: a count that is damaged fills no pool.
-if queued >= max_queued and queued > call('HLEN', JOBS) then
-  queued = call('HLEN', JOBS)
-  call('HSET', POOL, 'queued', queued)
-end
-local latest, ts, places = t + late_ms, num(t), plan == '' and head[3] == argv[5]
-local front, back = '1|Q||0|0|0|' .. ts .. '|', '|' .. ts .. '||0|' .. plan
-local due, due_begun, token = nil, nil, nil
-local out, letters, records, payloads, scores, starts = { 'OK', '' }, {}, {}, {}, {}, {}
-local entries, outcomes, accepted, planned, owned, events, k = {}, {}, {}, {}, {}, {}, 0
+local queued, t, tokens_left = queued_of(head[5], max_queued), now(), has_tokens(head[7])
+local latest, places = t + late_ms, plan == '' and head[3] == argv[5]
+begin_accepting(t, route_ms, assign_ms, plan)
+local out, letters, entries, outcomes, planned = { 'OK', '' }, {}, {}, {}, {}
 
 for i = 1, n do
   local key, id, not_after = argv[base + i], argv[of_ids + i], tonumber(argv[of_ends + i])
@@ -80,37 +74,14 @@ for i = 1, n do
     if queued >= max_queued then letter = 'B' break end
     if not tokens_left then letter = 'N' break end
     letter = 'A'
-    local a, b = k + 1, k + 2
-    k = b
     local x = places and byte(worker_of, i) or 0
-    if x > 0 and x <= workers then
-      -- The shared data of a worker's jobs: its start event, and the beginnings of their records and of their names
-      -- among the owners.
-      local event = events[x]
-      if not event then
-        token, due_begun = token or num(call('HINCRBY', POOL, 'token', 1)), due_begun or num(t + assign_ms)
-        local wid = argv[6 + x]
-        event = { 't', token, n = 2, front = '1|A|' .. wid .. '|' .. token .. '|0|0|' .. ts .. '|', member = wid .. ':' }
-        events[x] = event
-      end
-      r = event.front .. id .. back
-      scores[a], scores[b] = due_begun, key
-      owned[#owned + 1] = '0'
-      owned[#owned + 1] = event.member .. key
-      event[event.n + 1], event[event.n + 2] = 's', key
-      event.n = event.n + 2
-    else
-      due = due or num(t + route_ms)
-      r = front .. id .. back
-      scores[a], scores[b] = due, key
-      starts[#starts + 1] = 's'
-      starts[#starts + 1] = key
-    end
-    accepted[key] = r
+    if x > workers then x = 0 end
+    accept(key, id, payload, x, x > 0 and argv[6 + x])
     queued = queued + 1
-    records[a], records[b] = key, r
-    payloads[a], payloads[b] = key, payload
-    if plan ~= '' then planned[a], planned[b] = '0', plan .. '|' .. key end
+    if plan ~= '' then
+      planned[#planned + 1] = '0'
+      planned[#planned + 1] = plan .. '|' .. key
+    end
     if own then
       local entry = { key = key, hash = hash, gen = id, at = t, v = OWN_VERSION }
       entries[own] = entry
@@ -120,20 +91,8 @@ for i = 1, n do
   until true
   letters[i] = letter
 end
-if k > 0 then
-  call('HSET', PAYLOADS, unpack(payloads))
-  call('ZADD', QUEUE, unpack(scores))
-  if plan ~= '' then call('ZADD', PLANNED, unpack(planned)) end
-  if #starts > 0 then call('XADD', STARTS, '*', unpack(starts)) end
-  if token then
-    call('ZADD', OWNERS, unpack(owned))
-    for x, event in pairs(events) do call('XADD', KEYS[11 + x], '*', unpack(event, 1, event.n)) end
-  end
-  -- The records come last: with a key of another type above, none is accepted without all that belongs to it. The rest was
-  -- read before, and is of its type.
-  call('HSET', JOBS, unpack(records))
-  if #outcomes > 0 then call('HSET', OUTCOMES, unpack(outcomes)) end
-  count('queued', k / 2)
-end
+if #planned > 0 then call('ZADD', PLANNED, unpack(planned)) end
+write_accepted(11)
+if #outcomes > 0 then call('HSET', OUTCOMES, unpack(outcomes)) end
 out[2] = table.concat(letters)
 return out

@@ -10,7 +10,8 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerI
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::Mutation;
 use crate::store::{
-    DispatchItem, DispatchReply, JobsPage, Lookup, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
+    DispatchItem, DispatchReply, JobsPage, Lookup, NotifyItem, NotifyOrStartItem, NotifyOrStartReply,
+    NotifyReply, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
 };
 
 /// How long a job waits for a first live worker before its event is repeated, ms.
@@ -21,6 +22,14 @@ pub(super) const NO_WORKER_RETRY: u64 = 30_000;
 struct Assignment {
     token: Option<Token>,
     starts: BTreeMap<WorkerId, Vec<JobKey>>,
+}
+
+/// The jobs that one call accepts.
+#[derive(Default)]
+struct Acceptance {
+    assignment: Assignment,
+    /// Those that no worker has yet.
+    queued: Vec<(JobKey, u32)>,
 }
 
 impl State {
@@ -36,37 +45,109 @@ impl State {
         self.guard(inc)?;
         self.check_turn(inc, turn)?;
         let plan = turn.map_or("", |turn| turn.plan.as_str());
-        let due = now + self.limit("route_timeout");
-        let places =
-            ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Mutation::RouteUnchecked));
+        let places = self.places(ring);
         let spent = self.check_tokens().is_err();
-        let mut assignment = Assignment::default();
-        let mut accepted = Vec::new();
+        let mut acceptance = Acceptance::default();
         let mut replies = Vec::with_capacity(items.len());
         for item in items {
             let reply = self.refuse_dispatch(now, spent, item);
             if reply.is_none() {
-                let DispatchItem { key, id, hash, payload, .. } = item;
-                let record = Stored::Record(accepted_record(now, id, plan));
-                self.insert(key.clone(), record, payload.clone());
-                self.queue.put(key.clone(), due);
-                self.plan_job(plan, key.clone());
-                self.meta.queued += 1;
-                if let Some(caller) = id.caller_id() {
-                    let (key, hash, id) = (key.clone(), hash.clone(), id.clone());
-                    let remembered = Remembered::open(key, hash, id, now);
-                    self.remembered.insert(caller.to_owned(), remembered);
-                }
-                match item.worker.filter(|_| places) {
-                    Some(worker) => self.assign(now, &mut assignment, key, worker),
-                    None => accepted.push((key.clone(), 0)),
-                }
+                self.accept(now, plan, places, item, &mut acceptance);
             }
             replies.push(reply.unwrap_or(DispatchReply::Accepted));
         }
-        self.emit(now, &accepted);
-        self.send_starts(now, assignment);
+        self.announce(now, acceptance);
         Ok(replies)
+    }
+
+    /// Keeps notifications, and accepts the jobs that are not there with their first ones.
+    pub(super) fn notify_or_start(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[NotifyOrStartItem],
+    ) -> Result<Vec<NotifyOrStartReply>, Refusal> {
+        self.guard(inc)?;
+        let places = self.places(Some(ring));
+        let spent = self.check_tokens().is_err();
+        let (mut acceptance, mut events) = (Acceptance::default(), BTreeMap::new());
+        let mut replies = Vec::with_capacity(items.len());
+        for NotifyOrStartItem { start, guess, body } in items {
+            let (key, guess, body) = (start.key.clone(), *guess, body.clone());
+            replies.push(match self.refuse_dispatch(now, spent, start) {
+                _ if start.id.caller_id().is_some() => NotifyOrStartReply::Bad,
+                None if self.broken.has(Mutation::StartedWithoutNote) => {
+                    self.accept(now, "", places, start, &mut acceptance);
+                    NotifyOrStartReply::Accepted
+                }
+                None => match self.keep(&key, &body, None, None, &mut events) {
+                    NotifyReply::Kept => {
+                        self.accept(now, "", places, start, &mut acceptance);
+                        NotifyOrStartReply::Accepted
+                    }
+                    NotifyReply::Full => NotifyOrStartReply::Full,
+                    _ => NotifyOrStartReply::Bad,
+                },
+                Some(DispatchReply::Exists | DispatchReply::Parked) => {
+                    match self.notify_one(&NotifyItem { key, guess, body }, &mut events) {
+                        NotifyReply::Kept => NotifyOrStartReply::Kept,
+                        NotifyReply::Full => NotifyOrStartReply::Full,
+                        NotifyReply::Absent | NotifyReply::Recovering => NotifyOrStartReply::Stopping,
+                        NotifyReply::Owner(owner) => NotifyOrStartReply::Owner(owner),
+                        NotifyReply::Bad => NotifyOrStartReply::Bad,
+                    }
+                }
+                Some(DispatchReply::Accepted) => NotifyOrStartReply::Accepted,
+                Some(DispatchReply::Ended | DispatchReply::Outcome(_)) => NotifyOrStartReply::Ended,
+                Some(DispatchReply::Full) => NotifyOrStartReply::PoolFull,
+                Some(DispatchReply::Late) => NotifyOrStartReply::Late,
+                Some(DispatchReply::Recovering) => NotifyOrStartReply::Recovering,
+                Some(DispatchReply::ShuttingDown) => NotifyOrStartReply::ShuttingDown,
+                Some(DispatchReply::OutOfTokens) => NotifyOrStartReply::OutOfTokens,
+                Some(DispatchReply::Bad | DispatchReply::Conflict) => NotifyOrStartReply::Bad,
+            });
+        }
+        self.wake(now, events);
+        self.announce(now, acceptance);
+        Ok(replies)
+    }
+
+    /// Whether a choice from this revision of the ring holds.
+    fn places(&self, ring: Option<Revision>) -> bool {
+        ring.is_some_and(|ring| ring == self.meta.members || self.broken.has(Mutation::RouteUnchecked))
+    }
+
+    /// Accepts a new job.
+    fn accept(
+        &mut self,
+        now: u64,
+        plan: &str,
+        places: bool,
+        item: &DispatchItem,
+        acceptance: &mut Acceptance,
+    ) {
+        let DispatchItem { key, id, hash, payload, .. } = item;
+        let record = Stored::Record(accepted_record(now, id, plan));
+        self.insert(key.clone(), record, payload.clone());
+        self.queue.put(key.clone(), now + self.limit("route_timeout"));
+        self.plan_job(plan, key.clone());
+        self.meta.queued += 1;
+        if let Some(caller) = id.caller_id() {
+            let (key, hash, id) = (key.clone(), hash.clone(), id.clone());
+            let remembered = Remembered::open(key, hash, id, now);
+            self.remembered.insert(caller.to_owned(), remembered);
+        }
+        match item.worker.filter(|_| places) {
+            Some(worker) => self.assign(now, &mut acceptance.assignment, key, worker),
+            None => acceptance.queued.push((key.clone(), 0)),
+        }
+    }
+
+    /// Tells routers and workers of new jobs.
+    fn announce(&mut self, now: u64, acceptance: Acceptance) {
+        self.emit(now, &acceptance.queued);
+        self.send_starts(now, acceptance.assignment);
     }
 
     /// The answer for a job that is not new. `None` if the caller accepts it now. `spent`: this call may not mint.

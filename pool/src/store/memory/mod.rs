@@ -21,6 +21,7 @@ mod levels;
 mod log;
 mod losses;
 mod membership;
+mod messages;
 mod notifications;
 mod ownership;
 mod parking;

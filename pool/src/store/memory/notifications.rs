@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use tenure_streaming::EntryId;
 
 use super::state::{Mailbox, State};
@@ -26,13 +27,18 @@ impl State {
         self.guard(inc)?;
         let mut events: BTreeMap<WorkerId, Vec<(JobKey, Token)>> = BTreeMap::new();
         let replies = items.iter().map(|item| self.notify_one(item, &mut events)).collect();
-        for (worker, jobs) in events {
-            self.send_to_owner(now, worker, WorkerEvent::Notify { jobs });
-        }
+        self.wake(now, events);
         Ok(replies)
     }
 
-    fn notify_one(
+    /// Wakes the owners of jobs of which the first notification was kept.
+    pub(super) fn wake(&mut self, now: u64, events: BTreeMap<WorkerId, Vec<(JobKey, Token)>>) {
+        for (worker, jobs) in events {
+            self.send_to_owner(now, worker, WorkerEvent::Notify { jobs });
+        }
+    }
+
+    pub(super) fn notify_one(
         &mut self,
         item: &NotifyItem,
         events: &mut BTreeMap<WorkerId, Vec<(JobKey, Token)>>,
@@ -48,6 +54,19 @@ impl State {
         if record.state == JobState::Stopping {
             return NotifyReply::Absent;
         }
+        let running = (record.state == JobState::Running).then_some((record.owner, record.token));
+        self.keep(key, body, running, *guess, events)
+    }
+
+    /// `running`: who runs the job, under which token.
+    pub(super) fn keep(
+        &mut self,
+        key: &JobKey,
+        body: &Bytes,
+        running: Option<(Option<WorkerId>, Token)>,
+        guess: Option<WorkerId>,
+        events: &mut BTreeMap<WorkerId, Vec<(JobKey, Token)>>,
+    ) -> NotifyReply {
         if self.mailboxes.get(key).is_some_and(|mailbox| mailbox.damage.is_some()) {
             return NotifyReply::Bad;
         }
@@ -57,10 +76,12 @@ impl State {
         if waiting as u64 >= self.limit("notify_cap") / early || bytes + size > self.limit("notify_bytes") {
             return NotifyReply::Full;
         }
-        if waiting == 0 && record.state == JobState::Running {
-            match record.owner {
-                Some(owner) if *guess == Some(owner) => {
-                    events.entry(owner).or_default().push((key.clone(), record.token));
+        if waiting == 0
+            && let Some((owner, token)) = running
+        {
+            match owner {
+                Some(owner) if guess == Some(owner) => {
+                    events.entry(owner).or_default().push((key.clone(), token));
                 }
                 owner => return NotifyReply::Owner(owner),
             }

@@ -20,12 +20,11 @@ use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Counts, Cursors,
     DispatchItem, DispatchReply, Events, Evidence, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup,
-    Membership, Messages, NodeEvents, NotifyItem, NotifyReply, Outcome, OwnedPage, Ownership, ParkedPage,
-    Parking, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal,
-    Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat,
-    Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, Store, Swept, TakeItem, Taken,
-    TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Upkeep, Waiting, WorkerBegins,
-    WorkerBegun, WorkerStarts, check_batch,
+    Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage,
+    PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, SaveItem,
+    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat, Seen, ServerIdentity,
+    SettingChange, ShutdownMode, Store, Swept, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep,
+    WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -213,59 +212,6 @@ impl Checkpoints for MemoryStore {
 
     async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>> {
         self.step(|state, _| Ok(state.checkpoint(key))).await
-    }
-}
-
-#[async_trait]
-impl Messages for MemoryStore {
-    async fn stop(
-        &self,
-        inc: Incarnation,
-        repeat: bool,
-        waiting: Option<&NodeName>,
-        items: &[StopItem],
-    ) -> Result<Vec<StopReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.stop(now, inc, None, repeat, waiting, items)).await
-    }
-
-    async fn stop_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[StopItem],
-    ) -> Result<Vec<StopReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
-    }
-
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.update(now, inc, items)).await
-    }
-
-    async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.notify(now, inc, items)).await
-    }
-
-    async fn take(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[TakeItem],
-    ) -> Result<Vec<Option<Taken>>> {
-        check_batch(items.len())?;
-        self.step(|state, _| state.take(inc, worker, finished, items)).await
-    }
-
-    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting> {
-        self.step(|state, _| Ok(state.notifications(key, from))).await
-    }
-
-    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
-        self.step(|state, _| state.drop_notifications(inc, key, through)).await
     }
 }
 

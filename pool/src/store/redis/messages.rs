@@ -9,10 +9,10 @@ use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
+use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
 use crate::store::{
-    Messages, NotifyItem, NotifyReply, Result, StopItem, StopReply, TakeItem, Taken, Turn, UpdateItem,
-    UpdateReply, Waiting,
+    Messages, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Result, StopItem, StopReply,
+    TakeItem, Taken, Turn, UpdateItem, UpdateReply, Waiting,
 };
 
 #[async_trait]
@@ -86,6 +86,46 @@ impl Messages for RedisStore {
                 b'R' => NotifyReply::Recovering,
                 b'M' => NotifyReply::Owner(owner_named(owners)?),
                 b'X' => NotifyReply::Bad,
+                _ => return Ok(None),
+            }))
+        })
+    }
+
+    async fn notify_or_start(
+        &self,
+        inc: Incarnation,
+        ring: Revision,
+        items: &[NotifyOrStartItem],
+    ) -> Result<Vec<NotifyOrStartReply>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut targets = Targets::new();
+        let guesses: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+        let workers: Vec<_> = items.iter().map(|item| targets.number(item.start.worker)).collect();
+        let script = &self.steps.scripts.notify_or_start;
+        let mut call = script.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        call.arg(inc.0).arg(ring.0).arg(targets.iter().len()).arg(column(guesses)?).arg(column(workers)?);
+        call.args(targets.iter().map(|worker| worker.0));
+        let starts = || items.iter().map(|item| &item.start);
+        call.args(starts().map(|start| start.key.as_bytes())).args(starts().map(|start| start.id.as_str()));
+        call.args(starts().map(|start| start.not_after)).args(starts().map(|start| &*start.payload));
+        call.args(items.iter().map(|item| &*item.body));
+        let mut values = self.steps.run("notify_or_start", call).await?.ok()?;
+        values.letters(items.len(), "notifications' answers", |letter, owners| {
+            Ok(Some(match letter {
+                b'K' => NotifyOrStartReply::Kept,
+                b'A' => NotifyOrStartReply::Accepted,
+                b'T' => NotifyOrStartReply::Ended,
+                b'B' => NotifyOrStartReply::Full,
+                b'S' => NotifyOrStartReply::Stopping,
+                b'M' => NotifyOrStartReply::Owner(owner_named(owners)?),
+                b'F' => NotifyOrStartReply::PoolFull,
+                b'L' => NotifyOrStartReply::Late,
+                b'R' => NotifyOrStartReply::Recovering,
+                b'Z' => NotifyOrStartReply::ShuttingDown,
+                b'N' => NotifyOrStartReply::OutOfTokens,
+                b'X' => NotifyOrStartReply::Bad,
                 _ => return Ok(None),
             }))
         })

@@ -99,6 +99,7 @@ scripts! {
     lookup = "lookup-3",
     notifications = "notifications-2",
     notify = "notify-5+",
+    notify_or_start = "notify_or_start-10+",
     open_normal = "open_normal-4",
     owned = "owned-3",
     parked = "parked-3",
@@ -130,6 +131,7 @@ scripts! {
 
 /// The parts that several scripts share; `change` is the replicated map's own.
 const PARTS: &[(&str, &str)] = &[
+    ("accept", include_str!("../../lua/parts/accept.lua")),
     ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
@@ -137,6 +139,7 @@ const PARTS: &[(&str, &str)] = &[
     ("delete", include_str!("../../lua/parts/delete.lua")),
     ("generation", include_str!("../../lua/parts/generation.lua")),
     ("guard", include_str!("../../lua/parts/guard.lua")),
+    ("keep", include_str!("../../lua/parts/keep.lua")),
     ("member", include_str!("../../lua/parts/member.lua")),
     ("notes", include_str!("../../lua/parts/notes.lua")),
     ("outcome", include_str!("../../lua/parts/outcome.lua")),
