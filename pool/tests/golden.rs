@@ -18,7 +18,7 @@ use tenure_pool::store::{
     Jobs, JoinRequest, Membership, Messages, NotifyItem, NotifyReply, Ownership, RedisStore, ReleaseItem,
     ReleaseMode, ReleaseReply, ReplyItem, ReplyReply, RouteReply, Said, SaveItem, SaveReply, ScheduleChange,
     ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, StopItem, StopReply, Store,
-    TermItem, TermReply, Turn, UpdateItem, UpdateReply,
+    TermItem, TermReply, Turn, UpdateItem, UpdateReply, Updates,
 };
 use tenure_testing::RedisServer;
 

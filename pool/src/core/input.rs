@@ -161,6 +161,8 @@ pub(crate) enum Planned {
 pub(crate) struct Wanted {
     /// All other jobs of the plan must end.
     pub(crate) exactly: bool,
+    /// Its jobs that have another payload get this one.
+    pub(crate) replaces: bool,
     pub(crate) start: Vec<DispatchItem>,
     pub(crate) stop: Vec<JobKey>,
     /// Jobs that must not be stopped, although they cannot be started.

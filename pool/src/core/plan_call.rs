@@ -3,6 +3,7 @@
 use crate::model::id::{JobKey, ScheduleName};
 use crate::store::{
     DispatchItem, DispatchReply, Lookup, PlannedPage, Result, StopItem, StopReply, StoreError, Turn,
+    UpdateItem, UpdateReply,
 };
 
 /// A step of a plan that is being carried out.
@@ -23,6 +24,10 @@ pub(crate) enum PlanCall {
         turn: Turn,
         items: Vec<StopItem>,
     },
+    Update {
+        turn: Turn,
+        items: Vec<UpdateItem>,
+    },
 }
 
 /// The answer to a [`PlanCall`].
@@ -32,6 +37,7 @@ pub(crate) enum PlanStep {
     Found { keys: Vec<JobKey>, answer: Result<Vec<Lookup>> },
     Dispatched { items: Vec<DispatchItem>, answer: Result<Vec<DispatchReply>> },
     Stopped { items: Vec<StopItem>, answer: Result<Vec<StopReply>> },
+    Updated { items: Vec<UpdateItem>, answer: Result<Vec<UpdateReply>> },
 }
 
 impl PlanStep {
@@ -42,6 +48,7 @@ impl PlanStep {
             Self::Found { answer, .. } => answer.as_ref().err(),
             Self::Dispatched { answer, .. } => answer.as_ref().err(),
             Self::Stopped { answer, .. } => answer.as_ref().err(),
+            Self::Updated { answer, .. } => answer.as_ref().err(),
         }
     }
 }

@@ -83,7 +83,7 @@ impl<P: Planner> AnyPlanner for P {
 /// that have not ended. A plan never stops jobs of other plans, or jobs that were dispatched without a plan.
 ///
 /// A wanted job is left alone if its key already has a live job, whoever dispatched that one. It keeps running with
-/// its payload. If the job is being stopped, the plan waits for its end and then dispatches the key. A parked job is
+/// its payload, unless the plan [replaces](Plan::replace_changed) changed ones. If the job is being stopped, the plan waits for its end and then dispatches the key. A parked job is
 /// logged.
 ///
 /// A job that cannot be dispatched, for example because the pool is full, does not hold up the others. It is logged,
@@ -106,6 +106,7 @@ impl<P: Planner> AnyPlanner for P {
 #[must_use = "a plan is carried out when the planner returns it"]
 pub struct Plan {
     exactly: bool,
+    replaces: bool,
     start: Vec<JobSpec>,
     stop: Vec<Result<JobKey, IdError>>,
     end: bool,
@@ -143,6 +144,24 @@ impl Plan {
         Self { exactly: true, ..self }
     }
 
+    /// Jobs of this plan that have another payload, policy or progress timeout than the plan wants get those, as by
+    /// [`Node::update`](crate::Node::update): a running job is restarted with them. What somebody else has updated is put
+    /// back. Jobs that other plans or callers dispatched stay as they are.
+    ///
+    /// The first plan of a turn looks at all its jobs in calls of up to 128. Later ones send what has changed, and keep
+    /// three numbers per job in memory for that.
+    ///
+    /// ```
+    /// use tenure_pool::{JobSpec, Plan};
+    ///
+    /// # let tenants = [("acme".to_owned(), "rate=10".to_owned())];
+    /// let plan = Plan::exactly(tenants.map(|(tenant, config)| JobSpec::new(tenant, config))).replace_changed();
+    /// # let _ = plan;
+    /// ```
+    pub fn replace_changed(self) -> Self {
+        Self { replaces: true, ..self }
+    }
+
     /// After all other changes, the schedule ends on all nodes. Its jobs live on, unless the plan stops them. If a
     /// change fails, the schedule goes on, and the planner is asked again at the next tick.
     pub fn end(self) -> Self {
@@ -159,7 +178,8 @@ impl Plan {
 
     /// The plan as the core carries it out.
     pub(crate) fn ready(self, node: &NodeName, payload_max: usize) -> Planned {
-        let mut wanted = Wanted { exactly: self.exactly, ends: self.end, ..Wanted::default() };
+        let (exactly, replaces, ends) = (self.exactly, self.replaces, self.end);
+        let mut wanted = Wanted { exactly, replaces, ends, ..Wanted::default() };
         for (at, job) in self.start.into_iter().enumerate() {
             let key = job.key().cloned();
             match (job.anonymous().seal(node, payload_max), key) {

@@ -106,6 +106,9 @@ impl Record {
 
     /// How often the job was given another payload. A field that is no such number counts as 0.
     pub fn generation(&self) -> u64 {
+        if self.tail.is_empty() {
+            return 0;
+        }
         let field = self.tail.strip_prefix('|').map_or("", |fields| fields.split('|').next().unwrap_or(""));
         if field.len() > 15 { 0 } else { decimal(field).unwrap_or(0) }
     }

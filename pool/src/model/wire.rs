@@ -180,6 +180,23 @@ pub(crate) fn means_the_same(a: &Bytes, b: &Bytes) -> bool {
     a == b || opened(a).is_some_and(|a| opened(b) == Some(a))
 }
 
+/// Digests of a key, and of what an envelope means for it. They serve the memory of one process only.
+pub(crate) fn digests(key: &JobKey, envelope: &Bytes) -> (u64, u64) {
+    let mut hasher = Xxh3::new();
+    hasher.update(key.as_bytes());
+    let of_key = hasher.digest();
+    match open(envelope) {
+        Ok(opened) => {
+            let Opened { body, policy, progress, kind, .. } = &opened;
+            let options = format!("{policy:?}|{progress:?}|{kind:?}|");
+            hasher.update(options.as_bytes());
+            hasher.update(body);
+        }
+        Err(_) => hasher.update(envelope),
+    }
+    (of_key, hasher.digest())
+}
+
 /// Takes a payload out of its envelope, without a copy.
 pub(crate) fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
     match read::<Read<'_>>(envelope) {

@@ -189,5 +189,9 @@ async fn plan_step(store: &dyn Store, inc: Incarnation, step: PlanCall) -> PlanS
             let answer = store.stop_planned(inc, &turn, &items).await;
             PlanStep::Stopped { items, answer }
         }
+        PlanCall::Update { turn, items } => {
+            let answer = store.update_planned(inc, &turn, &items).await;
+            PlanStep::Updated { items, answer }
+        }
     }
 }

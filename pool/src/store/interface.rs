@@ -197,7 +197,7 @@ pub trait Ownership: Send + Sync + 'static {
     ) -> Result<OwnedPage>;
 }
 
-/// The messages to owners: stops, other payloads and notifications.
+/// The messages to owners: stops and notifications.
 #[async_trait]
 pub trait Messages: Send + Sync + 'static {
     /// Requests the end of jobs. `repeat`: the sweeper repeats the request. `waiting`: the node that waits for the
@@ -213,8 +213,6 @@ pub trait Messages: Send + Sync + 'static {
     /// absent.
     async fn stop_planned(&self, inc: Incarnation, turn: &Turn, items: &[StopItem])
     -> Result<Vec<StopReply>>;
-    /// Gives jobs another payload. Nothing else of them changes but the generation; the owners of running jobs are told.
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>>;
     /// Keeps notifications, at least once: one that is sent again after a lost answer may be kept twice.
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>>;
     /// Keeps notifications, as [`notify`](Self::notify) does. A job that is not there is accepted with its first one. It is
@@ -238,6 +236,21 @@ pub trait Messages: Send + Sync + 'static {
     /// Drops the notifications of a job with numbers up to `through`, and returns how many still wait. `None` if
     /// there is no such job.
     async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>>;
+}
+
+/// Other payloads for jobs that are there.
+#[async_trait]
+pub trait Updates: Send + Sync + 'static {
+    /// Gives jobs another payload. Nothing else of them changes but the generation; the owners of running jobs are told.
+    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>>;
+    /// Gives jobs of a plan another payload, while the caller's turn lasts. The answer for other jobs is that they are
+    /// absent.
+    async fn update_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[UpdateItem],
+    ) -> Result<Vec<UpdateReply>>;
 }
 
 /// The states that owners leave with their jobs.
@@ -393,6 +406,7 @@ pub trait Store:
     + Ownership
     + Checkpoints
     + Messages
+    + Updates
     + Asks
     + Parking
     + Schedules

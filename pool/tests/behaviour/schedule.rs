@@ -24,6 +24,7 @@ on_both_stores!(
     a_full_pool_starves_no_other_job_of_the_plan,
     a_job_that_does_not_end_delays_no_plan,
     a_job_that_ended_is_dispatched_again,
+    a_plan_replaces_the_changed_payloads_of_its_own_jobs,
     thousands_of_jobs_are_planned_and_stopped,
     a_dead_nodes_turn_is_taken_over,
     a_turn_that_is_left_is_taken_at_once,
@@ -307,6 +308,33 @@ async fn a_job_that_ended_is_dispatched_again(world: World) {
     desk.want(&["short"]);
     desk.schedule(&node, OFTEN).await;
     eventually(PATIENCE, "the job to come again", async || world.recorder.starts_of("short") > 3).await;
+}
+
+async fn a_plan_replaces_the_changed_payloads_of_its_own_jobs(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let desk = Desk::new();
+    let rate = Arc::new(Mutex::new("rate=1"));
+    let says = rate.clone();
+    let clerk = desk.saying(&a, move |_| {
+        let jobs = [("acme", *says.lock().unwrap()), ("zenith", "as ever"), ("hand", "of the plan")];
+        Ok(Plan::exactly(jobs.map(JobSpec::from)).replace_changed())
+    });
+    b.dispatch(("hand", "of a caller")).await.unwrap();
+    a.schedule("plan", clerk, OFTEN).await.unwrap();
+    running(&world, &["acme", "hand", "zenith"]).await;
+    desk.ticks(3).await;
+    *rate.lock().unwrap() = "rate=2";
+    let payloads = |key: &str| world.recorder.payloads(key);
+    eventually(PATIENCE, "the change", async || payloads("acme") == ["rate=1", "rate=2"]).await;
+    b.update(("acme", "rate=9")).await.unwrap();
+    eventually(PATIENCE, "what the plan wants", async || {
+        payloads("acme").last().is_some_and(|payload| payload == "rate=2") && payloads("acme").len() > 2
+    })
+    .await;
+    desk.ticks(3).await;
+    assert_eq!((payloads("zenith").len(), payloads("hand").len()), (1, 1), "they are as they were");
+    assert_eq!(payloads("hand"), ["of a caller"]);
+    running(&world, &["acme", "hand", "zenith"]).await;
 }
 
 async fn thousands_of_jobs_are_planned_and_stopped(world: World) {

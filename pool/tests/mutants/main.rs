@@ -147,7 +147,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
 fn likely(script: &str) -> &'static [&'static str] {
     match script {
         "attest" | "attend" | "open_normal" => &["attesting", "attending", "recovery", "updating"],
-        "update" => &["updating"],
+        "update" => &["updating", "planning"],
         "ask" | "reply" => &["asking"],
         "raise_level" => &["levels"],
         "begin" | "started" => &["ownership", "attempts", "checkpoints"],

@@ -72,6 +72,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "or", by "a_trace_is_no_update";
     "an update is of any dispatch": "update", "if p.id ~= argv[of_ids + i] then return 'N' end"
         => "", by "an_update_is_of_its_dispatch";
+    "a planner whose turn is over updates": "update", "if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then"
+        => "if false then", by "a_planner_whose_turn_is_over_changes_nothing";
+    "a plan updates another's job": "update", "if plan ~= '' and p.plan ~= plan then return 'N' end"
+        => "", by "a_plan_updates_only_its_own_jobs";
     "a job that stops is updated": "update", "if p.state == 'S' then return 'S' end"
         => "", by "a_stopping_job_is_not_updated";
     "an update is of any length": "update", "if #payload > payload_max then return 'L' end"

@@ -70,6 +70,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         refusal(store.stop(inc, false, None, &stops).await),
         refusal(store.stop_planned(inc, &turn, &stops).await),
         refusal(store.update(inc, &updates).await),
+        refusal(store.update_planned(inc, &turn, &updates).await),
         refusal(store.notify(inc, &notes).await),
         refusal(store.take(inc, worker, &[], &takes).await),
         refusal(store.save(inc, worker, &saves).await),

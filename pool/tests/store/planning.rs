@@ -7,10 +7,11 @@ use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     DispatchReply, Refusal, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind,
-    ScheduleState, ShutdownMode, StopReply, TermItem, TermReply, TickReply, Turn,
+    ScheduleState, ShutdownMode, StopReply, TermItem, TermReply, TickReply, Turn, UpdateReply,
 };
 
 use super::lab::{Kind, Lab, key, ms, node, refusal, stop};
+use super::updating::update;
 
 scenarios! {
     a_schedule_is_made_once,
@@ -33,6 +34,7 @@ scenarios! {
     planned_jobs_carry_their_plan,
     a_plan_finds_its_own_jobs_in_pages,
     a_plan_stops_only_its_own_jobs,
+    a_plan_updates_only_its_own_jobs,
     a_planner_whose_turn_is_over_changes_nothing,
     a_recovery_ends_every_turn,
     every_end_of_a_job_takes_it_out_of_its_plan,
@@ -420,6 +422,18 @@ async fn a_plan_stops_only_its_own_jobs(kind: Kind) {
     assert_eq!(made.lab.record("hand").await.unwrap().state, JobState::Queued);
 }
 
+async fn a_plan_updates_only_its_own_jobs(kind: Kind) {
+    let made = Planned::new(kind).await;
+    let turn = made.take("a").await;
+    made.lab.dispatch("hand", "node1.hand").await;
+    made.dispatch(&turn, &["k"]).await;
+    let theirs = made.lab.record("k").await.unwrap().id.to_string();
+    let items = [update("hand", "node1.hand", 0, None, "two"), update("k", &theirs, 0, None, "two")];
+    let replies = made.lab.store().update_planned(made.lab.inc, &turn, &items).await.unwrap();
+    assert_eq!(replies, [UpdateReply::Absent, UpdateReply::Kept(1)]);
+    assert_eq!(made.lab.record("hand").await.unwrap().generation(), 0);
+}
+
 async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
     let made = Planned::new(kind).await;
     let turn = made.take("a").await;
@@ -430,6 +444,8 @@ async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
     assert_eq!(lab.refused(store.dispatch_planned(lab.inc, &turn, &items)).await, Refusal::StaleTerm);
     let items = [stop("k", "node1.k", None)];
     assert_eq!(lab.refused(store.stop_planned(lab.inc, &turn, &items)).await, Refusal::StaleTerm);
+    let updates = [update("k", "node1.k", 0, None, "two")];
+    assert_eq!(lab.refused(store.update_planned(lab.inc, &turn, &updates)).await, Refusal::StaleTerm);
     let unknown = Turn { plan: ScheduleName::new("unknown").unwrap(), ..turn };
     assert_eq!(lab.refused(store.stop_planned(lab.inc, &unknown, &items)).await, Refusal::StaleTerm);
 }

@@ -41,6 +41,7 @@ pub(crate) enum Step {
     Release(WorkerId, Vec<EntryPair>, Vec<ReleaseItem>),
     Stop(bool, Option<NodeName>, Vec<StopItem>),
     Update(Vec<UpdateItem>),
+    UpdatePlanned(Turn, Vec<UpdateItem>),
     Notify(Vec<NotifyItem>),
     NotifyOrStart(Revision, Vec<NotifyOrStartItem>),
     Notifications(JobKey, u64),
@@ -140,6 +141,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         }
         Step::Stop(repeat, waiting, items) => text(&store.stop(inc, repeat, waiting.as_ref(), &items).await),
         Step::Update(items) => text(&store.update(inc, &items).await),
+        Step::UpdatePlanned(turn, items) => text(&store.update_planned(inc, &turn, &items).await),
         Step::Notify(items) => text(&store.notify(inc, &items).await),
         Step::NotifyOrStart(ring, items) => text(&store.notify_or_start(inc, ring, &items).await),
         Step::SaveState(worker, items) => text(&store.save(inc, worker, &items).await),

@@ -70,6 +70,7 @@ impl Call {
                     PlanCall::Find(keys) => PlanStep::Found { keys, answer: Err(error) },
                     PlanCall::Dispatch { items, .. } => PlanStep::Dispatched { items, answer: Err(error) },
                     PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Err(error) },
+                    PlanCall::Update { items, .. } => PlanStep::Updated { items, answer: Err(error) },
                 };
                 Done::Plan { local, run, step }
             }

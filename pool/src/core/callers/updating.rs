@@ -51,6 +51,12 @@ impl Updating {
         self.looks.push(to);
     }
 
+    /// Whether any update is open. Most nodes have none in most steps.
+    #[inline]
+    pub(in crate::core) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Goes on after a pause.
     fn pause(&mut self, now: Time, to: ReplyTo) {
         if let Some(update) = self.open.get_mut(&to) {

@@ -172,7 +172,9 @@ impl Engine {
         self.asking.flush(&mut self.ctx, not_after, known, clock_known);
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, known);
-        self.updating.flush(&mut self.ctx, known);
+        if self.updating.is_open() {
+            self.updating.flush(&mut self.ctx, known);
+        }
         if known && clock_known {
             self.requests.flush_starts(&mut self.ctx, &self.ring, not_after);
         }

@@ -212,7 +212,6 @@ impl Engine {
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known, self.clock.read.is_some()),
             self.asking.deadline(known, self.clock.read.is_some()),
-            self.updating.deadline(known),
             self.closing.deadline(known),
             self.scheduling.deadline(
                 self.ctx.config.timing.ttl,
@@ -223,7 +222,8 @@ impl Engine {
         ];
         let in_flight = self.shared_calls.in_flight;
         let workers = self.workers.values().map(|worker| worker.deadline(gate, in_flight));
-        parts.into_iter().chain(workers).fold(None, earliest)
+        let rest = if self.updating.is_open() { self.updating.deadline(known) } else { None };
+        parts.into_iter().chain(workers).fold(rest, earliest)
     }
 
     fn is_normal(&self) -> bool {

@@ -34,7 +34,7 @@ impl Jobs {
             let id = (key, token);
             let Some(early) = self.beginning.remove(&id) else { continue };
             let (key, token) = id;
-            let newer = (early.generation > 0).then(|| (key.clone(), early.generation));
+            let newer = (early.generation > 0).then(|| (key.clone(), early.generation.into()));
             match reply {
                 BeginReply::Begun { record, waiting, payload, checkpoint } => {
                     if let Some((tell, entries)) = early.stop {

@@ -60,8 +60,9 @@ struct PendingBegin {
     of: Option<DispatchId>,
     /// Notifications wait.
     notified: bool,
-    /// The job was given a payload of this generation.
-    generation: u64,
+    /// The job was given a payload of this generation, or of a later one that does not fit. Many jobs begin at a time, so
+    /// this is small.
+    generation: u32,
 }
 
 /// The jobs of one worker, from the events of its stream to their release.

@@ -21,7 +21,7 @@ impl Jobs {
         } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.record.token == token) {
             next.generation = next.generation.max(generation);
         } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
-            early.generation = early.generation.max(generation);
+            early.generation = early.generation.max(u32::try_from(generation).unwrap_or(u32::MAX));
         }
     }
 }

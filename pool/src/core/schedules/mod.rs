@@ -5,6 +5,7 @@
 //! turn. The store gives out ticks by the server's clock: the holder sleeps until the next one is due.
 
 mod planning;
+mod replacing;
 mod schedule;
 
 use std::collections::BTreeMap;

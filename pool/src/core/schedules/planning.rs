@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::replacing::{Remembered, Replacing};
 use crate::core::batcher::Batcher;
 use crate::core::call::{Call, PlanCall, PlanStep};
 use crate::core::ctx::{Ctx, RETRY};
@@ -30,6 +31,7 @@ pub(super) struct Planning {
     /// Tells one plan from the next.
     run: u64,
     work: Work,
+    remembered: Remembered,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +66,8 @@ struct Doing {
     look_at: Time,
     starts: Batcher<DispatchItem>,
     stops: Batcher<StopItem>,
+    /// Its jobs that have another payload get the wanted one.
+    replacing: Option<Box<Replacing>>,
     ends: bool,
     /// When the plan is given up without progress.
     until: Time,
@@ -151,7 +155,8 @@ impl Planning {
         }
         self.work = match (planned, turn) {
             (Planned::Made(wanted), Some(turn)) if !over => {
-                Work::Doing(Box::new(Doing::new(ctx, turn, wanted)))
+                let remembered = std::mem::take(&mut self.remembered);
+                Work::Doing(Box::new(Doing::new(ctx, turn, wanted, remembered)))
             }
             (Planned::Failed(error), _) if !over => {
                 ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
@@ -191,6 +196,9 @@ impl Planning {
             ctx.report(Notice::PlanFailed { plan: plan.clone(), error });
         }
         let ends = doing.ends && doing.failed == 0;
+        if let Some(replacing) = &mut doing.replacing {
+            self.remembered = replacing.remembered(&doing.turn);
+        }
         self.work = Work::Idle;
         ends
     }
@@ -198,14 +206,16 @@ impl Planning {
     pub(super) fn acts_at(&self) -> Option<Time> {
         let Work::Doing(doing) = &self.work else { return None };
         let look = (doing.has_to_look() && !doing.looking).then_some(doing.look_at);
-        [doing.starts.deadline(), doing.stops.deadline()].into_iter().fold(look, earliest)
+        let updates = doing.replacing.as_ref().and_then(|replacing| replacing.deadline());
+        [doing.starts.deadline(), doing.stops.deadline(), updates].into_iter().fold(look, earliest)
     }
 }
 
 impl Doing {
-    fn new(ctx: &Ctx, turn: Turn, wanted: Wanted) -> Self {
-        let Wanted { exactly, start, stop, kept, ends, errors } = wanted;
+    fn new(ctx: &Ctx, turn: Turn, wanted: Wanted, remembered: Remembered) -> Self {
+        let Wanted { exactly, replaces, start, stop, kept, ends, errors } = wanted;
         let mut doing = Self {
+            replacing: replaces.then(|| Box::new(Replacing::new(&turn, remembered))),
             turn,
             wanted: None,
             kept: kept.into_iter().collect(),
@@ -240,11 +250,16 @@ impl Doing {
     fn only_checks(&self) -> bool {
         let looks = !self.to_check.is_empty() || !self.checking.is_empty();
         let acts = self.wanted.is_some() || !self.to_find.is_empty();
-        looks && !acts && !self.ends && self.starts.is_idle() && self.stops.is_idle()
+        looks && !acts && !self.ends && self.are_idle()
+    }
+
+    fn are_idle(&self) -> bool {
+        let updates = self.replacing.as_ref().is_none_or(|replacing| replacing.is_idle());
+        self.starts.is_idle() && self.stops.is_idle() && updates
     }
 
     fn is_done(&self) -> bool {
-        !self.looking && !self.has_to_look() && self.starts.is_idle() && self.stops.is_idle()
+        !self.looking && !self.has_to_look() && self.are_idle()
     }
 
     fn on_step(&mut self, ctx: &mut Ctx, step: PlanStep) -> Result<()> {
@@ -259,7 +274,7 @@ impl Doing {
                         continue;
                     };
                     if let Some(item) = self.wanted.as_mut().and_then(|wanted| wanted.remove(&key)) {
-                        self.check(item, record.state);
+                        self.check(item, record);
                     } else if !self.kept.contains(&key) {
                         self.stop(key, record);
                     }
@@ -314,6 +329,13 @@ impl Doing {
                     return if news { Err(error) } else { Ok(()) };
                 }
             },
+            PlanStep::Updated { items, answer } => {
+                let Some(replacing) = &mut self.replacing else { return Ok(()) };
+                for (key, why) in replacing.on_answer(ctx.now, items, answer)? {
+                    self.fail(&key, why);
+                }
+                self.came_forward(ctx);
+            }
             PlanStep::Stopped { items, answer } => match answer {
                 Ok(replies) => {
                     self.stops.answered();
@@ -342,6 +364,9 @@ impl Doing {
     }
 
     fn on_dispatched(&mut self, item: DispatchItem, reply: &DispatchReply) {
+        if let (DispatchReply::Accepted, Some(replacing)) = (reply, &mut self.replacing) {
+            replacing.dispatched(&item);
+        }
         let why = match reply {
             DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
             DispatchReply::Exists => return self.to_check.push_back(item),
@@ -356,14 +381,19 @@ impl Doing {
         self.fail(&item.key, why);
     }
 
-    /// Decides about a wanted job whose key has a job in this state.
-    fn check(&mut self, item: DispatchItem, state: JobState) {
-        match state {
+    /// Decides about a wanted job whose key has this job.
+    fn check(&mut self, item: DispatchItem, record: Record) {
+        match record.state {
             // It makes room for the wanted job.
-            JobState::Stopping => self.to_check.push_back(item),
+            JobState::Stopping => return self.to_check.push_back(item),
             JobState::Parked => self.fail(&item.key, "it is parked"),
             // A job that lives is as wanted, whichever caller dispatched it.
             _ => {}
+        }
+        if let Some(replacing) = &mut self.replacing
+            && record.plan == self.turn.plan.as_str()
+        {
+            replacing.compare(item, record);
         }
     }
 
@@ -375,7 +405,7 @@ impl Doing {
                     self.to_check.push_back(item);
                     continue;
                 }
-                Some(record) => self.check(item, record.state),
+                Some(record) => self.check(item, record),
                 None if found.bad => self.fail(&item.key, "its record cannot be read"),
                 None => self.starts.push(DispatchItem { not_after: 0, ..item }),
             }
@@ -443,6 +473,9 @@ impl Doing {
         }
         if let Some(items) = self.stops.batch(ctx.now, |_| JobKey::MAX_LEN) {
             ctx.call(call(PlanCall::Stop { turn: self.turn.clone(), items }));
+        }
+        if let Some(items) = self.replacing.as_mut().and_then(|replacing| replacing.next(ctx.now)) {
+            ctx.call(call(PlanCall::Update { turn: self.turn.clone(), items }));
         }
     }
 }

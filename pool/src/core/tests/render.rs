@@ -35,6 +35,11 @@ fn pause(pause: Duration) -> String {
     }
 }
 
+fn update(item: &UpdateItem) -> String {
+    let UpdateItem { key, id, generation, guess, .. } = item;
+    format!("{key}/{id}#{generation}{}", some("owner", guess.as_ref()))
+}
+
 fn release(item: &ReleaseItem) -> String {
     let mode = match item.mode {
         ReleaseMode::Delete => 'd',
@@ -156,10 +161,7 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
         Call::Update(items) => {
-            let item = |i: &UpdateItem| {
-                format!("{}/{}#{}{}", i.key, i.id, i.generation, some("owner", i.guess.as_ref()))
-            };
-            format!("update {}", join(items, item))
+            format!("update {}", join(items, update))
         }
         Call::LookToUpdate(keys) => format!("look-to-update {}", join(keys, ToString::to_string)),
         Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
@@ -221,6 +223,9 @@ pub(super) fn call(call: &Call) -> String {
             PlanCall::Dispatch { turn, items } => {
                 let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
                 format!("plan-dispatch in {}: {}", turn.term, join(items, item))
+            }
+            PlanCall::Update { turn, items } => {
+                format!("plan-update in {}: {}", turn.term, join(items, update))
             }
             PlanCall::Stop { turn, items } => format!("plan-stop in {}: {}", turn.term, join(items, stop)),
         },

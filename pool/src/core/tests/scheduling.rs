@@ -12,7 +12,7 @@ use crate::model::level::TooOld;
 use crate::model::record::{JobState, Record};
 use crate::store::{
     DispatchItem, DispatchReply, Holder, Lookup, PlannedPage, Refusal, ScheduleEntry, ScheduleKey,
-    ScheduleKind, ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply,
+    ScheduleKind, ScheduleState, StopReply, StoreError, TermReply, Terms, TickReply, UpdateReply,
 };
 
 const NOW: u64 = 1_000_000;
@@ -750,4 +750,95 @@ fn a_waiting_schedule_costs_one_item_per_quarter_of_the_ttl() {
     }
     assert!((20..=24).contains(&words), "{words} in a minute");
     assert!(bench.of(&["tick"]).is_empty());
+}
+
+/// The plan wants k with this payload, and finds it in this generation.
+fn replaces(bench: &mut Bench, run: u64, payload: &'static [u8], generation: u64) -> Vec<String> {
+    let item = DispatchItem { payload: Bytes::from_static(payload), ..item("k") };
+    let wanted = Wanted { exactly: true, replaces: true, start: vec![item], ..Wanted::default() };
+    planned(bench, run, Planned::Made(wanted));
+    let mut record = record("k", 3, WorkerId(2));
+    record.plan = "p".into();
+    record.set_generation(generation);
+    let page = PlannedPage { next: None, jobs: vec![(key("k"), Some(record))] };
+    step(bench, "plan-list", |_| PlanStep::Listed(Ok(page)));
+    bench.of(&["plan-update", "!"])
+}
+
+fn replaced(bench: &mut Bench, reply: UpdateReply) {
+    step(bench, "plan-update", |call| match call {
+        PlanCall::Update { items, .. } => PlanStep::Updated { items, answer: Ok(vec![reply]) },
+        call => panic!("{call:?}"),
+    });
+}
+
+/// The next tick of the turn.
+fn next_tick(bench: &mut Bench, number: u64) {
+    for _ in 0..200 {
+        if bench.is_calling("tick") {
+            break;
+        }
+        if bench.is_calling("term") {
+            term(
+                bench,
+                TermReply::Held(ScheduleEntry { ticks: number - 1, next: NOW + 10_000, ..held(20, 1) }),
+            );
+        }
+        bench.advance(millis(100));
+    }
+    ticked(bench, true, ScheduleEntry { ticks: number, next: NOW + 10_000 * number, ..held(20, 1) });
+    bench.all();
+}
+
+#[test]
+fn a_plan_replaces_what_has_changed_since_it_saw_it_kept() {
+    let mut bench = planning(ScheduleKind::Plan);
+    assert_eq!(
+        replaces(&mut bench, 1, b"one", 0),
+        ["plan-update in 20: k/n.k#0 owner=2"],
+        "it knows nothing"
+    );
+    replaced(&mut bench, UpdateReply::Owner(Some(WorkerId(4))));
+    assert_eq!(bench.of(&["plan-update"]), ["plan-update in 20: k/n.k#0 owner=4"]);
+    bench.fail("plan-update");
+    bench.advance(millis(20));
+    assert_eq!(bench.of(&["plan-update"]), ["plan-update in 20: k/n.k#0 owner=4"]);
+    replaced(&mut bench, UpdateReply::Equal(0));
+    for (number, payload, generation, then) in [
+        (2, &b"one"[..], 0, None),
+        (3, b"two", 0, Some(UpdateReply::Kept(1))),
+        (4, b"two", 1, None),
+        // Somebody else has updated it.
+        (5, b"two", 2, Some(UpdateReply::Kept(3))),
+        // Its answer says that it has changed again: the next plan looks anew.
+        (6, b"two", 4, Some(UpdateReply::Conflict(5))),
+        (7, b"two", 5, Some(UpdateReply::Kept(6))),
+        (8, b"two", 6, None),
+    ] {
+        next_tick(&mut bench, number);
+        let seen = replaces(&mut bench, number, payload, generation);
+        assert_eq!(seen.len(), usize::from(then.is_some()), "tick {number}: {seen:?}");
+        then.into_iter().for_each(|reply| replaced(&mut bench, reply));
+    }
+}
+
+#[test]
+fn a_payload_that_cannot_be_replaced_is_reported() {
+    let mut bench = planning(ScheduleKind::Plan);
+    replaces(&mut bench, 1, b"one", 0);
+    replaced(&mut bench, UpdateReply::TooLong);
+    let failed =
+        "! plan-failed p '1 of its jobs are not as it wants them, the first: k: its payload is too long'";
+    assert_eq!(bench.of(&["!"]), [failed]);
+}
+
+#[test]
+fn a_plan_that_does_not_say_it_replaces_nothing() {
+    let mut bench = planning(ScheduleKind::Plan);
+    planned(&mut bench, 1, Planned::Made(wanted(&["k"])));
+    let mut record = record("k", 3, WorkerId(2));
+    record.plan = "p".into();
+    let page = PlannedPage { next: None, jobs: vec![(key("k"), Some(record))] };
+    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(page)));
+    assert_eq!(bench.of(&["plan-update"]), [""; 0]);
 }

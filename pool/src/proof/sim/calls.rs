@@ -78,7 +78,7 @@ fn needs_memory(call: &Call) -> bool {
         | Call::Bootstrap { .. }
         | Call::RestoreGroup
         | Call::Tell(_) => true,
-        Call::Plan { step, .. } => matches!(step, PlanCall::Dispatch { .. }),
+        Call::Plan { step, .. } => matches!(step, PlanCall::Dispatch { .. } | PlanCall::Update { .. }),
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use super::MemoryStore;
 use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
 use crate::store::{
     Messages, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Result, StopItem, StopReply,
-    TakeItem, Taken, Turn, UpdateItem, UpdateReply, Waiting, check_batch,
+    TakeItem, Taken, Turn, Waiting, check_batch,
 };
 
 #[async_trait]
@@ -31,11 +31,6 @@ impl Messages for MemoryStore {
     ) -> Result<Vec<StopReply>> {
         check_batch(items.len())?;
         self.step(|state, now| state.stop(now, inc, Some(turn), false, None, items)).await
-    }
-
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.update(now, inc, items)).await
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {

@@ -2,15 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
+
+use super::MemoryStore;
 use super::state::State;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::JobState;
 use crate::model::wire;
 use crate::mutation::Mutation;
-use crate::store::{Refusal, UpdateItem, UpdateReply, WorkerEvent};
+use crate::store::{Refusal, Result, Turn, UpdateItem, UpdateReply, Updates, WorkerEvent, check_batch};
 
 /// What one call has for each owner.
 type Told = BTreeMap<WorkerId, Vec<(JobKey, Token, u64)>>;
+
+#[async_trait]
+impl Updates for MemoryStore {
+    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.update(now, inc, None, items)).await
+    }
+
+    async fn update_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[UpdateItem],
+    ) -> Result<Vec<UpdateReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.update(now, inc, Some(turn), items)).await
+    }
+}
 
 impl State {
     /// Gives jobs another payload, and tells the owners of those that run.
@@ -18,18 +39,27 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
+        turn: Option<&Turn>,
         items: &[UpdateItem],
-    ) -> Result<Vec<UpdateReply>, Refusal> {
+    ) -> std::result::Result<Vec<UpdateReply>, Refusal> {
         let recovering = self.guard(inc)?;
+        self.check_turn(inc, turn)?;
+        let plan = turn.map(|turn| turn.plan.as_str());
         let mut told = Told::new();
-        let replies = items.iter().map(|item| self.update_one(item, recovering, &mut told)).collect();
+        let replies = items.iter().map(|item| self.update_one(item, plan, recovering, &mut told)).collect();
         for (worker, jobs) in told {
             self.send_to_owner(now, worker, WorkerEvent::Update { jobs });
         }
         Ok(replies)
     }
 
-    fn update_one(&mut self, item: &UpdateItem, recovering: bool, told: &mut Told) -> UpdateReply {
+    fn update_one(
+        &mut self,
+        item: &UpdateItem,
+        plan: Option<&str>,
+        recovering: bool,
+        told: &mut Told,
+    ) -> UpdateReply {
         let UpdateItem { key, id, generation: seen, guess, payload } = item;
         if payload.len() as u64 > self.limit("payload_max") {
             return UpdateReply::TooLong;
@@ -41,7 +71,7 @@ impl State {
         let Some(mut record) = self.record(key).cloned() else {
             return if self.is_damaged(key) { UpdateReply::Bad } else { UpdateReply::Absent };
         };
-        if record.id != *id {
+        if record.id != *id || plan.is_some_and(|plan| record.plan != plan) {
             return UpdateReply::Absent;
         }
         if record.state == JobState::Stopping {

@@ -1,4 +1,4 @@
-//! Messages to the owner of a job: stop, update and notify, and the owner's take.
+//! Messages to the owner of a job: stop and notify, and the owner's take.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use super::steps::{Steps, Targets, column};
 use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
 use crate::store::{
     Messages, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Result, StopItem, StopReply,
-    TakeItem, Taken, Turn, UpdateItem, UpdateReply, Waiting,
+    TakeItem, Taken, Turn, Waiting,
 };
 
 #[async_trait]
@@ -34,36 +34,6 @@ impl Messages for RedisStore {
         items: &[StopItem],
     ) -> Result<Vec<StopReply>> {
         stop(&self.steps, inc, Some(turn), false, None, items).await
-    }
-
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
-        if items.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut targets = Targets::new();
-        let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
-        let mut call =
-            self.steps.scripts.update.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
-        call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
-        call.args(targets.iter().map(|worker| worker.0));
-        call.args(items.iter().map(|item| item.key.as_bytes()));
-        call.args(items.iter().map(|item| item.id.as_str())).args(items.iter().map(|item| item.generation));
-        call.args(items.iter().map(|item| &*item.payload));
-        let mut values = self.steps.run("update", call).await?.ok()?;
-        values.letters(items.len(), "updates' answers", |letter, values| {
-            Ok(Some(match letter {
-                b'K' => UpdateReply::Kept(values.number()?),
-                b'E' => UpdateReply::Equal(values.number()?),
-                b'C' => UpdateReply::Conflict(values.number()?),
-                b'N' => UpdateReply::Absent,
-                b'S' => UpdateReply::Stopping,
-                b'R' => UpdateReply::Recovering,
-                b'M' => UpdateReply::Owner(owner_named(values)?),
-                b'L' => UpdateReply::TooLong,
-                b'X' => UpdateReply::Bad,
-                _ => return Ok(None),
-            }))
-        })
     }
 
     async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
@@ -219,7 +189,7 @@ pub(super) async fn stop(
 }
 
 /// The owner, from the next value. Only damage can make a record without an owner, or with an impossible one.
-fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
+pub(super) fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
     owners.parsed("an owner", |text| Some(text.parse().ok()))
 }
 

@@ -25,6 +25,7 @@ mod schedules;
 mod script;
 mod server;
 mod steps;
+mod updating;
 mod upkeep;
 
 use std::sync::Arc;

@@ -126,7 +126,7 @@ scripts! {
     unpark = "unpark-8",
     term = "term-2",
     tick = "tick-3",
-    update = "update-5+",
+    update = "update-6+",
 }
 
 /// The parts that several scripts share; `change` is the replicated map's own.

@@ -1,23 +1,26 @@
 #!lua
 -- Gives jobs another payload, each named with its dispatch and the generation that the caller has seen. Only the payload
 -- and the generation change, in one step; the owner of a running job learns of it from its stream.
--- KEYS: pool workers settings jobs payloads, then the stream of each worker named
--- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; wid*, then key*, id*, generation*,
---       payload*
+-- KEYS: pool workers settings jobs payloads schedules, then the stream of each worker named
+-- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', count of workers, a byte per job: which
+--       worker is guessed, 0 none; wid*, then key*, id*, generation*, payload*
 -- Returns: OK, a letter per job, K kept | E it means the same already | C another generation, nothing done | N no job of
---          that dispatch | S stopping | R recovering | M the guess is wrong, nothing done | L the payload is too long |
---          X bad record; then the generation per K, E and C, and the owner per M
+--          that dispatch, or not the plan's | S stopping | R recovering | M the guess is wrong, nothing done |
+--          L the payload is too long | X bad record; then the generation per K, E and C, and the owner per M. STALETERM
 --@base
 --@guard
 --@settings
 --@records
 --@generation
+--@term
 --@send
 local head, refusal = guard(true)
 if not head then return refusal end
+local plan = argv[2]
+if plan ~= '' and not is_turn('s:' .. plan, argv[3], argv[4]) then return { 'STALETERM' } end
 local _, payload_max = settings('payload_max')
-local workers = tonumber(argv[2])
-local guess_of, base = argv[3], 3 + workers
+local workers = tonumber(argv[5])
+local guess_of, base = argv[6], 6 + workers
 local n = (#argv - base) / 4
 local of_ids, of_generations, of_payloads = base + n, base + 2 * n, base + 3 * n
 local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_ids))
@@ -46,7 +49,7 @@ end
 
 -- The shared data of a worker's jobs.
 local function event_for(x)
-  local event = { n = 0, owner = x > 0 and argv[3 + x] }
+  local event = { n = 0, owner = x > 0 and argv[6 + x] }
   events[x] = event
   return event
 end
@@ -62,6 +65,7 @@ local function answer(i)
   local p = parse(r)
   if not p then return 'X' end
   if p.id ~= argv[of_ids + i] then return 'N' end
+  if plan ~= '' and p.plan ~= plan then return 'N' end
   if p.state == 'S' then return 'S' end
   local generation, rest = generation_of(p.tail)
   local present = change and change.payload or kept[i]
@@ -98,7 +102,7 @@ if #records > 0 then
   call('HSET', PAYLOADS, unpack(payloads))
   call('HSET', JOBS, unpack(records))
   for x, event in pairs(events) do
-    if event.n > 0 then send(KEYS[5 + x], event) end
+    if event.n > 0 then send(KEYS[6 + x], event) end
   end
 end
 out[2] = table.concat(letters)

@@ -1,0 +1,61 @@
+//! Other payloads for jobs that are there.
+
+use async_trait::async_trait;
+
+use super::messages::owner_named;
+use super::steps::{Steps, Targets, column};
+use super::{RedisStore, schedules};
+use crate::model::id::Incarnation;
+use crate::store::{Result, Turn, UpdateItem, UpdateReply, Updates};
+
+#[async_trait]
+impl Updates for RedisStore {
+    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
+        update(&self.steps, inc, None, items).await
+    }
+
+    async fn update_planned(
+        &self,
+        inc: Incarnation,
+        turn: &Turn,
+        items: &[UpdateItem],
+    ) -> Result<Vec<UpdateReply>> {
+        update(&self.steps, inc, Some(turn), items).await
+    }
+}
+
+async fn update(
+    steps: &Steps,
+    inc: Incarnation,
+    turn: Option<&Turn>,
+    items: &[UpdateItem],
+) -> Result<Vec<UpdateReply>> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Targets::new();
+    let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+    let mut call = steps.scripts.update.call(&targets.keys(|worker| steps.keys.worker(*worker)));
+    call.arg(inc.0);
+    schedules::turn(&mut call, turn);
+    call.arg(targets.iter().len()).arg(column(numbers)?);
+    call.args(targets.iter().map(|worker| worker.0));
+    call.args(items.iter().map(|item| item.key.as_bytes()));
+    call.args(items.iter().map(|item| item.id.as_str())).args(items.iter().map(|item| item.generation));
+    call.args(items.iter().map(|item| &*item.payload));
+    let mut values = steps.run("update", call).await?.ok()?;
+    values.letters(items.len(), "updates' answers", |letter, values| {
+        Ok(Some(match letter {
+            b'K' => UpdateReply::Kept(values.number()?),
+            b'E' => UpdateReply::Equal(values.number()?),
+            b'C' => UpdateReply::Conflict(values.number()?),
+            b'N' => UpdateReply::Absent,
+            b'S' => UpdateReply::Stopping,
+            b'R' => UpdateReply::Recovering,
+            b'M' => UpdateReply::Owner(owner_named(values)?),
+            b'L' => UpdateReply::TooLong,
+            b'X' => UpdateReply::Bad,
+            _ => return Ok(None),
+        }))
+    })
+}
