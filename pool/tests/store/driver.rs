@@ -279,6 +279,18 @@ impl<'a> Driver<'a> {
         }
     }
 
+    async fn updates(&self, items: &[(usize, Aim, i64, usize)]) -> Vec<UpdateItem> {
+        let mut updates = Vec::new();
+        for (key, aim, ahead, len) in items {
+            let key = self.near(*key, &[Running, Queued, Assigned, Parked, Stopping], None).await;
+            let (guess, record) = (self.guess(key, *aim).await, self.record(key).await);
+            let generation = record.as_ref().map_or(0, Record::generation).saturating_add_signed(*ahead);
+            let id = record.map_or_else(|| dispatch_id(key), |record| record.id);
+            updates.push(UpdateItem { key: job(key), id, generation, guess, payload: body(*len) });
+        }
+        updates
+    }
+
     async fn attested(&self, worker: WorkerId, said: &Attested) -> Option<AttestItem> {
         let owned = |record: &Record| !said.right_worker || record.owner == Some(worker);
         let (key, record) = if said.before {
@@ -544,17 +556,10 @@ impl<'a> Driver<'a> {
                 }
                 Step::Notify(notes)
             }
-            Op::Update { items } => {
-                let mut updates = Vec::new();
-                for (key, aim, ahead, len) in items {
-                    let key = self.near(*key, &[Running, Queued, Assigned, Parked, Stopping], None).await;
-                    let (guess, record) = (self.guess(key, *aim).await, self.record(key).await);
-                    let generation =
-                        record.as_ref().map_or(0, Record::generation).saturating_add_signed(*ahead);
-                    let id = record.map_or_else(|| dispatch_id(key), |record| record.id);
-                    updates.push(UpdateItem { key: job(key), id, generation, guess, payload: body(*len) });
-                }
-                Step::Update(updates)
+            Op::Update { items } => Step::Update(self.updates(items).await),
+            Op::UpdatePlanned { schedule, items, aim } => {
+                let items = self.updates(items).await;
+                Step::UpdatePlanned(self.turn(*schedule, *aim).await, items)
             }
             Op::DropNotifications { key, behind } => {
                 let key = self.near(*key, &[Running, Queued, Stopping], None).await;

@@ -109,6 +109,11 @@ pub(crate) enum Op {
         jobs: Vec<Dispatched>,
         aim: Aim,
     },
+    UpdatePlanned {
+        schedule: usize,
+        items: Vec<(usize, Aim, i64, usize)>,
+        aim: Aim,
+    },
     StopPlanned {
         schedule: usize,
         jobs: Vec<(usize, Aim, Aim)>,
@@ -431,6 +436,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(schedule, jobs, aim)| Op::DispatchPlanned { schedule, jobs, aim }),
         3 => (schedule(), vec((key(), aim(), aim()), 1..4), aim())
             .prop_map(|(schedule, jobs, aim)| Op::StopPlanned { schedule, jobs, aim }),
+        4 => (schedule(), vec((key(), aim(), Just(0_i64), 0_usize..30), 1..4), aim())
+            .prop_map(|(schedule, items, aim)| Op::UpdatePlanned { schedule, items, aim }),
         2 => (schedule(), prop::option::of(key()), 1_usize..4)
             .prop_map(|(schedule, after, limit)| Op::Planned { schedule, after, limit }),
     ];
