@@ -90,7 +90,7 @@ async fn fleet(report: &mut Report, options: Options, part: Part, nodes: usize) 
         if part.offered.is_none_or(|only| only == rate) {
             let jobs = (rate as f64 * time.as_secs_f64()) as u64;
             let runs = measure(&mut arena, &options, jobs, Some(rate)).await?;
-            load::report(report, "jobs", "job", &format!("{of}_{}_per_s", short(rate)), &runs);
+            load::report_offered(report, "job", &format!("{of}_{}_per_s", short(rate)), rate, &runs);
         }
     }
     if part.offered.is_none_or(|only| only == 0) {
@@ -104,6 +104,7 @@ async fn fleet(report: &mut Report, options: Options, part: Part, nodes: usize) 
 /// The cost of a fleet without users.
 async fn idle(report: &mut Report, options: &Options, arena: &mut Arena, of: &str) -> Result<(), Error> {
     let time = options.sized(IDLE, TIME_QUICK);
+    sleep(options.sized(STABLE + QUIET, TIME_QUICK)).await;
     let before = arena.usage().await?;
     sleep(time).await;
     let used = arena.usage().await?.each(&before, 1);
@@ -155,21 +156,27 @@ async fn held(report: &mut Report, options: Options, jobs: u64) -> Result<(), Er
     };
     idle(report, &options, &mut arena, "_holders_without_jobs").await?;
 
+    // The first ones also bring what grows once.
+    let warm = jobs / 10;
+    arena.fill(warm).await?;
+    sleep(options.sized(QUIET, TIME_QUICK)).await;
     let (before, used, began) = (memory(&mut arena).await?, arena.usage().await?, now_us());
-    let mut left = jobs;
+    let measured = jobs - warm;
+    let mut left = measured;
     while left > 0 {
         let share = left.min(SHARE);
         arena.fill(share).await?;
         left -= share;
     }
     let seconds = (now_us() - began) as f64 / 1e6;
-    let each = arena.usage().await?.each(&used, jobs);
+    let each = arena.usage().await?.each(&used, measured);
+    sleep(options.sized(QUIET, TIME_QUICK)).await;
     let after = memory(&mut arena).await?;
     report.figure("held_jobs", vec![jobs as f64]);
-    report.figure("held_fill_per_s", vec![jobs as f64 / seconds]);
+    report.figure("held_fill_per_s", vec![measured as f64 / seconds]);
     report.figure("held_redis_us_per_job", vec![each.redis_us]);
-    report.figure("held_worker_bytes_per_job", vec![(after.0 - before.0) / jobs as f64]);
-    report.figure("held_redis_bytes_per_job", vec![(after.1 - before.1) / jobs as f64]);
+    report.figure("held_worker_bytes_per_job", vec![(after.0 - before.0) / measured as f64]);
+    report.figure("held_redis_bytes_per_job", vec![(after.1 - before.1) / measured as f64]);
     idle(report, &options, &mut arena, "_holders_with_jobs").await?;
 
     let share = workers as f64 / ((nodes + 1) * workers) as f64;
@@ -197,13 +204,17 @@ async fn moved(
 ) -> Result<Moved, Error> {
     let (before, began) = (arena.counts().await?, now_us());
     change(arena).await?;
+    let changed = now_us();
     let quiet_us = (STABLE + QUIET).as_micros() as u64;
     let ended = within(PATIENCE, "jobs to be where they belong", async || {
         let counts = arena.counts().await.map_err(|error| error.to_string())?;
-        let rests = now_us().saturating_sub(counts.last_us.max(began)) > quiet_us;
+        let rests = now_us().saturating_sub(counts.last_us.max(changed)) > quiet_us;
         if rests { Ok(counts) } else { Err(format!("{} starts", counts.started)) }
     })
     .await?;
     let jobs = ended.started.saturating_sub(before.started) as f64;
+    if jobs == 0.0 {
+        return Err("no job has moved".into());
+    }
     Ok(Moved { jobs, settled_ms: ended.last_us.saturating_sub(began) as f64 / 1e3 })
 }

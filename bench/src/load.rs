@@ -154,6 +154,20 @@ where
 pub(crate) fn report(report: &mut Report, what: &str, one: &str, suffix: &str, runs: &[Run]) {
     let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
     report.beside(format!("{what}_per_s{suffix}"), of(|run| run.per_s), of(|run| run.floor.xadd_per_s));
+    report.figure(format!("floor_ratio{suffix}"), of(|run| run.per_s / run.floor.xadd_per_s));
+    costs(report, one, suffix, runs);
+}
+
+/// Adds repetitions of calls at a rate. Below a share of about 0.98 the pool, or this machine, cannot keep up: the
+/// times then measure the length of the run.
+pub(crate) fn report_offered(report: &mut Report, one: &str, suffix: &str, rate: u64, runs: &[Run]) {
+    let shares = runs.iter().map(|run| run.per_s / rate as f64).collect();
+    report.figure(format!("share_of_offered{suffix}"), shares);
+    costs(report, one, suffix, runs);
+}
+
+fn costs(report: &mut Report, one: &str, suffix: &str, runs: &[Run]) {
+    let of = |field: fn(&Run) -> f64| runs.iter().map(field).collect::<Vec<_>>();
     report.beside(format!("p50_ms{suffix}"), of(|run| run.p50_ms), of(|run| run.floor.ping_ms));
     report.figure(format!("p99_ms{suffix}"), of(|run| run.p99_ms));
     report.figure(format!("redis_us_per_{one}{suffix}"), of(|run| run.each.redis_us));
@@ -161,7 +175,6 @@ pub(crate) fn report(report: &mut Report, what: &str, one: &str, suffix: &str, r
     report.figure(format!("bytes_per_{one}{suffix}"), of(|run| run.each.bytes));
     report.figure(format!("producer_us_per_{one}{suffix}"), of(|run| run.each.producer_us));
     report.figure(format!("workers_us_per_{one}{suffix}"), of(|run| run.each.workers_us));
-    report.figure(format!("floor_ratio{suffix}"), of(|run| run.per_s / run.floor.xadd_per_s));
 }
 
 /// The suffix of a figure's name for this number of callers; empty for the largest number.

@@ -1,5 +1,4 @@
-//! Events at a limited rate: each tenth of a second has at most its share, and at least one interval lies between two
-//! events when the share is below one.
+//! Events at a limited rate: after a pause a group of a tenth of a second's share at most, then one in each interval.
 //!
 //! Generic cell rate algorithm, as virtual scheduling: ITU-T I.371, annex A.
 

@@ -319,8 +319,8 @@ impl NodeBuilder {
     /// - [`Error::NotJoined`], with the last trouble, if the time is up.
     /// - [`Error::OtherShards`] if the pool has another number of shards.
     ///
-    /// After an error nothing was written, except perhaps an empty pool that others may join. The first of several
-    /// shards is joined first, because it says how many there are. If one cannot be joined, the node leaves the
+    /// After an error nothing was written, except perhaps an empty pool that others may join. A shutdown that one of
+    /// several shards tells of is told to those that were joined. The first of several shards is joined first, because it says how many there are. If one cannot be joined, the node leaves the
     /// others.
     ///
     /// # Cancel safety

@@ -136,6 +136,10 @@ impl Jobs {
             self.drop_asks(key, token);
         }
         let Some(mut held) = self.held.remove(key) else { return };
+        if ctx.config.starts_per_second.is_some() && matches!(held.phase, JobPhase::Waiting(_)) {
+            // It must not take the turn of another start.
+            self.to_start.retain(|(waits, token)| waits != key || *token != held.token);
+        }
         set_timer(&mut self.timers, &mut held, key, None);
         if held.notes.paused {
             self.pauses.end(key);

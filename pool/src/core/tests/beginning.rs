@@ -179,6 +179,18 @@ fn jobs_start_at_the_rate_of_the_node() {
 }
 
 #[test]
+fn a_job_that_stops_before_its_start_takes_no_turn() {
+    let mut bench = Bench::attached_with(Config { starts_per_second: NonZeroU32::new(1), ..config() });
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["a", "b", "c"]);
+    bench.begun();
+    bench.stop_event(1, 9, None, &[("b", 7)]);
+    assert_eq!(bench.of(&["RUN"]), ["RUN a@7"]);
+    bench.advance(secs(1));
+    assert_eq!(bench.of(&["RUN"]), ["RUN c@7"]);
+}
+
+#[test]
 fn an_audit_gives_back_jobs_that_are_not_here() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["here"]);

@@ -395,7 +395,8 @@ impl Worker {
 
     /// The number of jobs that belong elsewhere and wait for their move.
     pub(in crate::core) fn to_move(&self) -> usize {
-        self.rebalance.to_move()
+        let moves = matches!(self.stage, Stage::In { .. }) && self.jobs.leaving.is_none();
+        if moves { self.rebalance.to_move() } else { 0 }
     }
 
     /// Whether the pool lets it begin jobs, while it is a member.

@@ -56,7 +56,7 @@ impl Joining {
         let mut nodes = vec![node];
         if let Err(error) = self.join_others(&mut nodes).await {
             if is_ending(&error) {
-                self.end_with_pool(&nodes).await;
+                self.end_with_pool(&first.joined(store), &nodes).await;
             }
             self.leave(&nodes).await;
             return if has_ended(&error) { Ok(None) } else { Err(error) };
@@ -93,13 +93,20 @@ impl Joining {
         while let Some((index, joined)) = joining.next().await {
             match joined {
                 Ok(node) => others.push((index, node)),
-                // Other shards may be created in this moment, and must end with the pool.
-                Err(error) if is_ending(&error) => failed = Err(error),
                 Err(error) => {
                     failed = Err(error);
                     break;
                 }
             }
+        }
+        if failed.as_ref().is_err_and(is_ending) {
+            // The rest may be creating shards in this moment, which must end with the pool.
+            let rest = async {
+                while let Some((index, joined)) = joining.next().await {
+                    others.extend(joined.ok().map(|node| (index, node)));
+                }
+            };
+            let _ = tokio::time::timeout(self.leaving(), rest).await;
         }
         // Joins that are still under way leave by themselves.
         drop(joining);
@@ -109,26 +116,29 @@ impl Joining {
     }
 
     /// The pool is shutting down. Some of these shards may have ended before, and were created by this join. They end
-    /// again, so that nothing of the pool is left. The first shard stays, because others may live.
-    async fn end_with_pool(&self, nodes: &[Shard]) {
+    /// again, so that nothing of the pool is left. The first shard is left to those that live in it. It ends last: while
+    /// it is there, the others belong to its pool and not to the next one.
+    async fn end_with_pool(&self, first: &Probe, nodes: &[Shard]) {
         let mode = self.asked().await.map_or(ShutdownMode::Closing(CLOSING), Asked::mode);
-        let overseen: Vec<_> = nodes.iter().map(Shard::overseen).collect();
+        let Some((joined, others)) = nodes.split_first() else { return };
+        match self.see(first).await {
+            Ok(Seen::Present(now, _)) if Some(now) == joined.incarnation() && !joined.saw_the_end() => {}
+            _ => return,
+        }
+        let overseen: Vec<_> = others.iter().map(Shard::overseen).collect();
         join_all(overseen.iter().map(|node| node.shut_down(mode))).await;
-        let others = nodes.get(1..).unwrap_or_default();
         let _ = tokio::time::timeout(self.leaving(), join_all(others.iter().map(Shard::closed))).await;
     }
 
-    /// The shutdown that the pool was asked for, as far as any shard still tells.
+    /// The shutdown that the pool was asked for, as far as any shard still tells soon.
     async fn asked(&self) -> Option<Asked> {
-        for index in 0..self.count {
-            let Ok(look) = self.probe(index).await else { continue };
-            if let Ok(Seen::Present(_, settings)) = self.see(&look).await
-                && let Some(flag) = settings.flag()
-            {
-                return Some(Asked::of(&flag, look.server_ms().await));
-            }
-        }
-        None
+        let looks = (0..self.count).map(|index| async move {
+            let look = self.probe(index).await.ok()?;
+            let Ok(Seen::Present(_, settings)) = self.see(&look).await else { return None };
+            Some(Asked::of(&settings.flag()?, look.server_ms().await))
+        });
+        let asked = join_all(looks.map(|look| tokio::time::timeout(SOON, look))).await;
+        asked.into_iter().find_map(|asked| asked.ok().flatten())
     }
 
     /// The first shard shuts down, and the others must end before it. False if it is another one by now.

@@ -87,7 +87,7 @@ impl Asked {
 }
 
 /// Shuts every shard down if one of them is shutting down, or has ended with its pool.
-pub(super) async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
+async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
     let Some((first, others)) = nodes.split_first() else { return };
     // The first shard ends last. A node of another shard that still lives will soon hear of its end, or belongs to a
     // pool that was created since.
