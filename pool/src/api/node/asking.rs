@@ -56,7 +56,8 @@ type Read<A> = fn(Bytes) -> Result<A, AskError>;
 /// An ask, made by [`Node::ask`] and [`Node::ask_as`]. Await it.
 ///
 /// # Cancel safety
-/// A dropped future forgets the answer. Its handler may be given the ask all the same.
+/// A dropped future forgets the answer. Its handler may be given the ask all the same, and a job to start may be
+/// started.
 #[derive(Debug)]
 #[must_use = "nobody is asked until it is awaited"]
 pub struct AskOwner<A = Bytes> {
@@ -174,7 +175,8 @@ impl<A> AskOwner<A> {
     /// Starts this job if there is none with the key, as [`Node::ensure`] does, and asks it then. A job that is parked or
     /// is being stopped is an error as without this. The job has the key of the ask, and no [id](JobSpec::id) of its own.
     ///
-    /// A job that ends before it is asked is started again, until the deadline. An ask that ends as not handled may have
+    /// A job that ends before it is asked is started again, until the deadline. The same holds for a job that another
+    /// caller starts and stops meanwhile. An ask that ends as not handled may have
     /// started its job all the same.
     ///
     /// # Errors

@@ -41,14 +41,22 @@ impl ToStart {
     pub(super) async fn start(&self, shard: &Shard, deadline: Time) -> Result<(), AskError> {
         let patience = deadline.since(clock::now());
         let how = How { ensure: true, patience, ..How::new(true) };
-        let result = Dispatch::<()>::of_shard(shard.clone(), self.job.clone(), how).await;
-        result.map_err(|error| match error {
-            DispatchError::Deadline { .. } => AskError::NotHandled(NotHandled::Late),
-            DispatchError::Parked => AskError::NotHandled(NotHandled::Parked),
-            DispatchError::ShuttingDown => Error::ShuttingDown.into(),
-            DispatchError::NodeClosed => Error::NodeClosed.into(),
-            error => Error::NotStarted(Box::new(error)).into(),
-        })
+        started(Dispatch::<()>::of_shard(shard.clone(), self.job.clone(), how).await)
+    }
+}
+
+/// The end of a start for an ask. A job that has ended at once is asked for, and started again, until the deadline.
+fn started<T>(result: Result<T, DispatchError>) -> Result<(), AskError> {
+    match result {
+        Ok(_) | Err(DispatchError::Ended) => Ok(()),
+        Err(DispatchError::Deadline { .. }) => Err(AskError::NotHandled(NotHandled::Late)),
+        Err(DispatchError::Parked) => Err(AskError::NotHandled(NotHandled::Parked)),
+        Err(DispatchError::Stopped) => Err(AskError::NotHandled(NotHandled::Stopping)),
+        Err(DispatchError::ShuttingDown) => Err(Error::ShuttingDown.into()),
+        Err(DispatchError::NodeClosed) => Err(Error::NodeClosed.into()),
+        Err(DispatchError::NodeFailed(why)) => Err(Error::NodeFailed(why).into()),
+        Err(DispatchError::TooOld(why)) => Err(Error::TooOld(why).into()),
+        Err(error) => Err(Error::NotStarted(Box::new(error)).into()),
     }
 }
 
@@ -66,5 +74,27 @@ impl Pauses {
     pub(super) async fn wait(&mut self, deadline: Time) {
         tokio::time::sleep(self.next.min(deadline.since(clock::now()))).await;
         self.next = (self.next * 2).clamp(Self::MIN, Self::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_fails_is_an_error_of_its_ask() {
+        let of = |error| started::<()>(Err(error)).map_err(|error| format!("{error:?}"));
+        assert_eq!(of(DispatchError::Ended), Ok(()));
+        let said = [
+            (DispatchError::Parked, "NotHandled(Parked)"),
+            (DispatchError::Stopped, "NotHandled(Stopping)"),
+            (DispatchError::ShuttingDown, "Failed(ShuttingDown)"),
+            (DispatchError::NodeClosed, "Failed(NodeClosed)"),
+            (DispatchError::NodeFailed("why".into()), "Failed(NodeFailed(\"why\"))"),
+            (DispatchError::PoolFull, "Failed(NotStarted(PoolFull))"),
+        ];
+        for (error, as_ask) in said {
+            assert_eq!(of(error), Err(as_ask.to_owned()));
+        }
     }
 }
