@@ -22,6 +22,7 @@ scenarios! {
     a_read_waits_for_a_nodes_events,
     a_dropped_read_does_not_hold_up_the_next,
     a_read_that_finds_nothing_ends_in_time,
+    a_read_at_once_passes_one_that_waits,
 }
 
 async fn consumers_share_the_start_events(kind: Kind) {
@@ -178,4 +179,27 @@ async fn a_read_that_finds_nothing_ends_in_time(kind: Kind) {
     assert_eq!(lab.store().pool_events(&node("n1"), 10, ms(20)).await.unwrap(), Some(Vec::new()));
     let events = lab.store().node_events(&node("n1"), &Cursors::default(), 10, ms(20)).await.unwrap();
     assert!(events.workers.is_empty() && events.outcomes.is_empty());
+}
+
+/// A worker that leaves reads what came last while its node waits for more.
+async fn a_read_at_once_passes_one_that_waits(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("k", "node1.k").await;
+    lab.route("k", worker).await;
+    let (none, all) = (EntryId::MAX, Cursors::default().node);
+    let cursors = |from| Cursors { workers: [(worker, from)].into(), node: none };
+    let (waits, at_once) = (cursors(none), cursors(all));
+    let reader = node("node1");
+    let waiting = lab.store().node_events(&reader, &waits, 10, LONG);
+    let reading = async {
+        // The other read is on its way first.
+        tokio::task::yield_now().await;
+        lab.store().node_events(&reader, &at_once, 10, ms(0)).await.unwrap()
+    };
+    tokio::select! {
+        biased;
+        found = waiting => panic!("it waits for what nobody sends: {found:?}"),
+        events = reading => assert_eq!(events.workers.len(), 1),
+    }
 }

@@ -89,9 +89,14 @@ impl Events for RedisStore {
         for cursor in cursors.workers.values().chain([&cursors.node]) {
             command.arg(cursor.to_string());
         }
-        let reply = self.node_reads.lock().await.command(&command, block).await;
+        let reply = match self.node_reads.try_lock() {
+            Ok(mut reads) => reads.command(&command, block).await.map_err(failed),
+            // Another read waits there for its first entry.
+            Err(_) if block.is_zero() => self.steps.command(&command).await,
+            Err(_) => self.node_reads.lock().await.command(&command, block).await.map_err(failed),
+        };
         let mut events = NodeEvents::default();
-        let mut streams = match reply.map_err(failed)? {
+        let mut streams = match reply? {
             Value::Nil => return Ok(events),
             value => Values::of("XREAD", value)?,
         };
