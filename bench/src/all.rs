@@ -7,7 +7,8 @@ use clap::Args;
 use crate::options::Options;
 use crate::report::Report;
 use crate::{
-    Error, deploy, dispatch, failover, held, idle, machine, rebalance, requests, results, rmap, streaming,
+    Error, ask, checkpoint, deploy, dispatch, failover, held, idle, machine, rebalance, requests, results,
+    rmap, streaming,
 };
 
 #[derive(Args, Debug)]
@@ -32,6 +33,8 @@ pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), E
     add(dispatch::run(each, dispatch::Part::default()).await?)?;
     add(requests::stop(each).await?)?;
     add(requests::notify(each).await?)?;
+    add(Box::pin(ask::run(each)).await?)?;
+    add(Box::pin(checkpoint::run(each)).await?)?;
     add(failover::run(each).await?)?;
     add(rebalance::run(each).await?)?;
     add(deploy::run(each).await?)?;

@@ -162,6 +162,12 @@ impl Arena {
         Ok(all)
     }
 
+    /// Makes each job give a checkpoint, in all processes at once, and returns their number when all are kept.
+    pub(crate) async fn checkpoint_all(&mut self) -> Result<u64, Error> {
+        let given = try_join_all(self.workers.iter_mut().map(WorkerProcess::checkpoint)).await?;
+        Ok(given.into_iter().sum())
+    }
+
     /// Waits until the handlers have seen `count` events, and returns when they had.
     pub(crate) async fn seen(&mut self, what: fn(&Counts) -> u64, count: u64) -> Result<u64, Error> {
         let seen = within(PATIENCE, "handlers to have seen all", async || {

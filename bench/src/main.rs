@@ -8,6 +8,8 @@
 
 mod all;
 mod arena;
+mod ask;
+mod checkpoint;
 mod clock;
 mod deploy;
 mod dispatch;
@@ -65,6 +67,10 @@ enum Scenario {
     Stop(Options),
     /// Jobs notified until their handlers have heard of it.
     Notify(Options),
+    /// Jobs asked until they have answered, also while all of them move.
+    Ask(Options),
+    /// Jobs that leave their state in the pool, and a drain of jobs that each owe one.
+    Checkpoint(Options),
     /// The time until the jobs of a killed worker process, and of a drained worker, run again.
     Failover(Options),
     /// A fifth worker joins: which jobs move, and for how long does nobody run them?
@@ -112,6 +118,8 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Dispatch { options, part } => (dispatch::run(options, part).await?, options),
             Scenario::Stop(options) => (requests::stop(options).await?, options),
             Scenario::Notify(options) => (requests::notify(options).await?, options),
+            Scenario::Ask(options) => (Box::pin(ask::run(options)).await?, options),
+            Scenario::Checkpoint(options) => (Box::pin(checkpoint::run(options)).await?, options),
             Scenario::Failover(options) => (failover::run(options).await?, options),
             Scenario::Rebalance(options) => (rebalance::run(options).await?, options),
             Scenario::Deploy(options) => (deploy::run(options).await?, options),

@@ -37,6 +37,11 @@ impl WorkerProcess {
         self.ask(Request::Events).await
     }
 
+    /// Makes each of its jobs give a checkpoint, and returns their number when all are kept.
+    pub(crate) async fn checkpoint(&mut self) -> Result<u64, Error> {
+        self.ask(Request::Checkpoint).await
+    }
+
     /// Makes its first worker hand its jobs off and leave.
     pub(crate) async fn drain(&mut self) -> Result<Vec<Event>, Error> {
         self.ask(Request::Drain).await

@@ -5,9 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tenure_pool::{BoxError, Job, JobHandler, Start, StopReason};
+use tenure_pool::{Ask, BoxError, Job, JobHandler, Start, StopReason};
 
+use crate::Error;
 use crate::clock::now_us;
+use crate::worker::Pool;
+
+/// The state that a job leaves in the pool.
+static STATE: [u8; 256] = [b'x'; 256];
 
 /// The counts of all handlers of a process.
 #[derive(Debug, Default)]
@@ -18,6 +23,9 @@ pub(crate) struct Tally {
     last_us: AtomicU64,
     /// Each start and stop, if logging is on.
     log: Option<Mutex<Vec<Event>>>,
+    /// The jobs that run, if they are kept.
+    jobs: Option<Mutex<Vec<Job>>>,
+    saves_at_stop: bool,
 }
 
 /// The number of each kind of event.
@@ -41,8 +49,24 @@ pub(crate) struct Event {
 }
 
 impl Tally {
-    pub(crate) fn new(logs: bool) -> Arc<Self> {
-        Arc::new(Self { log: logs.then(Mutex::default), ..Self::default() })
+    pub(crate) fn new(pool: &Pool) -> Arc<Self> {
+        Arc::new(Self {
+            log: pool.logs.then(Mutex::default),
+            jobs: pool.keeps_jobs.then(Mutex::default),
+            saves_at_stop: pool.saves_at_stop,
+            ..Self::default()
+        })
+    }
+
+    /// Each job that runs gives a checkpoint. Returns their number when all are kept.
+    pub(crate) async fn checkpoint_all(&self) -> Result<u64, Error> {
+        let jobs = self.jobs.as_ref().map(|jobs| jobs.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let savings: Vec<_> = jobs.into_iter().flatten().map(|job| job.checkpoint(&STATE[..])).collect();
+        let count = savings.len() as u64;
+        for saving in savings {
+            saving.await?;
+        }
+        Ok(count)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -81,12 +105,23 @@ pub(crate) struct Counter(pub(crate) Arc<Tally>);
 impl JobHandler for Counter {
     async fn start(&self, job: Job) -> Start {
         self.0.moved(&job, true);
+        if let Some(jobs) = &self.0.jobs {
+            jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        }
         Start::Started
     }
 
     async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
         self.0.moved(job, false);
+        if self.0.saves_at_stop {
+            job.checkpoint(&STATE[..]).await?;
+        }
         Ok(())
+    }
+
+    async fn ask(&self, _: &Job, ask: Ask) {
+        let answer = ask.body().clone();
+        ask.answer(answer);
     }
 
     async fn notify(&self, _: &Job, _: Bytes) -> Result<(), BoxError> {

@@ -37,12 +37,24 @@ pub(crate) struct Pool {
     pub(crate) stable_after_ms: u64,
     /// Whether every start and stop is recorded.
     pub(crate) logs: bool,
+    /// Whether each process keeps its running jobs, to give checkpoints for all of them.
+    pub(crate) keeps_jobs: bool,
+    /// Whether each job gives a checkpoint in its stop handler.
+    pub(crate) saves_at_stop: bool,
 }
 
 impl Pool {
     /// A pool whose workers run at once, with defaults otherwise.
     pub(crate) fn new(url: String) -> Self {
-        Self { url, ttl_ms: 10_000, join_settle_ms: 10, stable_after_ms: 5_000, logs: false }
+        Self {
+            url,
+            ttl_ms: 10_000,
+            join_settle_ms: 10,
+            stable_after_ms: 5_000,
+            logs: false,
+            keeps_jobs: false,
+            saves_at_stop: false,
+        }
     }
 
     pub(crate) fn node(&self, name: &str) -> Result<NodeBuilder, Error> {
@@ -62,6 +74,8 @@ pub(crate) enum Request {
     Counts,
     /// The handlers' events since the last request.
     Events,
+    /// Each running job gives a checkpoint; the answer is their number, when all are kept.
+    Checkpoint,
     /// The first worker hands its jobs off and leaves; the answer is its events.
     Drain,
     /// All nodes do so; the answer is their events.
@@ -84,7 +98,7 @@ pub(crate) struct Life {
 pub(crate) async fn run(Life { name, pool, nodes, workers }: Life) -> Result<(), Error> {
     let mut requests = requests();
     let pool: Pool = serde_json::from_str(&pool)?;
-    let tally = Tally::new(pool.logs);
+    let tally = Tally::new(&pool);
     let joining = (0..nodes).map(|number| join(&pool, format!("{name}-{number}"), workers, &tally));
     let (nodes, joined): (Vec<_>, Vec<_>) = try_join_all(joining).await?.into_iter().unzip();
     say(READY)?;
@@ -92,6 +106,7 @@ pub(crate) async fn run(Life { name, pool, nodes, workers }: Life) -> Result<(),
         match serde_json::from_str(&request)? {
             Request::Counts => say(&serde_json::to_string(&tally.counts())?)?,
             Request::Events => say(&serde_json::to_string(&tally.events())?)?,
+            Request::Checkpoint => say(&serde_json::to_string(&tally.checkpoint_all().await?)?)?,
             Request::Drain => {
                 joined.iter().flatten().next().ok_or("no worker")?.drain_within(LEAVE).await?;
                 say(&serde_json::to_string(&tally.events())?)?;

@@ -59,9 +59,20 @@ fn all_scenarios_are_written_to_a_folder() {
     bench(&["all", "--quick", "--folder", folder.path().to_str().unwrap()]);
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let results: Value = serde_json::from_str(&read("results.json")).unwrap();
-    for scenario in
-        ["dispatch", "stop", "notify", "failover", "rebalance", "deploy", "idle", "held", "rmap", "streaming"]
-    {
+    for scenario in [
+        "dispatch",
+        "stop",
+        "notify",
+        "ask",
+        "checkpoint",
+        "failover",
+        "rebalance",
+        "deploy",
+        "idle",
+        "held",
+        "rmap",
+        "streaming",
+    ] {
         assert_eq!(results[scenario]["scenario"], scenario);
         assert!(read("results.md").contains(&format!("| {scenario} | median |")));
     }
@@ -82,6 +93,24 @@ fn requests_count_the_calls_that_handlers_have_heard_of() {
             assert_costs(&figures, suffix, one);
         }
     }
+}
+
+#[test]
+fn asks_are_answered_also_while_their_jobs_move() {
+    let figures = figures("ask", &["--unix"]);
+    for suffix in ["", "_1_caller", "_16_callers"] {
+        assert_measured(&figures, &[&format!("asks_per_s{suffix}")]);
+        assert_costs(&figures, suffix, "ask");
+    }
+    assert_measured(&figures, &["p50_to_dispatch_1_caller", "drain_asks", "drain_worst_ms", "drain_ms"]);
+    assert_eq!(figures["drain_unknown"].as_f64(), Some(0.0));
+}
+
+#[test]
+fn checkpoints_are_kept_also_while_their_jobs_move() {
+    let figures = figures("checkpoint", &["--unix"]);
+    assert_measured(&figures, &["checkpoints_per_s", "redis_us_per_checkpoint"]);
+    assert_measured(&figures, &["drain_ms", "drain_ms_without", "drain_redis_us_per_job"]);
 }
 
 #[test]
