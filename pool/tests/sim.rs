@@ -70,7 +70,7 @@ fn a_begin_that_checks_nothing_is_caught() {
 
 #[test]
 fn a_worker_that_hides_its_ended_jobs_after_a_loss_is_caught() {
-    assert!(caught(Mutation::JournalNotSent, 146, &["S5"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::JournalNotSent, 154, &["S5"]).is_some(), "no seed has seen it");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_fenced_worker_that_says_what_it_runs_is_caught() {
 
 #[test]
 fn an_observer_that_counts_from_before_the_reply_is_caught() {
-    assert!(caught(Mutation::FirstSeenBeforeReply, 501, &["S1", "S2"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::FirstSeenBeforeReply, 643, &["S1", "S2"]).is_some(), "no seed has seen it");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_floor_that_rises_above_a_member_is_caught() {
 
 #[test]
 fn a_recovery_that_forgets_the_floor_is_caught() {
-    assert!(caught(Mutation::FloorForgotten, 277, &["S13"]).is_some(), "no seed has seen it");
+    assert!(caught(Mutation::FloorForgotten, 460, &["S13"]).is_some(), "no seed has seen it");
 }
 
 #[test]
@@ -132,4 +132,9 @@ fn a_cordon_that_is_passed_over_is_caught() {
 #[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
+}
+
+#[test]
+fn an_owner_that_goes_by_no_update_is_caught() {
+    assert!(caught(Mutation::UpdateUnheard, 56, &["liveness: L10"]).is_some(), "no seed has seen it");
 }

@@ -99,9 +99,10 @@ impl World {
         let Some(actor) = self.actors.get(&actor) else { return };
         let (id, key) = (actor.id, actor.key.clone());
         if let Some(life) = self.judge.lives.get_mut(&actor.dispatch) {
-            let never = life.policy == RestartPolicy::Never;
+            let never = life.may_have(|policy| policy == RestartPolicy::Never);
+            let ends = life.may_have(|policy| policy != RestartPolicy::Always);
             match event {
-                HandlerEvent::Ended(Ok(())) => life.may_end |= life.policy != RestartPolicy::Always,
+                HandlerEvent::Ended(Ok(())) => life.may_end |= ends,
                 HandlerEvent::Ended(Err(_)) | HandlerEvent::Failed(_) => {
                     life.failed = true;
                     life.may_end |= never;

@@ -14,6 +14,8 @@ pub(super) struct Life {
     /// The id of the first sending.
     pub(super) id: DispatchId,
     pub(super) policy: RestartPolicy,
+    /// The policies of updates that were kept.
+    pub(super) updated: Vec<RestartPolicy>,
     /// When its record was first seen, and when it was found gone.
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
@@ -52,11 +54,17 @@ pub(super) struct Life {
 }
 
 impl Life {
+    /// A run may have a policy of this kind. A late update leaves the present run its own.
+    pub(super) fn may_have(&self, kind: impl Fn(RestartPolicy) -> bool) -> bool {
+        self.updated.iter().chain([&self.policy]).any(|policy| kind(*policy))
+    }
+
     pub(super) fn new(key: &JobKey, id: &DispatchId, policy: RestartPolicy) -> Self {
         Self {
             key: key.clone(),
             id: id.clone(),
             policy,
+            updated: Vec::new(),
             from: None,
             to: None,
             earlier: None,

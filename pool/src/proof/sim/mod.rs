@@ -41,6 +41,7 @@ mod rest;
 mod rng;
 mod saves;
 mod stalls;
+mod updates;
 mod users;
 mod world;
 

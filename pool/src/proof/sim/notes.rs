@@ -49,8 +49,12 @@ impl Judge {
             if was_started || *reply == NotifyOrStartReply::Kept {
                 self.to_keep.push((item.start.key.clone(), item.body.clone()));
             }
+            // A user who cancels it gives it its end, though it never was.
+            let cancelled = *reply == NotifyOrStartReply::Ended
+                && self.lives.get(&item.start.id).is_some_and(|life| life.to_stop);
             if matches!(reply, NotifyOrStartReply::Accepted | NotifyOrStartReply::Ended)
                 && !was_started
+                && !cancelled
                 && !self.was_kept(&item.body)
             {
                 let (key, body) = (&item.start.key, &item.body);

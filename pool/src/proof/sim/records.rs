@@ -48,6 +48,7 @@ impl World {
             self.saw_turn(call, done);
             self.judge.saw_dispatch(call, done);
             self.judge.saw_save(call, done);
+            self.judge.saw_update(call, done);
             self.judge.saw_starts(call, done);
             if let Some(said) = Said::of(request) {
                 self.answers(said, done);
@@ -215,6 +216,9 @@ impl Judge {
         let right = match said {
             Some(said) => self.is_attested(key, before, record, said, ended),
             None => match (before.map(|before| before.state), record.state) {
+                // It changes the payload and its generation alone.
+                (Some(_), _) if step == "update" => before
+                    .is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before),
                 (None, Queued) if record.plan.is_empty() => is_accepting(step),
                 (None, Queued) => step == "plan",
                 (None | Some(Queued), Assigned) => {

@@ -32,6 +32,9 @@ impl World {
             if !rests {
                 unrest.push(format!("{key} is {record}"));
             }
+            if self.runs_with_another(key) {
+                unrest.push(format!("L10: {key} is {record}, and runs with another payload"));
+            }
             let known = self.judge.strikes.get(&(key.clone(), record.token));
             let strikes = known.copied().unwrap_or(record.strikes);
             let place = ring.pick(key.as_bytes(), strikes);

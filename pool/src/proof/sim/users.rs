@@ -55,6 +55,9 @@ pub(super) enum Ask {
         start: Option<DispatchId>,
     },
     Unpark,
+    Update {
+        key: JobKey,
+    },
     Drain,
     Schedule {
         local: LocalSchedule,
@@ -374,8 +377,10 @@ impl World {
                 self.judge.violations.push(what);
             }
             (
-                Ask::Stop { key, .. } | Ask::Notify { key, .. },
-                Answer::Stopped(Err(Error::JobNotFound(_))) | Answer::Notified(Err(Error::JobNotFound(_))),
+                Ask::Stop { key, .. } | Ask::Notify { key, .. } | Ask::Update { key },
+                Answer::Stopped(Err(Error::JobNotFound(_)))
+                | Answer::Notified(Err(Error::JobNotFound(_)))
+                | Answer::Updated(Err(Error::JobNotFound(_))),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }

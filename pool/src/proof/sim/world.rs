@@ -17,6 +17,7 @@ use super::node::{SimNode, nanos};
 use super::rng::Rng;
 use super::saves::Saves;
 use super::stalls::Stalls;
+use super::updates::Updates;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, LocalSchedule, ReplyTo};
 use crate::model::id::NodeName;
@@ -88,6 +89,7 @@ pub(super) struct World {
     pub(super) saves: Saves,
     pub(super) holds: Holds,
     pub(super) cordons: Cordons,
+    pub(super) updates: Updates,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -167,6 +169,7 @@ impl World {
             saves: Saves::of(seed),
             holds: Holds::of(seed),
             cordons: Cordons::of(seed),
+            updates: Updates::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -316,6 +319,7 @@ impl World {
             Event::Move => {
                 self.hold();
                 self.cordon();
+                self.update();
                 if self.healed {
                     let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
                     if !self.ending || self.ends_early && left {

@@ -107,6 +107,11 @@ impl MemoryStore {
         self.shared.lock().state.members.values().any(|member| member.node == *node)
     }
 
+    /// The envelope of a job's payload.
+    pub(crate) fn payload_of(&self, key: &JobKey) -> Option<Bytes> {
+        self.shared.lock().state.payload(key)
+    }
+
     /// Things that a pool at rest must not have: expired workers, start events, worker's events, unfinished entries.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let state = &self.shared.lock().state;
