@@ -64,7 +64,7 @@ async fn death(options: &Options, ttl_ms: u64, jobs: u64) -> Result<Death, Error
         .producer
         .workers()
         .into_iter()
-        .filter(|worker| worker.node == "node-0")
+        .filter(|worker| worker.node.starts_with("node-0-"))
         .map(|worker| worker.id)
         .collect();
     let is_lost = |job: &JobInfo| job.owner.is_some_and(|owner| its.contains(&owner));
