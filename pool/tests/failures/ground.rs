@@ -186,7 +186,12 @@ impl Ground {
 
     /// For leases that run out: soon if the body must fail, and otherwise so late that a busy machine costs no lease.
     pub(crate) fn expiring(self) -> Self {
-        let ttl = if self.sound { Duration::from_secs(4) } else { self.patience / 4 };
+        self.expiring_after(Duration::from_secs(4))
+    }
+
+    /// The same, with this time to live of a sound pool.
+    pub(crate) fn expiring_after(self, ttl: Duration) -> Self {
+        let ttl = if self.sound { ttl } else { self.patience / 4 };
         self.with(|settings| settings.worker_ttl = ttl)
     }
 
