@@ -20,10 +20,11 @@ echo "$dir"
 pid=
 stop() {
   if [ -n "$pid" ]; then
-    # setsid made the server a group of its own: this reaches its saving children too. The second kill is for
-    # a server that has not formed its group yet.
-    kill -KILL "-$pid" 2>/dev/null
-    kill -KILL "$pid" 2>/dev/null
+    # A stopped server forks no more saving children, so all of them die with it.
+    kill -STOP "$pid" 2>/dev/null
+    children=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+    # Unquoted: one word a child.
+    kill -KILL "$pid" $children 2>/dev/null
     wait "$pid" 2>/dev/null
   fi
   pid=
@@ -32,7 +33,9 @@ stop() {
 while read -r command; do
   case $command in
     start)
-      setsid "$@" </dev/null >>"$dir/log" 2>&1 &
+      # Not in a session of its own: schedulers that give each session a fair share (Linux's autogroup) let a server
+      # that is alone in one wait for seconds beside busy neighbours.
+      "$@" </dev/null >>"$dir/log" 2>&1 &
       pid=$!
       echo "$pid"
       ;;

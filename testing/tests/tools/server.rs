@@ -44,6 +44,37 @@ fn a_dropped_server_leaves_neither_process_nor_folder() {
     assert!(!is_running(pid) && !dir.exists());
 }
 
+#[tokio::test]
+async fn a_dropped_server_takes_its_saving_child_with_it() {
+    let server = RedisServer::start().unwrap();
+    set(&server);
+    let connection = &mut connect(&server);
+    // Longer than the test.
+    redis::cmd("CONFIG")
+        .arg("SET")
+        .arg("rdb-key-save-delay")
+        .arg(100_000_000)
+        .query::<()>(connection)
+        .unwrap();
+    redis::cmd("BGSAVE").query::<()>(connection).unwrap();
+    let pid = server.pid().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let child: u32 = children.trim().parse().unwrap();
+    assert!(is_running(child));
+    drop(server);
+    eventually(SOON, "the end of the saving child", async || !is_running(child)).await;
+}
+
+#[test]
+fn a_server_stays_in_the_session_of_its_test() {
+    let server = RedisServer::start().unwrap();
+    let session = |process: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().to_owned()
+    };
+    assert_eq!(session(&server.pid().unwrap().to_string()), session("self"));
+}
+
 #[test]
 fn servers_are_private_and_keep_nothing_on_disk() {
     let (one, two) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
