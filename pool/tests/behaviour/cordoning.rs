@@ -62,7 +62,8 @@ async fn a_cordon_outlasts_its_node(world: World) {
 async fn a_pool_whose_nodes_are_all_cordoned_says_so(world: World) {
     let a = world.node_with("a", 1).await;
     a.cordon("a").await.unwrap();
-    let late = a.dispatch(("key", "")).deadline(SHORT).await.unwrap_err();
+    let ticket = a.submit(("key", "")).await.unwrap();
+    let late = a.wait(&ticket).deadline(SHORT).await.unwrap_err();
     assert!(matches!(late, DispatchError::Deadline { obstacle: Some(Obstacle::Cordoned), .. }), "{late}");
     assert_eq!(a.explain("key").await.unwrap().verdict, Verdict::AllCordoned);
     a.uncordon("a").await.unwrap();
