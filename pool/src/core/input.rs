@@ -53,6 +53,8 @@ pub(crate) struct NewPayload {
     pub(crate) key: JobKey,
     /// The payload's envelope.
     pub(crate) payload: Bytes,
+    /// The dispatch that the job must be.
+    pub(crate) of: Option<DispatchId>,
     /// The generation that the job must have.
     pub(crate) expected: Option<u64>,
     pub(crate) deadline: Time,

@@ -7,7 +7,7 @@ mod spec;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::id::{IdError, JobKey, WorkerId};
+use crate::model::id::{DispatchId, IdError, JobKey, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::settings::{InvalidSetting, shown};
 use crate::model::ticket::Ticket;
@@ -148,8 +148,17 @@ pub enum Error {
     /// There was no job, and the one to start in its place was not. What it was to get was not kept.
     #[error("the job was not started: {0}")]
     NotStarted(Box<DispatchError>),
-    /// The job's payload has another generation than the caller has named. It was left as it is.
-    #[error("the job {key} has generation {generation}, not the one expected; its payload stays")]
+    /// The job with this key is another dispatch than the caller has named. It was left as it is.
+    #[error("the job {key} is the dispatch {id}, not the one expected; its payload stays")]
+    OtherDispatch {
+        /// The job's key.
+        key: JobKey,
+        /// The dispatch that it is.
+        id: DispatchId,
+    },
+    /// The job's payload has another generation than the caller has named, and is another one. This call has not changed
+    /// it, with one exception: if an answer was lost, the job may have had the caller's payload before others updated it.
+    #[error("the job {key} has generation {generation}, not the one expected, and another payload")]
     OtherGeneration {
         /// The job's key.
         key: JobKey,

@@ -152,6 +152,12 @@ impl JobSpec {
         let ticket = Ticket { key: key.clone(), id: id.clone() };
         Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None }))
     }
+
+    /// The dispatch that the caller's own id names, as this node would write it.
+    pub(crate) fn dispatch_of(&self, node: &NodeName) -> Result<Option<DispatchId>, IdError> {
+        self.id.as_ref().map(|id| DispatchId::of_caller(node, id)).transpose()
+    }
+
     /// Makes the key and the payload's envelope for a job that is there.
     pub(crate) fn seal_update(self, max: usize) -> Result<(JobKey, Bytes), SpecError> {
         let Self { key, payload, kind, restart: policy, progress, trace, .. } = self;

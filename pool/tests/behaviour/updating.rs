@@ -15,6 +15,7 @@ on_both_stores!(
     a_job_that_waits_begins_with_its_last_payload,
     a_parked_job_begins_with_its_last_payload,
     an_update_may_expect_a_generation,
+    an_update_may_name_its_dispatch,
     an_update_of_nothing_says_so,
     every_shard_updates_its_jobs,
     an_updated_job_keeps_its_payload_when_data_are_lost,
@@ -87,6 +88,19 @@ async fn an_update_may_expect_a_generation(world: World) {
     let late = a.update(("key", "three")).expect_generation(0).await;
     assert!(matches!(late, Err(Error::OtherGeneration { generation: 1, .. })), "{late:?}");
     runs_with(&world, "key", &["payload of key", "two"]).await;
+}
+
+async fn an_update_may_name_its_dispatch(world: World) {
+    let node = world.node_with("a", 1).await;
+    node.submit(JobSpec::new("key", "one").id("order-1")).await.unwrap();
+    let id = node.job("key").await.unwrap().unwrap().id;
+    let other = node.update(JobSpec::new("key", "two").id("order-2")).await;
+    assert!(matches!(&other, Err(Error::OtherDispatch { id: present, .. }) if *present == id), "{other:?}");
+    assert_eq!(node.update(JobSpec::new("key", "two").id("order-1")).await.unwrap(), 1);
+    node.stop_job("key").until_stopped().await.unwrap();
+    node.dispatch(("key", "one")).await.unwrap();
+    let former = node.update(("key", "three")).of_dispatch(id).expect_generation(0).await;
+    assert!(matches!(former, Err(Error::OtherDispatch { .. })), "{former:?}");
 }
 
 async fn an_update_of_nothing_says_so(world: World) {

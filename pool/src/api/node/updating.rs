@@ -11,6 +11,7 @@ use crate::clock;
 use crate::core::input::{Answer, Command, NewPayload};
 use crate::error::Error;
 use crate::job::spec::JobSpec;
+use crate::model::id::DispatchId;
 
 /// Another payload for a job, made by [`Node::update`]. Await it: it returns the job's generation.
 ///
@@ -21,14 +22,15 @@ use crate::job::spec::JobSpec;
 pub struct Update {
     shard: Shard,
     job: JobSpec,
+    of: Option<DispatchId>,
     expected: Option<u64>,
     patience: Duration,
 }
 
 impl Node {
     /// Gives a job that is there another payload, given as `(key, payload)` or as a [`JobSpec`]. The payload, the restart
-    /// policy and the progress timeout are from then on those of the spec. An id or a trace in it says nothing here. The job keeps its
-    /// dispatch, its notifications and its checkpoint.
+    /// policy and the progress timeout are from then on those of the spec. The job keeps its dispatch, its notifications
+    /// and its checkpoint. An [id](JobSpec::id) in the spec names the dispatch that is meant. A trace in it says nothing here.
     ///
     /// Awaited, it returns when the pool has the payload. A job that waits or is parked starts with it later. A job that
     /// runs is stopped, with [`StopReason::Updated`](crate::StopReason::Updated), and starts again with it on the same
@@ -55,15 +57,24 @@ impl Node {
     /// # Errors
     /// - The key or an option is not valid, or the payload is too long or cannot be encoded. Nothing was written.
     /// - [`Error::JobNotFound`]: there is no such job, or it is being stopped.
-    /// - [`Error::OtherGeneration`]: the job has another generation than the one [expected](Update::expect_generation), and another payload.
+    /// - [`Error::OtherDispatch`]: the job is another dispatch than the one [meant](Update::of_dispatch).
+    /// - [`Error::OtherGeneration`]: the job has another generation than the one [expected](Update::expect_generation),
+    ///   and another payload.
     /// - [`Error::Deadline`]: there is no answer by the deadline. The job may have the payload or not.
+    /// - [`Error::NodeClosed`], or another reason why the node has ended.
     pub fn update(&self, job: impl Into<JobSpec>) -> Update {
         let job = job.into();
-        Update { shard: self.of(job.key()).clone(), job, expected: None, patience: PATIENCE }
+        Update { shard: self.of(job.key()).clone(), job, of: None, expected: None, patience: PATIENCE }
     }
 }
 
 impl Update {
+    /// Updates the job only if it is this dispatch, as [`Node::job`] names it. Each dispatch counts its generations from 0.
+    /// So a caller who expects a generation may also want to name the dispatch that it belongs to.
+    pub fn of_dispatch(self, id: DispatchId) -> Self {
+        Self { of: Some(id), ..self }
+    }
+
     /// Updates the job only if it has this generation. A call whose answer was lost, and which is made again, succeeds if the
     /// job has the payload.
     pub fn expect_generation(self, generation: u64) -> Self {
@@ -76,9 +87,16 @@ impl Update {
     }
 
     async fn send(self) -> Result<u64, Error> {
-        let Self { shard, job, expected, patience } = self;
+        let Self { shard, job, of, expected, patience } = self;
+        let named = job.dispatch_of(&shard.shared.name)?;
         let (key, payload) = job.seal_update(shard.settings().payload_max as usize)?;
-        let new = NewPayload { key: key.clone(), payload, expected, deadline: clock::now() + patience };
+        let new = NewPayload {
+            key: key.clone(),
+            payload,
+            of: of.or(named),
+            expected,
+            deadline: clock::now() + patience,
+        };
         let call = shard.ask(|reply| Command::Update { reply, new });
         let result = match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
             Ok(Some(Answer::Updated(result))) => result,

@@ -1,10 +1,14 @@
 //! Payloads on their way to jobs. The record is looked at first, because an update names the dispatch and the generation
 //! that it follows. So a late copy changes nothing.
 //!
-//! An update whose call had no answer may have been carried out. It is sent again unchanged:
-//! - the payload is there: it was carried out, now or before;
-//! - another generation is there: others have updated the job since, and theirs is the later one. The caller who named a
-//!   generation hears of the conflict.
+//! An update whose call had no answer may have been carried out. It is sent again unchanged. The answer to that tells:
+//! - the job has the payload: the update was carried out, now or before;
+//! - it has the next generation with another payload: others have updated it, and this update never was or will be carried
+//!   out. So it is made anew;
+//! - it has a later generation: others had the last word, whether this update came before theirs or not. It counts as
+//!   done, with the generation that it would have had.
+//!
+//! A caller who named a generation hears of the conflict in the last two cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +20,7 @@ use crate::core::input::{Answer, NewPayload, ReplyTo};
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::model::record::Record;
 use crate::store::{Lookup, Refusal, StoreError, UpdateItem, UpdateReply};
 
 /// One open update.
@@ -72,6 +77,9 @@ impl Updating {
         for (to, found) in std::mem::take(&mut self.looking).into_iter().zip(found) {
             let Some(update) = self.open.get_mut(&to) else { continue };
             match found.record {
+                Some(Record { id, .. }) if update.new.of.as_ref().is_some_and(|of| !of.is_same(&id)) => {
+                    self.refuse(ctx, to, |key| Error::OtherDispatch { key, id });
+                }
                 Some(record) => {
                     let generation = update.new.expected.unwrap_or_else(|| record.generation());
                     update.owner = record.owner;
@@ -97,6 +105,8 @@ impl Updating {
                 UpdateReply::Absent if !update.in_doubt => self.look_anew(to),
                 UpdateReply::Absent | UpdateReply::Stopping => self.refuse(ctx, to, Error::JobNotFound),
                 UpdateReply::Recovering => self.pause(ctx.now, to),
+                // A record that runs nowhere is damaged. The owners' looks at their records mend it.
+                UpdateReply::Owner(None) => self.pause(ctx.now, to),
                 UpdateReply::Owner(owner) => {
                     update.owner = owner;
                     self.sends.push(to);
@@ -114,11 +124,11 @@ impl Updating {
     /// The job has another payload, of this generation.
     fn on_conflict(&mut self, ctx: &mut Ctx, to: ReplyTo, generation: u64) {
         let Some(update) = self.open.get_mut(&to) else { return };
-        let is_later = update.follows.as_ref().is_some_and(|(_, followed)| generation > *followed);
+        let next = update.follows.as_ref().map_or(0, |(_, followed)| followed + 1);
         if update.new.expected.is_some() {
             self.refuse(ctx, to, |key| Error::OtherGeneration { key, generation });
-        } else if update.in_doubt && is_later {
-            self.finish(ctx, to, Ok(generation));
+        } else if update.in_doubt && generation > next {
+            self.finish(ctx, to, Ok(next));
         } else {
             self.look_anew(to);
         }

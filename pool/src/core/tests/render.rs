@@ -242,8 +242,15 @@ fn answer(answer: &Answer) -> String {
             Ok(_) => format!("{name} ok"),
             Err(error) => {
                 let text = format!("{error:?}");
-                let named =
-                    ["JobNotFound", "NotParked", "OtherGeneration", "NotifyFull", "BadRecord", "JobExists"];
+                let named = [
+                    "JobNotFound",
+                    "NotParked",
+                    "OtherGeneration",
+                    "OtherDispatch",
+                    "NotifyFull",
+                    "BadRecord",
+                    "JobExists",
+                ];
                 let named = named.into_iter().find(|word| text.starts_with(word));
                 format!("{name} {}", named.unwrap_or(&text))
             }

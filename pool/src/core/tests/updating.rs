@@ -2,6 +2,7 @@
 
 use super::bench::{Bench, config, key, millis, record, sealed, secs};
 use super::leaving::drained;
+use super::shutting_down::hear_of_stopping;
 use crate::core::call::Done;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker, NewPayload};
@@ -11,11 +12,15 @@ use crate::model::record::Record;
 use crate::store::{Lookup, OwnedPage, UpdateReply, WorkerEvent};
 
 fn update(bench: &mut Bench, expected: Option<u64>) {
-    let deadline = bench.now + secs(5);
+    update_of(bench, None, expected);
+}
+
+fn update_of(bench: &mut Bench, of: Option<&str>, expected: Option<u64>) {
+    let (of, deadline) = (of.map(|id: &str| id.parse().unwrap()), bench.now + secs(5));
     let payload = sealed(RestartPolicy::Never);
     bench.command(|reply| Command::Update {
         reply,
-        new: NewPayload { key: key("k"), payload, expected, deadline },
+        new: NewPayload { key: key("k"), payload, of, expected, deadline },
     });
 }
 
@@ -87,6 +92,25 @@ fn found_nothing_after(bench: &mut Bench) {
 }
 
 #[test]
+fn an_update_of_another_dispatch_is_refused() {
+    for (of, seen) in [("n.k", "update k/n.k#4 owner=9"), ("n.j", "reply 1 updated OtherDispatch")] {
+        let mut bench = Bench::attached();
+        update_of(&mut bench, Some(of), None);
+        found(&mut bench, Some(running(4)));
+        assert_eq!(bench.seen(), ["look-to-update k", seen]);
+    }
+}
+
+#[test]
+fn a_job_that_runs_nowhere_is_asked_for_after_a_pause() {
+    let mut bench = on_its_way(None);
+    updated(&mut bench, UpdateReply::Owner(None));
+    assert_eq!(bench.seen(), [""; 0]);
+    bench.advance(millis(600));
+    assert_eq!(bench.of(&["update"]), ["update k/n.k#4 owner=9"]);
+}
+
+#[test]
 fn an_update_that_expects_a_generation_hears_of_another_one() {
     let mut bench = on_its_way(Some(2));
     updated(&mut bench, UpdateReply::Conflict(4));
@@ -97,8 +121,10 @@ fn an_update_that_expects_a_generation_hears_of_another_one() {
 fn an_update_without_an_answer_is_sent_again_as_it_was() {
     for (reply, then) in [
         (UpdateReply::Equal(5), vec!["reply 1 updated #5"]),
-        // Others have updated the job since: theirs is the later one.
-        (UpdateReply::Conflict(6), vec!["reply 1 updated #6"]),
+        // Others were first, so this one was not carried out.
+        (UpdateReply::Conflict(5), vec!["look-to-update k"]),
+        // Others were last.
+        (UpdateReply::Conflict(6), vec!["reply 1 updated #5"]),
         // The data went back.
         (UpdateReply::Conflict(3), vec!["look-to-update k"]),
         // The job that it was for is gone.
@@ -191,6 +217,21 @@ fn a_start_goes_on_and_is_restarted_then() {
     assert_eq!(bench.seen()[0], "STOP k@7 Updated");
     bench.started_noted();
     restarts(&mut bench);
+}
+
+#[test]
+fn a_job_that_ends_with_the_pool_starts_first_even_when_updated() {
+    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
+    bench.worker(1);
+    bench.assign(1, 5, 7, &["i", "j", "k"]);
+    bench.begun();
+    bench.all();
+    hear_of_stopping(&mut bench);
+    assert_eq!(bench.of(&["CANCEL", "RUN"]), ["CANCEL i@7", "RUN j@7"]);
+    event(&mut bench, 9, 7, 1);
+    assert_eq!(bench.of(&["release"]), [""; 0]);
+    bench.handler(1, "j", 7, HandlerEvent::Started);
+    assert_eq!(bench.of(&["RUN"]), ["RUN k@7"]);
 }
 
 #[test]

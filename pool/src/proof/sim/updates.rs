@@ -51,7 +51,7 @@ impl World {
         let Ok(payload) = envelope.seal() else { return };
         let deadline = self.local(at) + Duration::from_millis(self.updates.rng.between(500, 5_000));
         let what = Ask::Update { key: key.clone() };
-        let new = NewPayload { key, payload, expected: None, deadline };
+        let new = NewPayload { key, payload, of: None, expected: None, deadline };
         self.ask(at, what, Some(deadline), |reply| Command::Update { reply, new });
     }
 
