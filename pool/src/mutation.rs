@@ -20,6 +20,8 @@ pub enum Mutation {
     LateSaveWins,
     /// `update` goes by no generation, so a late copy undoes what came after it.
     LateUpdateWins,
+    /// A job that ends, fails or is parked before its owner has heard of its update does so without the later payload.
+    UpdateEndsWithRun,
     /// An owner does not go by the generation of its job's payload.
     UpdateUnheard,
     /// A job is released before its last checkpoint is kept.

@@ -163,6 +163,7 @@ impl Pool {
             key: key(name),
             token,
             mode,
+            ran: None,
             delay: Duration::ZERO,
             tell: None,
             tell_stopper: Some(node("n1")),

@@ -161,6 +161,9 @@ pub struct ReleaseItem {
     pub token: Token,
     /// The way in which it is given up.
     pub mode: ReleaseMode,
+    /// The generation of the payload that it ran with. If its record has a higher one, and nobody stops the job, then the
+    /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped.
+    pub ran: Option<u64>,
     /// How long it waits before it may be routed again, at most 240 s.
     pub delay: Duration,
     /// The node that waits for the outcome of the dispatch.

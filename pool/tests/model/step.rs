@@ -255,6 +255,7 @@ impl Pool {
             key: self.keys[key].clone(),
             token,
             mode,
+            ran: None,
             delay: std::time::Duration::ZERO,
             tell: None,
             tell_stopper: None,

@@ -41,6 +41,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (StateNotSavedAgain, Simulator("S15")),
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
     (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
+    (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
     (UpdateUnheard, Core("a_worker_restarts_a_job_with_another_payload")),
     (AskUnderAnyToken, Scenario("an_ask_under_another_token_is_told_who_owns_it")),
     (AsksUnremembered, Core("an_ask_comes_to_its_handler_once")),

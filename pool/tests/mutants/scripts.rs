@@ -68,6 +68,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "the_same_payload_is_no_update";
     "another trace is another payload": "update", " or meaning(present) == meaning(payload)"
         => "", by "a_trace_is_no_update";
+    "a long trace is another payload": "update", "if b == 217 then"
+        => "if false then", by "a_trace_is_no_update";
+    "the longest trace is another payload": "update", "if b == 218 then"
+        => "if false then", by "a_trace_is_no_update";
+    "a payload of another length is another one": "update", "#payload) >= 1024 then"
+        => "#payload) >= 1 then", by "a_trace_is_no_update";
     "an update takes no field away": "update", ".. sub(envelope, rest) or"
         => "or", by "a_trace_is_no_update";
     "an update is of any dispatch": "update", "if p.id ~= argv[of_ids + i] then return 'N' end"
@@ -94,8 +100,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_update_changes_the_payload_and_the_generation_only";
     "an owner's newer payload is not taken": "attest", "not mine or newer or"
         => "not mine or", by "an_attested_job_keeps_its_newer_payload";
-    "an owner's newer payload has no generation": "attest", "if newer then p.tail = '|' .. num(generation) .. behind end"
-        => "", by "an_attested_job_keeps_its_newer_payload";
+    "an owner's newer payload has no generation": "attest", "if tonumber(generation) ~= known then p.tail ="
+        => "if false then p.tail =", by "an_attested_job_keeps_its_newer_payload";
     "an owner's older payload is taken": "attest", "local newer = tonumber(generation) > known"
         => "local newer = true", by "an_attested_job_takes_no_older_payload";
     "a lost job comes back without its generation": "attest", "newer and '|' .. num(generation) or ''"
@@ -673,6 +679,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false and", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
     "a recovered pool loses its flag": "recover", "if tonumber(head[1]) <= ended and"
         => "if", by "the_flag_of_a_pool_that_has_ended_goes_with_its_recovery";
+    "an update ends with the run before it": "release", "if way.ran and not to_stop and"
+        => "if false and", by "a_job_that_ends_before_its_update_goes_on";
+    "an update outlasts a stop": "release", "way.ran and not to_stop and not stopping and"
+        => "way.ran and not stopping and", by "a_job_that_ends_before_its_update_goes_on";
+    "an update outlasts its pool": "release", "way.ran and not to_stop and not stopping and"
+        => "way.ran and not to_stop and", by "a_stopping_pool_ends_updated_jobs";
+    "a job runs again with the payload that it had": "release", "generation_of(p.tail) > way.ran"
+        => "generation_of(p.tail) >= way.ran", by "a_job_that_ends_before_its_update_goes_on";
     "release mints": "release", "local reply = requeue(key, p, t, way.delay"
         => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"

@@ -806,6 +806,7 @@ impl<'a> Driver<'a> {
             key: job(key),
             token: self.token(key, release.aim).await,
             mode: modes[release.mode],
+            ran: release.ran,
             delay: Duration::from_millis(release.delay),
             tell: release.tell.map(node),
             tell_stopper: release.tell_stopper.map(node),

@@ -292,6 +292,7 @@ pub(crate) fn release(name: &str, token: Token, mode: ReleaseMode) -> ReleaseIte
         key: key(name),
         token,
         mode,
+        ran: None,
         delay: Duration::ZERO,
         tell: None,
         tell_stopper: None,

@@ -5,12 +5,12 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, ReleaseMode, UpdateItem,
-    UpdateReply, WorkerEvent,
+    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode,
+    ReleaseReply, ShutdownMode, UpdateItem, UpdateReply, WorkerEvent,
 };
 
 use super::attesting::item;
-use super::lab::{Kind, Lab, id, key, ms, node};
+use super::lab::{Kind, Lab, id, key, ms, node, release};
 
 scenarios! {
     an_update_changes_the_payload_and_the_generation_only,
@@ -22,12 +22,15 @@ scenarios! {
     a_trace_is_no_update,
     an_update_is_of_its_dispatch,
     a_stopping_job_is_not_updated,
+    a_job_that_ends_before_its_update_goes_on,
+    a_stopping_pool_ends_updated_jobs,
     an_update_has_the_limit_of_payloads,
     the_updates_of_a_batch_see_each_other,
     a_generation_lasts_as_long_as_its_dispatch,
     no_job_is_updated_while_the_pool_recovers,
     an_attested_job_keeps_its_newer_payload,
     an_attested_job_takes_no_older_payload,
+    an_attested_job_whose_payload_is_lost_has_the_older_one,
     a_lost_job_comes_back_with_its_generation,
     a_generation_that_no_pool_gives_is_not_attested,
 }
@@ -155,7 +158,14 @@ async fn the_same_payload_is_no_update(kind: Kind) {
 fn envelope(trace: Option<&str>, kind: Option<&str>, body: &[u8]) -> Bytes {
     let mut packed = vec![0x82 + u8::from(trace.is_some()) + u8::from(kind.is_some()), 0xa1, b'v', 1];
     let text = |packed: &mut Vec<u8>, text: &str| {
-        packed.push(0xa0 + u8::try_from(text.len()).unwrap());
+        match text.len() {
+            short @ ..32 => packed.push(0xa0 + u8::try_from(short).unwrap()),
+            long @ ..256 => packed.extend_from_slice(&[0xd9, u8::try_from(long).unwrap()]),
+            longer => {
+                packed.push(0xda);
+                packed.extend_from_slice(&u16::try_from(longer).unwrap().to_be_bytes());
+            }
+        }
         packed.extend_from_slice(text.as_bytes());
     };
     if let Some(trace) = trace {
@@ -169,13 +179,15 @@ fn envelope(trace: Option<&str>, kind: Option<&str>, body: &[u8]) -> Bytes {
         text(&mut packed, kind);
     }
     text(&mut packed, "body");
-    packed.extend_from_slice(&[0xc4, u8::try_from(body.len()).unwrap()]);
+    packed.push(0xc5);
+    packed.extend_from_slice(&u16::try_from(body.len()).unwrap().to_be_bytes());
     packed.extend_from_slice(body);
     packed.into()
 }
 
 async fn a_trace_is_no_update(kind: Kind) {
     let lab = Lab::new(kind).await;
+    let (long, longer) = ("s".repeat(200), "s".repeat(512));
     let first = envelope(Some("one"), None, b"x");
     let dispatched = DispatchItem { payload: first.clone(), ..lab.item("k", "node1.g") };
     assert_eq!(lab.dispatch_all(&[dispatched]).await, [DispatchReply::Accepted]);
@@ -185,10 +197,15 @@ async fn a_trace_is_no_update(kind: Kind) {
     };
     for (generation, payload, reply) in [
         (0, envelope(Some("two"), None, b"x"), UpdateReply::Equal(0)),
+        (0, envelope(Some(&long), None, b"x"), UpdateReply::Equal(0)),
+        (0, envelope(Some(&longer), None, b"x"), UpdateReply::Equal(0)),
         (0, envelope(None, None, b"x"), UpdateReply::Equal(0)),
         (0, envelope(None, Some("feed"), b"x"), UpdateReply::Kept(1)),
         (1, envelope(None, None, b"x"), UpdateReply::Kept(2)),
         (2, envelope(None, None, b"y"), UpdateReply::Kept(3)),
+        (3, envelope(Some(&longer), None, &[b'y'; 2_000]), UpdateReply::Kept(4)),
+        (4, envelope(None, None, &[b'y'; 2_000]), UpdateReply::Equal(4)),
+        (4, envelope(None, None, b"y"), UpdateReply::Kept(5)),
     ] {
         assert_eq!(lab.update_all(&[with(generation, payload.clone())]).await, [reply], "{payload:?}");
     }
@@ -213,6 +230,58 @@ async fn a_stopping_job_is_not_updated(kind: Kind) {
     let before = lab.backend.dump().await;
     assert_eq!(lab.update("k", 0, Some(worker), "two").await, UpdateReply::Stopping);
     assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_job_that_ends_before_its_update_goes_on(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    for name in ["k0", "k1", "k2", "k3"] {
+        lab.dispatch(name, "node1.g").await;
+    }
+    lab.run("stops", "node1.g", worker).await;
+    lab.update("stops", 0, Some(worker), "two").await;
+    lab.stop("stops", "node1.g", Some(worker)).await;
+    let token = lab.record("stops").await.unwrap().token;
+    let item = ReleaseItem { ran: Some(0), ..of_failed("stops", token, ReleaseMode::Delete) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
+    let modes = [ReleaseMode::Refuse, ReleaseMode::Fail, ReleaseMode::Park, ReleaseMode::Delete];
+    for (round, mode) in modes.into_iter().enumerate() {
+        let name = format!("k{round}");
+        for (generation, ran) in [(1, 0), (2, 1)] {
+            lab.run_again(&name, worker).await;
+            lab.update(&name, generation - 1, Some(worker), &generation.to_string()).await;
+            let token = lab.record(&name).await.unwrap().token;
+            let item = ReleaseItem { ran: Some(ran), ..of_failed(&name, token, mode) };
+            assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Queued, "{mode:?}");
+            let record = lab.record(&name).await.unwrap();
+            assert_eq!((record.attempts, record.strikes), (0, 0), "{mode:?}");
+            assert_eq!(lab.payload(&name).await, generation.to_string());
+        }
+        lab.run_again(&name, worker).await;
+        let token = lab.record(&name).await.unwrap().token;
+        let item = ReleaseItem { ran: Some(2), ..of_failed(&name, token, mode) };
+        let usual = match mode {
+            ReleaseMode::Delete => ReleaseReply::Deleted,
+            ReleaseMode::Refuse => ReleaseReply::Queued,
+            _ => ReleaseReply::Parked,
+        };
+        assert_eq!(lab.release_item(worker, item).await, usual, "it ran with what it has");
+    }
+}
+
+fn of_failed(name: &str, token: Token, mode: ReleaseMode) -> ReleaseItem {
+    ReleaseItem { delay: ms(400), result: "no route".into(), ..release(name, token, mode) }
+}
+
+async fn a_stopping_pool_ends_updated_jobs(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.g", worker).await;
+    lab.update("k", 0, Some(worker), "two").await;
+    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    let token = lab.record("k").await.unwrap().token;
+    let item = ReleaseItem { ran: Some(0), ..release("k", token, ReleaseMode::Fail) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
 }
 
 async fn an_update_has_the_limit_of_payloads(kind: Kind) {
@@ -299,6 +368,20 @@ async fn an_attested_job_takes_no_older_payload(kind: Kind) {
     lab.update("k", 0, Some(worker), "two").await;
     lab.recover().await;
     assert_eq!(lab.attests(worker, "k", token, runs_with(0, Some("payload"))).await, AttestReply::Kept);
+    assert_eq!((lab.payload("k").await, lab.record("k").await.unwrap().generation()), ("two".into(), 1));
+}
+
+async fn an_attested_job_whose_payload_is_lost_has_the_older_one(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    for generation in 0..2 {
+        lab.update("k", generation, Some(worker), "later").await;
+    }
+    lab.backend.lose("payloads").await;
+    lab.recover().await;
+    assert_eq!(lab.attests(worker, "k", token, runs_with(1, None)).await, AttestReply::SendPayload);
+    assert_eq!(lab.attests(worker, "k", token, runs_with(1, Some("two"))).await, AttestReply::Kept);
     assert_eq!((lab.payload("k").await, lab.record("k").await.unwrap().generation()), ("two".into(), 1));
 }
 

@@ -61,8 +61,16 @@ impl Jobs {
         let (worker, token) = (self.worker, held.token);
         if goes_on(why) && ctx.config.broken.has(Mutation::HandOffBeforeStop) {
             let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
-            let item =
-                ReleaseItem { key: key.clone(), token, mode, delay, tell: None, tell_stopper: None, result };
+            let item = ReleaseItem {
+                key: key.clone(),
+                token,
+                mode,
+                ran: None,
+                delay,
+                tell: None,
+                tell_stopper: None,
+                result,
+            };
             self.push_release(item, LeavingJob::default(), Vec::new());
         }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
@@ -152,9 +160,10 @@ impl Jobs {
         let id = (key.clone(), token);
         let unnoted = held.unsaid.has(Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
-        let mut item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        let mut item = ReleaseItem { key, token, mode, ran: None, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
+        let may_go_on = !held.ends_for_good();
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
@@ -175,6 +184,8 @@ impl Jobs {
             }
             (item.tell_stopper, entries) = (order.tell, order.entries);
         }
+        let decides = !matches!(item.mode, ReleaseMode::HandOff | ReleaseMode::GiveBack);
+        item.ran = (may_go_on && decides).then(|| held.generation());
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;
         if owes {
@@ -259,7 +270,7 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        let item = ReleaseItem { key, token, mode, ran: None, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, entries);
     }
 
@@ -273,7 +284,7 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper, result };
+        let item = ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper, result };
         self.push_release(item, out, entries);
     }
 
@@ -438,6 +449,7 @@ pub(super) fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &Job
 
 /// The job ends here for good, and the release tells the node that waits for its stop.
 fn end_for_good(item: &mut ReleaseItem, out: &LeavingJob) {
+    item.ran = None;
     if out.stopper.is_some() {
         item.tell_stopper.clone_from(&out.stopper);
     }

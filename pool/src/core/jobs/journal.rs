@@ -141,7 +141,9 @@ impl Jobs {
         } else {
             let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
             let error = if parks { item.result.clone() } else { String::new() };
-            let (mode, due) = (item.mode, ctx.now + item.delay);
+            // A job with a later payload goes on, although it has ended here.
+            let mode = if item.mode == ReleaseMode::Delete { ReleaseMode::HandOff } else { item.mode };
+            let due = ctx.now + item.delay;
             let begun = if out.started { Begun::Started } else { Begun::Begun };
             Left::HandedOff { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
         };

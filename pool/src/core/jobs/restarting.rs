@@ -156,7 +156,8 @@ impl Jobs {
             ReleaseMode::Delete => LeavingJob::of(record),
             _ => LeavingJob::in_passing(record, envelope, ctx.now),
         };
-        let item = ReleaseItem { key, token, mode, delay, tell, tell_stopper: None, result };
+        let ran = Some(record.generation());
+        let item = ReleaseItem { key, token, mode, ran, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, Vec::new());
     }
 }

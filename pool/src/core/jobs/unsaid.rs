@@ -140,7 +140,10 @@ mod tests {
 
     fn release((key, token): (JobKey, Token)) -> ToRelease {
         let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
-        (ReleaseItem { key, token, mode, delay, tell: None, tell_stopper: None, result }, Vec::new())
+        (
+            ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper: None, result },
+            Vec::new(),
+        )
     }
 
     fn words(of: &[Word]) -> Words {

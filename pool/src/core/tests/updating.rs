@@ -3,7 +3,7 @@
 use super::bench::{Bench, config, key, millis, record, sealed, secs};
 use super::leaving::drained;
 use super::shutting_down::hear_of_stopping;
-use crate::core::call::Done;
+use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker, NewPayload};
 use crate::model::id::{Token, WorkerId};
@@ -259,6 +259,37 @@ fn a_job_that_waits_for_its_permit_starts_with_the_other_payload() {
     bench.all();
     event(&mut bench, 9, 7, 1);
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 b tell=n; done 9"]);
+}
+
+#[test]
+fn a_job_that_ends_by_itself_names_the_generation_it_ran_with() {
+    type Ends = fn() -> HandlerEvent;
+    let ends: [(Ends, Option<u64>); 3] = [
+        (|| HandlerEvent::Ended(Ok(())), Some(3)),
+        (|| HandlerEvent::Ended(Err("bad".into())), Some(3)),
+        (|| HandlerEvent::Park("bad".into()), Some(3)),
+    ];
+    for (event, ran) in ends {
+        let mut bench = Bench::with_worker();
+        bench.assign(1, 5, 7, &["k"]);
+        bench.begun_with(false, |record| record.set_generation(3));
+        bench.handler(1, "k", 7, HandlerEvent::Started);
+        bench.started_noted();
+        bench.handler(1, "k", 7, event());
+        assert_eq!(released(&mut bench), [ran]);
+    }
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.stop_event(1, 10, None, &[("k", 7)]);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(released(&mut bench), [None], "nobody runs a stopped job again");
+}
+
+fn released(bench: &mut Bench) -> Vec<Option<u64>> {
+    match bench.call("release") {
+        Call::Release { items, .. } => items.iter().map(|(item, _)| item.ran).collect(),
+        call => panic!("{call:?}"),
+    }
 }
 
 #[test]

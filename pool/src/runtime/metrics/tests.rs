@@ -118,7 +118,7 @@ fn each_label_value_means_what_is_documented() {
     let release = |reply, mode| {
         let key = JobKey::try_from("k").unwrap();
         let (token, delay, result) = (Token(1), Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, delay, tell: None, tell_stopper: None, result };
+        let item = ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper: None, result };
         released(&item, reply).unwrap_or("nothing")
     };
     agree(

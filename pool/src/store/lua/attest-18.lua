@@ -96,7 +96,8 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     if not begun_here then p.since = ts end
     if lacks and sent == '1' then
       call('HSET', PAYLOADS, key, payload)
-      if newer then p.tail = '|' .. num(generation) .. behind end
+      -- The record says which payload it has, also if a later one is lost.
+      if tonumber(generation) ~= known then p.tail = '|' .. num(generation) .. behind end
     end
   else
     local tail = newer and '|' .. num(generation) or ''

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
--- whatever the mode: what was not to end gets the outcome `shutdown` then. Entries of the owner's stream that are
+-- whatever the mode: what was not to end gets the outcome `shutdown` then. Any other job with a later payload than the
+-- one that it ran with is queued. Entries of the owner's stream that are
 -- finished are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q|p, delay ms, index of the
---       dispatcher's node or 0, index of the stopper's node or 0, result, s:error for the stopper, or ''), count of tokens, token*, a byte per
+--       dispatcher's node or 0, index of the stopper's node or 0, result, s:error for the stopper, or '', generation of the
+--       payload that it ran with or ''), count of tokens, token*, a byte per
 --       job: which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
@@ -14,6 +16,7 @@
 --@clock
 --@settings
 --@records
+--@generation
 --@outcome
 --@notes
 --@delete
@@ -25,13 +28,13 @@ local flag, late_ms, retention_ms, max_attempts, stable_ms, route_ms =
   settings('max_dispatch_deadline', 'outcome_retention', 'max_attempts', 'stable_run', 'route_timeout')
 local stopping, t = is_stopping(flag), now()
 local wid, entries, ways = argv[2], tonumber(argv[3]), {}
-local of_tokens = 5 + entries + 5 * argv[4 + entries]
+local of_tokens = 5 + entries + 6 * argv[4 + entries]
 local base = of_tokens + argv[of_tokens] + 2
 local n, token_of, way_of = #argv - base, argv[base - 1], argv[base]
 local letters, events, seen = {}, {}, {}
-for at = 5 + entries, of_tokens - 1, 5 do
+for at = 5 + entries, of_tokens - 1, 6 do
   ways[#ways + 1] = { mode = argv[at], delay = math.min(tonumber(argv[at + 1]), 240000), dispatcher = argv[at + 2],
-    stopper = argv[at + 3], result = argv[at + 4], stop_failed = argv[at] == 'd' and sub(argv[at + 4], 1, 2) == 's:' }
+    stopper = argv[at + 3], result = argv[at + 4], ran = tonumber(argv[at + 5]), stop_failed = argv[at] == 'd' and sub(argv[at + 4], 1, 2) == 's:' }
 end
 
 local function tell(x, id, outcome)
@@ -69,6 +72,8 @@ end
 -- was not attested. Nothing but this is looked at when it ends.
 local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
 local last, running, stopped, length
+-- The way of a job with a later payload.
+local renewed = { mode = 'h', delay = 0, result = '' }
 
 local function give_up(key, r, token, way)
   if token ~= last then
@@ -85,6 +90,7 @@ local function give_up(key, r, token, way)
     if not p then return 'X' end
     if p.owner ~= wid or p.token ~= token or p.state == 'Q' or p.state == 'P' then return 'S' end
     id = p.id
+    if way.ran and not to_stop and not stopping and generation_of(p.tail) > way.ran then ends, way = false, renewed end
   end
   if ends and is_full() then return 'L' end
   seen[key] = true

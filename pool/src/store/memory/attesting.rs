@@ -139,7 +139,8 @@ impl State {
         });
         if let (Some(job), Some(payload)) = (self.jobs.get_mut(key).filter(|_| lacks), payload) {
             job.payload = Some(payload.clone());
-            if newer {
+            // The record says which payload it has, also if a later one is lost.
+            if *generation != record.generation() {
                 record.set_generation(*generation);
             }
         }

@@ -157,7 +157,14 @@ impl State {
 
     /// Whether its job is gone after this release.
     fn ends(&self, item: &ReleaseItem, record: &Record) -> bool {
-        item.mode == ReleaseMode::Delete || record.state == JobState::Stopping || self.stopping()
+        let must_end = record.state == JobState::Stopping || self.stopping();
+        must_end || item.mode == ReleaseMode::Delete && !self.has_later_payload(item, record)
+    }
+
+    /// Whether the job was given a later payload than the one that it ran with.
+    fn has_later_payload(&self, item: &ReleaseItem, record: &Record) -> bool {
+        let has_later = item.ran.is_some_and(|ran| record.generation() > ran);
+        has_later && !self.broken.has(Mutation::UpdateEndsWithRun)
     }
 
     fn release_one(
@@ -194,7 +201,12 @@ impl State {
             );
             return ReleaseReply::Deleted;
         }
-        match item.mode {
+        let renewed = self.has_later_payload(item, &record);
+        let (mode, delay, result) = match renewed {
+            true => (ReleaseMode::HandOff, Duration::ZERO, ""),
+            false => (item.mode, item.delay, item.result.as_str()),
+        };
+        match mode {
             ReleaseMode::HandOff => {
                 // A job that was not begun here has shown nothing.
                 if record.state == JobState::Running {
@@ -206,7 +218,7 @@ impl State {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);
                 }
-                match item.mode {
+                match mode {
                     ReleaseMode::GiveBack => record.strikes = 0,
                     ReleaseMode::Refuse => record.strikes += 1,
                     _ => {}
@@ -217,10 +229,10 @@ impl State {
         if self.broken.has(Mutation::ReleaseMints) {
             record.token = Token(self.mint());
         }
-        let state = if item.mode == ReleaseMode::Park {
-            self.park(key, record, now, &item.result)
+        let state = if mode == ReleaseMode::Park {
+            self.park(key, record, now, result)
         } else {
-            self.requeue(key, record, now, delay_ms(item.delay), &item.result, starts)
+            self.requeue(key, record, now, delay_ms(delay), result, starts)
         };
         if state == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));

@@ -77,14 +77,15 @@ impl Ownership for RedisStore {
             .zip(numbers)
             .map(|(item, (dispatcher, stopper))| {
                 let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
-                ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str())))
+                ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str(), item.ran)))
             })
             .collect();
         let mut call = self.steps.scripts.release.call(&streams);
         owner(&mut call, inc, worker, finished);
         call.arg(ways.iter().len());
-        for &(mode, delay, dispatcher, stopper, result) in ways.iter() {
+        for &(mode, delay, dispatcher, stopper, result, ran) in ways.iter() {
             call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
+            call.arg(ran.map_or_else(String::new, |generation| generation.to_string()));
         }
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
