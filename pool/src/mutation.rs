@@ -51,6 +51,14 @@ pub enum Mutation {
     RouteUnchecked,
     /// A job that ran for long before its worker was lost is blamed like any other job.
     LossesNeverForgiven,
+    /// No rate delays a start.
+    StartsTogether,
+    /// A worker takes more jobs than its capacity.
+    CapacityPassedOver,
+    /// A worker that is full refuses a job: `strikes` refusals and pauses before the next worker is asked.
+    ElsewhereIsAStrike,
+    /// Jobs that all workers have turned away do not hear that the ring has more room.
+    RoomUnheard,
     /// If no worker is up, the first one that joins where jobs wait takes a slot at once.
     FirstTakesAll,
     /// A worker that was silent for its time to live counts as up until it is expired.

@@ -36,6 +36,8 @@ mod cordoning;
 mod damage;
 #[path = "store/dispatching.rs"]
 mod dispatching;
+#[path = "store/elsewhere.rs"]
+mod elsewhere;
 #[path = "store/explaining.rs"]
 mod explaining;
 #[path = "store/figures.rs"]

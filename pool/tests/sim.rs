@@ -130,6 +130,11 @@ fn a_cordon_that_is_passed_over_is_caught() {
 }
 
 #[test]
+fn a_worker_that_takes_more_than_its_capacity_is_caught() {
+    assert!(caught(Mutation::CapacityPassedOver, 4, &["capacity"]).is_some(), "no seed has seen it");
+}
+
+#[test]
 fn a_job_that_does_not_come_to_its_place_is_caught() {
     assert!(caught(Mutation::PackedRing, 2, &["liveness: L7"]).is_some(), "no seed has seen it");
 }

@@ -98,6 +98,8 @@ pub(crate) struct Ctx {
     pub(crate) pool_is_gone: bool,
     /// When the lease of each living worker passes its soft deadline, by the last renewal that the engine has seen.
     pub(crate) leases: BTreeMap<WorkerId, Time>,
+    /// How many workers the ring gives jobs.
+    pub(crate) workers_up: u32,
     pub(crate) jitter: Jitter,
     pub(crate) out: Vec<Effect>,
 }

@@ -1,5 +1,6 @@
 //! The inputs of the engine.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +111,8 @@ pub(crate) enum HandlerEvent {
     Started,
     /// The start handler refused the job for now. No handler of it runs.
     Refused { backoff: Option<Duration> },
+    /// The start handler sends the job to another worker. No handler of it runs.
+    Elsewhere,
     /// The start handler failed or panicked. No handler of it runs.
     Failed(String),
     /// The handed notifications were delivered.
@@ -186,6 +189,8 @@ pub(crate) enum Command {
         reply: ReplyTo,
         local: LocalWorker,
         meta: String,
+        /// How many jobs it takes. `None`: all.
+        capacity: Option<NonZeroU32>,
     },
     /// Accept a job; `started`: answer only after its start.
     Submit {

@@ -120,6 +120,16 @@ impl Ring {
         self.revision
     }
 
+    /// How many workers are given jobs while the pool is not held.
+    pub(crate) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// True if it gives jobs to a worker that the former one gave none.
+    pub(crate) fn has_more_room_than(&self, former: &Self) -> bool {
+        self.slots.iter().flatten().any(|worker| !former.slots.contains(&Some(*worker)))
+    }
+
     /// True if both place every key alike.
     pub(crate) fn places_like(&self, other: &Self) -> bool {
         (&self.slots, self.held, &self.cordoned) == (&other.slots, other.held, &other.cordoned)

@@ -26,6 +26,10 @@ pub enum Start {
         /// When to try again: 10 ms to 4 min from now. `None`: after a growing pause of 1 s to 60 s, with jitter.
         backoff: Option<Duration>,
     },
+    /// Another worker shall run the job: this one lacks what it needs, or has no room for it. The next worker that the
+    /// pool would choose for the key is asked at once, without a pause. A job that all have turned away pauses, for 1 s
+    /// to 30 s.
+    Elsewhere,
     /// The start failed; a panic counts as this, too. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the
     /// job is gone, and its dispatch gets the error. Under the other policies, or if the job has run before, the pool
     /// retries it with growing pauses, and finally parks it.
@@ -37,6 +41,7 @@ impl fmt::Debug for Start {
         match self {
             Self::Started => f.write_str("Started"),
             Self::Running(_) => f.write_str("Running"),
+            Self::Elsewhere => f.write_str("Elsewhere"),
             Self::Refused { backoff } => f.debug_struct("Refused").field("backoff", backoff).finish(),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }

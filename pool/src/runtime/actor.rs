@@ -257,6 +257,7 @@ async fn live(task: &Task) -> Option<HandlerEvent> {
             return None;
         }
         Ok(Start::Running(future)) => guarded(task.job.clone(), future),
+        Ok(Start::Elsewhere) => return Some(HandlerEvent::Elsewhere),
         Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
         Ok(Start::Failed(error)) => return Some(Fault::of(&error).event(HandlerEvent::Failed)),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),

@@ -21,6 +21,7 @@ use super::log::Log;
 use super::metrics::{self, Metrics};
 use super::perform::perform;
 use super::planners::{Part, Planners};
+use super::room::Room;
 use super::saving::Saving;
 use crate::clock;
 use crate::core::call::{Call, Done};
@@ -50,8 +51,9 @@ pub(crate) enum Message {
     Withdrawn(DispatchId, ReplyTo),
     /// The caller no longer waits for the answer to its ask.
     Unasked(ReplyTo),
-    /// A new worker's handler and where to publish its id; its command follows.
-    Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>),
+    /// A new worker's handler, where to publish its id, and its room if it has a capacity for several shards; its
+    /// command follows.
+    Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>, Option<Room>),
     /// The other shards of the pool have ended.
     OthersEnded,
     /// Another shard of the pool was shut down in this way.
@@ -90,6 +92,8 @@ pub(crate) struct Driver {
     /// The runtime of handlers and planners.
     home: Handle,
     handlers: IntMap<LocalWorker, Local>,
+    /// The room of those workers whose capacity is for several shards.
+    rooms: IntMap<LocalWorker, Room>,
     actors: Actors,
     saving: Saving,
     planners: Planners,
@@ -127,6 +131,7 @@ impl Driver {
             pool_read: None,
             home,
             handlers: IntMap::default(),
+            rooms: IntMap::default(),
             actors,
             saving: Saving::new(given),
             planners,
@@ -264,7 +269,8 @@ impl Driver {
             }
             Message::OthersEnded => batch.push(Input::OthersEnded),
             Message::OtherShutDown(mode) => batch.push(Input::OtherShutDown(mode)),
-            Message::Handler(local, handler, id) => {
+            Message::Handler(local, handler, id, room) => {
+                self.rooms.extend(room.map(|room| (local, room)));
                 self.handlers.insert(local, Local { handler, id });
             }
         }
@@ -290,10 +296,16 @@ impl Driver {
             tracing::trace!(?input, "input");
         }
         self.engine.set_leases(self.leases.soft_deadlines());
+        for (local, room) in &self.rooms {
+            self.engine.set_taken_beside(*local, room.taken_beside());
+        }
         for effect in self.engine.step(now, batch.drain(..)) {
             tracing::trace!(?effect, "effect");
             self.watched.metrics.see(&effect);
             self.perform(effect);
+        }
+        for (local, room) in &mut self.rooms {
+            room.take(self.engine.taken(*local));
         }
         let status = self.engine.status();
         self.watched.metrics.show(&status);
@@ -346,6 +358,7 @@ impl Driver {
                 }
                 if worker.is_none() {
                     // It has left for good, and none of its handlers runs.
+                    self.rooms.remove(&local);
                     if let Some(Local { handler, .. }) = self.handlers.remove(&local) {
                         drop_at(&self.home, handler);
                     }

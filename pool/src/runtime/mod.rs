@@ -23,5 +23,6 @@ mod pace;
 pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod polls;
+pub(crate) mod room;
 mod saving;
 pub(crate) mod thread;

@@ -146,6 +146,12 @@ pub enum ReleaseMode {
     GiveBack,
     /// `r`: refused by the worker. The attempt does not count, and the placement gets a strike.
     Refuse,
+    /// `e`: this worker does not take it. The attempt does not count, and the next worker of its chain is asked at once.
+    /// A job that all have turned away pauses.
+    Elsewhere {
+        /// How many workers may get it.
+        workers: u32,
+    },
     /// `q`: failed. The attempts stay.
     Fail,
     /// `p`: parked at once. The attempt does not count.
@@ -164,7 +170,7 @@ pub struct ReleaseItem {
     /// The generation of the payload that it ran with. If its record has a higher one, and nobody stops the job, then the
     /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped.
     pub ran: Option<u64>,
-    /// How long it waits before it may be routed again, at most 240 s.
+    /// How long it waits before it may be routed again, at most 240 s. A job that goes elsewhere waits as the step says.
     pub delay: Duration,
     /// The node that waits for the outcome of the dispatch.
     pub tell: Option<NodeName>,

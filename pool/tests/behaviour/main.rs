@@ -7,6 +7,7 @@
 
 mod asking;
 mod batch;
+mod capacity;
 mod checkpoints;
 mod clients;
 mod cold_start;

@@ -41,6 +41,9 @@ pub(crate) enum Act {
     Fail(&'static str),
     /// The start is refused.
     Refuse(Duration),
+    /// The start sends the job to another worker.
+    #[allow(dead_code, reason = "the scenarios of the public API need it")]
+    Elsewhere,
     /// The job ends by itself at once.
     End,
     /// The job cancels its own token, and ends.
@@ -242,6 +245,7 @@ impl JobHandler for Recorder {
             Act::Panic(text) => panic!("{text}"),
             Act::Fail(text) => Start::Failed(text.into()),
             Act::Refuse(backoff) => Start::Refused { backoff: Some(backoff) },
+            Act::Elsewhere => Start::Elsewhere,
             Act::End => Start::Running(Box::pin(async move {
                 drop(run);
                 Ok(())

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod books;
+mod brakes;
 mod damage;
 mod duplicates;
 mod ground;

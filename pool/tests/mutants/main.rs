@@ -42,6 +42,8 @@ mod core;
 mod damage;
 #[path = "../store/dispatching.rs"]
 mod dispatching;
+#[path = "../store/elsewhere.rs"]
+mod elsewhere;
 #[path = "../store/explaining.rs"]
 mod explaining;
 #[path = "../store/figures.rs"]
@@ -119,6 +121,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("cordoning", cordoning::ALL),
     ("damage", damage::ALL),
     ("dispatching", dispatching::ALL),
+    ("elsewhere", elsewhere::ALL),
     ("explaining", explaining::ALL),
     ("figures", figures::ALL),
     ("inspecting", inspecting::ALL),
@@ -161,14 +164,14 @@ fn likely(script: &str) -> &'static [&'static str] {
         "drop_notifications" | "notifications" | "notify" | "take" => &["notifications"],
         "notify_or_start" => &["starting"],
         "save" => &["checkpoints"],
-        "release" => &["release", "attempts", "stopping"],
+        "release" => &["release", "elsewhere", "attempts", "stopping"],
         "route" => &["routing"],
         "sched" | "term" | "tick" => &["planning"],
         "shutdown" | "purge" | "cleanup" => &["closing"],
         "stop" => &["stopping", "outcomes", "recovery", "planning"],
         "sweep" => &["repair"],
         "unpark" => &["parking"],
-        _ => &["release", "recovery", "notifications", "dispatching"],
+        _ => &["release", "elsewhere", "recovery", "notifications", "dispatching"],
     }
 }
 

@@ -287,6 +287,24 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "only_the_owner_releases";
     "release by anybody": "release", "p.owner ~= wid or "
         => "", by "only_the_owner_releases";
+    "elsewhere is a strike": "release", "delay = elsewhere(p, delay)"
+        => "p.strikes = num(p.strikes + 1) delay = 0", by "elsewhere_is_the_next_worker";
+    "elsewhere costs an attempt": "release", "if running then p.attempts = num(math.max(0, p.attempts - 1)) end\n    delay"
+        => "delay", by "what_was_begun_goes_elsewhere_without_an_attempt";
+    "elsewhere keeps the refusals": "", "local strikes = turned_away * most"
+        => "local strikes = p.strikes + most", by "elsewhere_drops_the_refusals_of_the_present_worker";
+    "a full pool never rests": "", "return 1000 * math.min(2 ^ (again / round), 30)"
+        => "return 0", by "who_was_sent_on_by_all_pauses";
+    "the first lap has a pause": "", "if again < 0 or again % round ~= 0 then return 0 end"
+        => "if again % round ~= 0 then return 0 end", by "a_long_chain_is_asked_eight_at_a_time";
+    "a long chain is asked all at once": "", "math.min(workers, 8)"
+        => "workers", by "a_long_chain_is_asked_eight_at_a_time";
+    "strikes grow beyond what is read": "", "strikes <= 4294967295 and strikes or 0"
+        => "strikes", by "the_chain_begins_anew_when_the_strikes_run_out";
+    "a kick goes on where the chain was": "sweep", "p.strikes = '0'"
+        => "", by "a_kick_begins_the_chain_anew";
+    "what went elsewhere before a loss comes back": "attest", "if mode == 'e' then elsewhere(p, 1) elseif"
+        => "if", by "a_handed_off_job_comes_back_in_its_last_state";
     "a stop does not stick at release": "release", "mode == 'd' or to_stop or stopping"
         => "mode == 'd' or stopping", by "a_stopping_job_ends_whatever_the_mode";
     "release keeps jobs while stopping": "release", "mode == 'd' or to_stop or stopping"
@@ -687,8 +705,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "way.ran and not to_stop and", by "a_stopping_pool_ends_updated_jobs";
     "a job runs again with the payload that it had": "release", "generation_of(p.tail) > way.ran"
         => "generation_of(p.tail) >= way.ran", by "a_job_that_ends_before_its_update_goes_on";
-    "release mints": "release", "local reply = requeue(key, p, t, way.delay"
-        => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n  local reply = requeue(key, p, t, way.delay", by "phase_r_lets_work_end";
+    "release mints": "release", "local reply = requeue(key, p, t, delay"
+        => "p.token = num(call('HINCRBY', POOL, 'token', 1))\n  local reply = requeue(key, p, t, delay", by "phase_r_lets_work_end";
     "dispatch mints": "dispatch", "'1|Q||0|0|0|' .. ts"
         => "'1|Q||' .. num(call('HINCRBY', POOL, 'token', 1)) .. '|0|0|' .. ts", by "an_accepted_job_is_queued_with_one_event";
     "sweep mints": "sweep", "p.strikes = num(p.strikes + 1)"

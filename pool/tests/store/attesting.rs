@@ -773,6 +773,7 @@ async fn a_handed_off_job_comes_back_in_its_last_state(kind: Kind) {
         ("back", ReleaseMode::GiveBack, 1, 0, 2_000, 0),
         ("refused", ReleaseMode::Refuse, 1, 400, 400, 2),
         ("failed", ReleaseMode::Fail, 2, 900_000, 240_000, 1),
+        ("elsewhere", ReleaseMode::Elsewhere { workers: 1 }, 1, 400, 400, 3),
     ];
     for (name, ..) in given_up {
         lab.run(name, &format!("node1.{name}"), worker).await;

@@ -308,15 +308,16 @@ impl<'a> Driver<'a> {
         let what = match said.what {
             0 => Attest::Ended { outcome: ["", "ok", "e:no"][said.key % 3].to_owned() },
             what @ (1 | 2) => {
-                let (at, error) = (said.key % 5, "boom".to_owned());
+                let error = "boom".to_owned();
                 let modes = [
                     ReleaseMode::HandOff,
                     ReleaseMode::GiveBack,
                     ReleaseMode::Refuse,
                     ReleaseMode::Fail,
                     ReleaseMode::Park,
+                    ReleaseMode::Elsewhere { workers: 2 },
                 ];
-                let mode = modes[at];
+                let mode = modes[said.key % modes.len()];
                 let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
                 let begun = [Begun::Begun, Begun::Started][said.key % 2];
                 Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error })
@@ -801,6 +802,7 @@ impl<'a> Driver<'a> {
             ReleaseMode::Fail,
             ReleaseMode::GiveBack,
             ReleaseMode::Park,
+            ReleaseMode::Elsewhere { workers: release.delay as u32 % 4 },
         ];
         ReleaseItem {
             key: job(key),

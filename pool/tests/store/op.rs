@@ -336,7 +336,7 @@ fn begun() -> impl Strategy<Value = Begun> {
 fn released() -> impl Strategy<Value = Released> {
     let node = || prop::option::of(0_usize..3);
     let delay = prop_oneof![2 => Just(0), 1 => Just(400), 1 => Just(300_000)];
-    let mode = prop_oneof![1 => Just(0_usize), 2 => Just(1_usize), 2 => Just(2_usize), 5 => Just(3_usize), 2 => Just(4_usize), 1 => Just(5_usize)];
+    let mode = prop_oneof![1 => Just(0_usize), 2 => Just(1_usize), 2 => Just(2_usize), 5 => Just(3_usize), 2 => Just(4_usize), 1 => Just(5_usize), 2 => Just(6_usize)];
     let ran = prop::option::of(0_u64..2);
     let parts = (0_usize..10, aim(), mode, ran, delay, node(), node(), 0_usize..4);
     parts.prop_map(|(key, aim, mode, ran, delay, tell, tell_stopper, result)| Released {

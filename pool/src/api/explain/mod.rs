@@ -42,7 +42,8 @@ pub struct Explanation {
     pub max_attempts: u32,
     /// How often it was given another payload ([`Node::update`](crate::Node::update)).
     pub generation: u64,
-    /// How often workers have refused it, or have not begun it in time, since it was last handed on.
+    /// How often workers have refused it, or have not begun it in time, since it was last handed on. One that is full
+    /// counts as often as the pool asks each of them.
     pub strikes: u32,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
@@ -152,6 +153,12 @@ pub enum Verdict {
     Settling,
     /// Queued: it failed, and pauses before its next attempt.
     BackOff,
+    /// Queued: all workers that are up have turned it away, most likely because they are full. It is tried again after
+    /// pauses, and soon after another worker has come.
+    NoRoom {
+        /// How many workers are up.
+        workers: u32,
+    },
     /// Queued: workers have refused it, or have not begun it in time.
     PassedOver {
         /// How often.
@@ -333,6 +340,9 @@ fn queued(
         (None, _) if ring.is_filling() => return Verdict::Settling,
         (None, _) if ring.obstacle() == Some(Obstacle::Cordoned) => return Verdict::AllCordoned,
         (None, _) => return Verdict::NoWorker,
+        _ if record.strikes / settings.strikes.max(1) >= ring.live() => {
+            return Verdict::NoRoom { workers: ring.live() };
+        }
         _ if seen.pause.error.is_some() => return Verdict::BackOff,
         (Some(next), _) => next,
     };

@@ -117,9 +117,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::UnreadableDispatch { .. } => 24,
         Verdict::AllCordoned => 25,
         Verdict::Cordoned => 26,
+        Verdict::NoRoom { .. } => 27,
     }
 }
-const VERDICTS: usize = 27;
+const VERDICTS: usize = 28;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -296,11 +297,18 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "queued for 850 ms: passed over once, worker 41 is next",
         ),
         row(
-            job("Q||17", 0, 0, 8 * S, 3),
+            job("Q||17", 0, 0, 8 * S, 2),
             one(),
             defaults,
-            Verdict::PassedOver { times: 3, next },
-            "queued for 8 s: passed over 3 times, worker 41 is next",
+            Verdict::PassedOver { times: 2, next },
+            "queued for 8 s: passed over 2 times, worker 41 is next",
+        ),
+        row(
+            due(job("Q||17", 0, 0, 8 * S, 3), 22 * S, None),
+            one(),
+            defaults,
+            Verdict::NoRoom { workers: 1 },
+            "queued for 8 s: the only worker that is up has no room for it, or refused it; tried again in 22 s",
         ),
         row(
             job("Q||17", 0, 2, 8 * S, 0),

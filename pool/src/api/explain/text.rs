@@ -36,6 +36,18 @@ impl Display for Shown<'_> {
     }
 }
 
+/// All workers that are up.
+struct Workers(u32);
+
+impl Display for Workers {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("the only worker that is up has"),
+            workers => write!(f, "all {workers} workers that are up have"),
+        }
+    }
+}
+
 /// A number of bytes.
 struct Bytes(u64);
 
@@ -149,6 +161,10 @@ impl Explanation {
                     f,
                     ", after attempt {attempts} of {max_attempts}: tried again in {due} (failed: {error})"
                 )
+            }
+            Verdict::NoRoom { workers } => {
+                let (due, who) = (For(self.due.unwrap_or_default()), Workers(*workers));
+                write!(f, ": {who} no room for it, or refused it; tried again in {due}")
             }
             Verdict::PassedOver { times, next } => {
                 write!(f, ": passed over {}, worker {next} is next", Times(*times))

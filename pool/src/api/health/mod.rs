@@ -159,6 +159,10 @@ pub struct WorkerHealth {
     pub lease_left: Duration,
     /// The number of jobs that it holds.
     pub jobs: usize,
+    /// How many jobs it takes, in all shards together. `None`: all.
+    pub capacity: Option<u32>,
+    /// It turns further jobs away. That is no reason to be unhealthy.
+    pub full: bool,
     /// Jobs whose handlers were aborted and do not end. They stay with this worker, which has left the ring.
     pub stuck: Vec<JobKey>,
     /// The number of handlers that run on after the lease. Another worker may run their jobs.

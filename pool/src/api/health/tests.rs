@@ -9,7 +9,9 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn worker(id: u64) -> WorkerHealth {
     let (stuck, lease_age) = (Vec::new(), Some(Duration::from_secs(1)));
-    WorkerHealth { shard: 0, id: Some(WorkerId(id)), lease_age, lease_left: SOFT, jobs: 3, stuck, overdue: 0 }
+    let (capacity, full) = (None, false);
+    let id = Some(WorkerId(id));
+    WorkerHealth { shard: 0, id, lease_age, lease_left: SOFT, jobs: 3, capacity, full, stuck, overdue: 0 }
 }
 
 /// A healthy node with two workers.

@@ -1,5 +1,6 @@
 //! A node's health.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 
 use super::{Node, Shard};
@@ -57,6 +58,8 @@ impl Shard {
                 lease_age: standing.map(|standing| standing.age),
                 lease_left: standing.map(|standing| standing.left).unwrap_or_default(),
                 jobs: worker.held,
+                capacity: worker.capacity.map(NonZeroU32::get),
+                full: worker.full,
                 stuck: worker.stuck.clone(),
                 overdue: standing.map_or(0, |standing| standing.overdue),
             }

@@ -1,5 +1,6 @@
 //! One process's part in one shard of a pool: its engine, its leases, and how other code calls them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::health::HealthRecord;
 use crate::runtime::lease::{LeaseThread, Leases};
 use crate::runtime::metrics::Metrics;
+use crate::runtime::room::Room;
 use crate::runtime::thread::EngineThread;
 use crate::store::{Refusal, Store, StoreError};
 
@@ -198,6 +200,8 @@ impl Shard {
         &self,
         local: LocalWorker,
         meta: &str,
+        capacity: Option<NonZeroU32>,
+        room: Option<Room>,
         handler: Arc<dyn AnyHandler>,
     ) -> Result<watch::Receiver<Option<WorkerId>>, Error> {
         self.check_full()?;
@@ -206,8 +210,8 @@ impl Shard {
         let (publish, id) = watch::channel(None);
         let patience = join_patience(self.settings().worker_ttl);
         let added = async {
-            self.send(Message::Handler(local, handler, publish)).await.ok()?;
-            self.ask(|reply| Command::AddWorker { reply, local, meta }).await
+            self.send(Message::Handler(local, handler, publish, room)).await.ok()?;
+            self.ask(|reply| Command::AddWorker { reply, local, meta, capacity }).await
         };
         match tokio::time::timeout(patience, added).await {
             Ok(Some(Answer::WorkerAdded(added))) => added.map(|()| id),

@@ -14,11 +14,11 @@ impl Engine {
         let ctx = &mut self.ctx;
         match command {
             Command::Attach { reply } => self.attaching.push(reply),
-            Command::AddWorker { reply, local, meta } => {
+            Command::AddWorker { reply, local, meta, capacity } => {
                 if closed || leaving {
                     ctx.reply(reply, Answer::WorkerAdded(Err(Error::NodeClosed)));
                 } else {
-                    self.workers.insert(local, Worker::new(local, meta, Some(reply)));
+                    self.workers.insert(local, Worker::new(local, meta, capacity, Some(reply)));
                 }
             }
             Command::Submit { reply, item, started, deadline } => {

@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod attestation;
+mod capacity;
 mod commands;
 mod due;
 mod inspecting;
@@ -34,7 +35,7 @@ use crate::core::schedules::Scheduling;
 use crate::core::time::{Jitter, Time, earliest};
 use crate::core::worker::Worker;
 use crate::core::worker::shared_calls::SharedCalls;
-use crate::error::{DispatchError, Error, Obstacle};
+use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
@@ -140,6 +141,7 @@ impl Engine {
             incarnation: Incarnation(0),
             pool_is_gone: false,
             leases: BTreeMap::new(),
+            workers_up: 0,
             jitter: Jitter::new(seed),
             out: Vec::new(),
         };
@@ -334,11 +336,9 @@ impl Engine {
         if self.ctx.config.broken.has(Mutation::HoldPassedOver) {
             ring.pass_hold_over();
         }
-        if self.ring.obstacle() == Some(Obstacle::Cordoned) && ring.obstacle().is_none() {
-            // The jobs that have waited for this are due in up to half a minute.
-            self.sweeping.kick();
-        }
+        self.kick_for_room(&ring);
         let changed = !ring.places_like(&self.ring);
+        self.ctx.workers_up = ring.live();
         self.ring = ring;
         for worker in self.workers.values_mut() {
             let member = self.members.entries.get(&worker.jobs.worker);

@@ -1,5 +1,6 @@
 //! A node as its observers see it. The engine copies it out after each step and never reads it.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::Engine;
@@ -45,6 +46,10 @@ pub(crate) struct WorkerStatus {
     pub(crate) id: Option<WorkerId>,
     /// Jobs in its hands.
     pub(crate) held: usize,
+    /// How many it takes. `None`: all.
+    pub(crate) capacity: Option<NonZeroU32>,
+    /// It takes no further job.
+    pub(crate) full: bool,
     /// Those that wait for their start.
     pub(crate) to_start: usize,
     /// Those that belong elsewhere and wait for their move.
@@ -64,6 +69,8 @@ impl Worker {
         WorkerStatus {
             id: self.member_id(),
             held: jobs.held.len(),
+            capacity: jobs.capacity(),
+            full: jobs.has_no_place(),
             to_start: jobs.to_start(),
             to_move: self.to_move(),
             stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),

@@ -177,14 +177,19 @@ impl Jobs {
                     (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
                     item.result = release_of(order.why).1.into();
                 }
-                why if goes_on(why) && mode == ReleaseMode::Refuse => {
+                why if goes_on(why)
+                    && matches!(mode, ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }) =>
+                {
                     (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
                 }
                 _ => {}
             }
             (item.tell_stopper, entries) = (order.tell, order.entries);
         }
-        let decides = !matches!(item.mode, ReleaseMode::HandOff | ReleaseMode::GiveBack);
+        let decides = matches!(
+            item.mode,
+            ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail | ReleaseMode::Park
+        );
         item.ran = (may_go_on && decides).then(|| held.generation());
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;

@@ -174,7 +174,9 @@ fn attempts_after(ctx: &Ctx, out: &LeavingJob, mode: ReleaseMode) -> u32 {
     let stable = ctx.config.settings.stable_run;
     match mode {
         ReleaseMode::HandOff => 0,
-        ReleaseMode::GiveBack | ReleaseMode::Refuse | ReleaseMode::Park => out.attempts.saturating_sub(1),
+        ReleaseMode::GiveBack | ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. } | ReleaseMode::Park => {
+            out.attempts.saturating_sub(1)
+        }
         ReleaseMode::Fail | ReleaseMode::Delete => {
             out.held.as_ref().map_or(out.attempts, |held| held.attempts_at(ctx.now, stable))
         }

@@ -9,6 +9,7 @@
 mod answering;
 mod answers;
 mod attesting;
+mod capacity;
 mod ending;
 pub(super) mod held;
 mod inbox;
@@ -40,6 +41,7 @@ use crate::mutation::Mutation;
 use crate::store::{ReleaseItem, StartedItem, TakeItem, WorkerEvent};
 use answering::Answering;
 use attesting::Attesting;
+use capacity::Capacity;
 use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
 use journal::Journal;
@@ -80,6 +82,7 @@ pub(super) struct Jobs {
     releasing: BTreeMap<(JobKey, Token), LeavingJob>,
     /// Releases of jobs that a loss of data has removed. Each is repeated once its job has a record.
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
+    capacity: Capacity,
     to_start: VecDeque<(JobKey, Token)>,
     starting: usize,
     starts: Throttle,
@@ -122,6 +125,7 @@ impl Jobs {
             successors: BTreeMap::new(),
             releasing: BTreeMap::new(),
             retaken: BTreeMap::new(),
+            capacity: Capacity::default(),
             to_start: VecDeque::new(),
             starting: 0,
             starts: Throttle::default(),
@@ -144,10 +148,11 @@ impl Jobs {
         }
     }
 
-    /// An empty set of jobs for the worker that this one becomes. It keeps the knowledge of the former worker's jobs.
+    /// An empty set of jobs for the worker that this one becomes. It keeps the capacity, and the knowledge of the former
+    /// worker's jobs.
     pub(super) fn anew(&mut self, worker: WorkerId) -> Self {
         let journal = std::mem::take(&mut self.journal);
-        Self { journal, ..Self::new(worker, self.local) }
+        Self { journal, capacity: self.capacity, ..Self::new(worker, self.local) }
     }
 
     /// Whether the worker may begin more: few enough jobs wait to start. Reading goes on, so that stops are heard.
@@ -231,6 +236,8 @@ impl Jobs {
             self.inbox.answered(entry);
         } else if self.leaving.is_some() {
             self.give_back(id.0, token, LeavingJob::default(), None, vec![entry]);
+        } else if self.is_full(ctx) {
+            self.send_elsewhere(ctx, id.0, token, entry);
         } else {
             self.begins.push((id.0.clone(), token, Some(entry)));
             self.beginning.insert(id, PendingBegin::default());
@@ -308,6 +315,7 @@ impl Jobs {
             }
             HandlerEvent::NotRun => self.never_ran(ctx, key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
+            HandlerEvent::Elsewhere => self.goes_elsewhere(ctx, key),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Lost(why) => self.ended_by_others(ctx, key, &why),

@@ -3,6 +3,7 @@
 //! | its handler | never started | started before | runs |
 //! |---|---|---|---|
 //! | refuses | again, next worker in the end | again, next worker in the end | – |
+//! | sends it elsewhere | again, next worker at once | the same | – |
 //! | fails to start | `Never`, and no other payload waits: gone, the dispatcher learns why; else again | again | – |
 //! | fails | – | – | `Never`: gone; else again |
 //! | ends | – | – | `Always`: again, with attempts at 0; else gone |
@@ -10,7 +11,7 @@
 //! | says that others have ended it | again | again | again |
 //! | says that no attempt can succeed | parked | parked | parked |
 //!
-//! "Again" comes after a pause, but a job that others have ended comes back at once the first time. Each failure counts
+//! "Again" comes after a pause. A job that goes elsewhere has none before all workers have turned it away, and one that others have ended has none the first time. Each failure counts
 //! as an attempt, and the store parks a job with too many.
 
 use std::time::Duration;
@@ -46,6 +47,12 @@ impl Jobs {
         let tries = held.attempts.saturating_add(held.strikes);
         let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
         self.give_up(ctx, key, ReleaseMode::Refuse, delay, "refused".into());
+    }
+
+    /// The start handler sends the job to another worker: the next of its chain is asked at once.
+    pub(super) fn goes_elsewhere(&mut self, ctx: &mut Ctx, key: &JobKey) {
+        let mode = self.elsewhere(ctx);
+        self.give_up(ctx, key, mode, Duration::ZERO, String::new());
     }
 
     /// A handler failed or panicked, and nothing of it runs any more.

@@ -22,7 +22,8 @@ impl Jobs {
         let in_turn = ctx.config.broken.has(Mutation::StartsInTurn);
         let permits = if in_turn { 1 } else { ctx.config.start_permits };
         // A job that ends with the pool starts first. No rate delays the pool's end.
-        let rate = ctx.config.starts_per_second.filter(|_| self.leaving.is_none());
+        let together = self.leaving.is_some() || ctx.config.broken.has(Mutation::StartsTogether);
+        let rate = ctx.config.starts_per_second.filter(|_| !together);
         self.starts.look_again();
         while self.starting < permits {
             if rate.is_some() && (self.to_start.is_empty() || !self.starts.admits(ctx.now, rate)) {

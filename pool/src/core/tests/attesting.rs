@@ -650,7 +650,12 @@ fn a_node_that_needs_no_pool_does_not_create_it_again() {
     bench.survey_of(crate::store::PoolState::Absent, server("a"));
     bench.advance(secs(1));
     assert_eq!(bench.of(&["bootstrap"]), [""; 0]);
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.survey_of(crate::store::PoolState::Absent, server("a"));
     assert_eq!(bench.of(&["bootstrap"]), ["bootstrap a above 0"]);
 }

@@ -4,6 +4,7 @@
 //! it checks that the same step does not repeat the call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -363,7 +364,13 @@ impl Bench {
 
     /// A worker joins, on the slot below its number, and is in the ring.
     pub(super) fn worker(&mut self, number: u32) {
-        self.command(|reply| Command::AddWorker { reply, local: LocalWorker(number), meta: String::new() });
+        self.worker_with(number, None);
+    }
+
+    /// A worker that takes so many jobs.
+    pub(super) fn worker_with(&mut self, number: u32, capacity: Option<u32>) {
+        let (local, capacity) = (LocalWorker(number), capacity.and_then(NonZeroU32::new));
+        self.command(|reply| Command::AddWorker { reply, local, meta: String::new(), capacity });
         self.seat(u64::from(number), number - 1);
     }
 
@@ -506,6 +513,7 @@ impl Bench {
                     ReleaseMode::HandOff
                     | ReleaseMode::GiveBack
                     | ReleaseMode::Refuse
+                    | ReleaseMode::Elsewhere { .. }
                     | ReleaseMode::Fail => ReleaseReply::Queued,
                 };
                 let replies = items.iter().map(|(item, _)| reply(item.mode)).collect();

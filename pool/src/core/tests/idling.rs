@@ -22,7 +22,12 @@ fn doubt(bench: &mut Bench) {
 fn before_the_pool_is_known() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.submit("k", "n.1", true, secs(20));
     let deadline = bench.now + secs(20);
     bench.command(|reply| Command::StopJob {
@@ -41,7 +46,12 @@ fn before_the_pool_is_known() {
 #[test]
 fn in_phase_r() {
     let mut bench = Bench::new(config());
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.survey(present(1, true, "a"));
     bench.advance(secs(5));
     assert_eq!(bench.of(&["join", "sweep", "read-pool"]), [""; 0]);
@@ -100,7 +110,12 @@ fn while_entries_wait_to_be_deleted_in_a_pool_in_doubt() {
 #[test]
 fn while_a_standby_may_not_settle() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
     let seat = Seat { worker: WorkerId(1), member, first: false };
     bench.answer("join", |call| match call {

@@ -22,7 +22,12 @@ fn rejoining() -> Bench {
 
 fn newcomer() -> Bench {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.all();
     bench
 }

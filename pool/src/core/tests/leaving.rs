@@ -197,7 +197,12 @@ fn each_of_two_drains_is_answered() {
 fn a_worker_whose_join_has_no_answer_does_not_hold_up_a_close() {
     for waits_for_retry in [false, true] {
         let mut bench = Bench::attached();
-        bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+        bench.command(|reply| Command::AddWorker {
+            reply,
+            local: LocalWorker(1),
+            meta: String::new(),
+            capacity: None,
+        });
         if waits_for_retry {
             bench.fail("join");
         }
@@ -213,7 +218,12 @@ fn a_worker_whose_join_has_no_answer_does_not_hold_up_a_close() {
 #[test]
 fn a_worker_that_joined_while_it_was_to_leave_leaves() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.close(secs(60));
     bench.seat(1, 0);
     assert_eq!(bench.in_flight(), ["drain 1"]);
@@ -224,7 +234,12 @@ fn a_closed_node_takes_nothing_in() {
     let mut bench = Bench::with_worker();
     bench.close(secs(60));
     bench.all();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(2), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(2),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.submit("k", "n.1", false, secs(5));
     assert_eq!(bench.seen(), ["reply 3 worker NodeClosed", "reply 4 submitted NodeClosed"]);
 }
@@ -243,7 +258,12 @@ fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
 #[test]
 fn a_drain_that_is_heard_before_the_join_is_answered_counts() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.all();
     bench.change_members(|members| {
         members.insert(WorkerId(1), Member { state: MemberState::Draining, ..up(0) });
@@ -256,7 +276,12 @@ fn a_drain_that_is_heard_before_the_join_is_answered_counts() {
 fn a_join_and_a_settle_tell_of_a_drain() {
     for joins in [true, false] {
         let mut bench = Bench::attached();
-        bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+        bench.command(|reply| Command::AddWorker {
+            reply,
+            local: LocalWorker(1),
+            meta: String::new(),
+            capacity: None,
+        });
         bench.all();
         let state = if joins { MemberState::Draining } else { MemberState::Standby };
         bench.answer_join(Seat { worker: WorkerId(1), member: Member { state, ..up(0) }, first: false });

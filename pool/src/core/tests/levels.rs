@@ -58,7 +58,12 @@ fn a_node_below_the_floor_answers_its_callers_at_once() {
     assert_eq!(bench.of(&["reply"]), [format!("reply 1 submitted {told}")], "it waited");
     bench.submit("k", "n.2", false, secs(5));
     bench.command(|reply| Command::Unpark { reply, key: key("k"), deadline });
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.command(|reply| Command::Shutdown { reply, mode: ShutdownMode::DropQueued, deadline });
     let replies = bench.of(&["reply"]);
     assert_eq!(replies.len(), 4, "{replies:#?}");

@@ -5,6 +5,7 @@ mod asking;
 mod attesting;
 mod beginning;
 mod bench;
+mod capacity;
 mod clients;
 mod dispatching;
 mod ending;

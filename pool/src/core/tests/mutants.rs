@@ -483,3 +483,25 @@ fn a_worker_restarts_a_job_with_another_payload() {
     });
     assert_eq!(stops.concat(), ["STOP k@7 Updated"]);
 }
+
+#[test]
+fn a_full_worker_does_not_wait_for_strikes() {
+    let said = whole_and_broken(Mutation::ElsewhereIsAStrike).map(|mut bench| {
+        bench.assign(1, 5, 7, &["k"]);
+        bench.begun();
+        bench.handler(1, "k", 7, HandlerEvent::Elsewhere);
+        bench.of(&["release"])
+    });
+    assert_eq!(said.concat(), ["release 1: k@7 e tell=n", "release 1: k@7 r tell=n"]);
+}
+
+#[test]
+fn what_was_sent_elsewhere_waits_for_more_room() {
+    let kicked = [Mutations::default(), Mutations::of([Mutation::RoomUnheard])].map(|broken| {
+        let mut bench = super::capacity::full(Bench::attached_with(Config { broken, ..config() }));
+        bench.assign(1, 6, 8, &["c"]);
+        bench.released();
+        super::capacity::more_room(&mut bench)
+    });
+    assert_eq!(kicked, [true, false]);
+}

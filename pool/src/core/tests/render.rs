@@ -46,6 +46,7 @@ fn release(item: &ReleaseItem) -> String {
         ReleaseMode::HandOff => 'h',
         ReleaseMode::GiveBack => 'b',
         ReleaseMode::Refuse => 'r',
+        ReleaseMode::Elsewhere { .. } => 'e',
         ReleaseMode::Fail => 'q',
         ReleaseMode::Park => 'p',
     };

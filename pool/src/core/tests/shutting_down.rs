@@ -99,7 +99,7 @@ fn a_closing_pool_begins_accepted_jobs_and_admits_no_worker() {
     bench.begun();
     assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
     let local = LocalWorker(2);
-    bench.command(|reply| Command::AddWorker { reply, local, meta: String::new() });
+    bench.command(|reply| Command::AddWorker { reply, local, meta: String::new(), capacity: None });
     assert!(!bench.is_calling("join"));
 }
 

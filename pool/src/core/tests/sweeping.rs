@@ -64,7 +64,12 @@ fn a_full_page_is_followed_by_the_next_at_once() {
 fn a_standby_settles_after_a_second_while_no_worker_is_up() {
     for (first, after) in [(true, secs(1)), (false, secs(5))] {
         let mut bench = sweeper();
-        bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+        bench.command(|reply| Command::AddWorker {
+            reply,
+            local: LocalWorker(1),
+            meta: String::new(),
+            capacity: None,
+        });
         bench.leases.insert(WorkerId(1), bench.now + secs(100));
         let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
         let seat = Seat { worker: WorkerId(1), member, first };
@@ -83,7 +88,12 @@ fn a_standby_settles_after_a_second_while_no_worker_is_up() {
 #[test]
 fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     let mut bench = sweeper();
-    bench.command(|reply| Command::AddWorker { reply, local: LocalWorker(1), meta: String::new() });
+    bench.command(|reply| Command::AddWorker {
+        reply,
+        local: LocalWorker(1),
+        meta: String::new(),
+        capacity: None,
+    });
     bench.leases.insert(WorkerId(1), bench.now + secs(100));
     let seat = Seat { worker: WorkerId(1), member: up(0), first: true };
     bench.answer("join", |call| match call {

@@ -6,6 +6,8 @@ mod joining;
 mod rebalance;
 pub(super) mod shared_calls;
 
+use std::num::NonZeroU32;
+
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
@@ -93,13 +95,20 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(local: LocalWorker, meta: String, added: Option<ReplyTo>) -> Self {
+    pub(super) fn new(
+        local: LocalWorker,
+        meta: String,
+        capacity: Option<NonZeroU32>,
+        added: Option<ReplyTo>,
+    ) -> Self {
+        let mut jobs = Jobs::new(WorkerId(0), local);
+        jobs.limit(capacity);
         Self {
             local,
             meta,
             joins: 0,
             stage: Stage::Out { since: None, busy: false, retry_at: Time(0) },
-            jobs: Jobs::new(WorkerId(0), local),
+            jobs,
             slot: None,
             member: None,
             departing: false,

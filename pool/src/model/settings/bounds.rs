@@ -41,7 +41,7 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
 }
 
 /// All bounds: first the settings that a pool shares, then the options of a node, a schedule and a job.
-pub(crate) const BOUNDS: [Bound; 28] = [
+pub(crate) const BOUNDS: [Bound; 29] = [
     bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
     bound("route_timeout", 1, 240_000, Unit::Ms),
@@ -64,6 +64,7 @@ pub(crate) const BOUNDS: [Bound; 28] = [
     bound("start_permits", 1, 1_000_000, Unit::Count),
     bound("starts_per_second", 1, 1_000_000, Unit::Count),
     bound("moves_per_second", 1, 1_000_000, Unit::Count),
+    bound("capacity", 1, 1_000_000, Unit::Count),
     bound("start_timeout", 1, DAY, Unit::Ms),
     bound("stop_timeout", 1, DAY, Unit::Ms),
     bound("plan_timeout", 1, DAY, Unit::Ms),

@@ -133,7 +133,7 @@ impl Node {
 
     fn join(&mut self) {
         let (reply, local) = (ReplyTo(0), LocalWorker(1));
-        self.step([Input::Command(Command::AddWorker { reply, local, meta: String::new() })]);
+        self.step([Input::Command(Command::AddWorker { reply, local, meta: String::new(), capacity: None })]);
         let seating = self.take("a join", |call| match call {
             Call::Join { seating, .. } => Some(*seating),
             _ => None,

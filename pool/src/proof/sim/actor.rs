@@ -35,6 +35,7 @@ enum Opening {
     Succeeds,
     Fails,
     Refuses,
+    Elsewhere,
 }
 
 /// How it ends by itself.
@@ -150,7 +151,10 @@ impl World {
     }
 
     pub(super) fn start(&mut self, at: usize, worker: WorkerId, job: NewJob) {
-        let (id, script) = (self.id(), self.script());
+        let (id, mut script) = (self.id(), self.script());
+        if self.draw_elsewhere() {
+            script.start = Opening::Elsewhere;
+        }
         let NewJob { key, token, id: dispatch, payload, checkpoint, .. } = job;
         let progress = self.draw_progress(payload.progress, at);
         let Some(node) = self.nodes.get_mut(at) else { return };
@@ -217,6 +221,7 @@ impl World {
                         let backoff = Some(Duration::from_millis(200));
                         self.finish(id, HandlerEvent::Refused { backoff });
                     }
+                    Opening::Elsewhere => self.finish(id, HandlerEvent::Elsewhere),
                     Opening::Succeeds => {
                         actor.state = State::Running;
                         actor.ends_at = actor.script.ends.as_ref().map(|(after, _)| now + after);

@@ -12,6 +12,7 @@ impl World {
     pub(super) fn began(&mut self, actor: u64) {
         let Some(actor) = self.actors.get(&actor) else { return };
         let (id, key, token, dispatch) = (actor.id, actor.key.clone(), actor.token, actor.dispatch.clone());
+        let worker = actor.worker;
         self.judge.starts += 1;
         self.note(|| format!("handler {id} of {key} starts, token {token}"));
         if !self.judge.begun.contains_key(&(key.clone(), token)) {
@@ -32,6 +33,7 @@ impl World {
         }
         self.exclusive(id);
         self.brought(id);
+        self.judge_crowd(worker);
     }
 
     /// A handler of the dispatch runs under a lease that holds.

@@ -10,7 +10,7 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes`, `saves`, `stalls`, `holds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
+//! `notes`, `saves`, `stalls`, `holds`, `crowds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
 //! at the pool at `rest`.
 //!
 //! ```
@@ -25,6 +25,7 @@ mod callers;
 mod calls;
 mod clock;
 mod cordons;
+mod crowds;
 mod handlers;
 mod holds;
 mod judge;

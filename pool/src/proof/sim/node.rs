@@ -60,6 +60,8 @@ pub(super) struct SimNode {
     last_said: u64,
     pub(super) asked: BTreeMap<ReplyTo, Asked>,
     pub(super) locals: BTreeMap<LocalWorker, Option<WorkerId>>,
+    /// How many jobs they take, where that is limited.
+    pub(super) capacities: BTreeMap<LocalWorker, usize>,
     pub(super) schedules: BTreeMap<LocalSchedule, Part>,
     pub(super) last_local: u32,
     pub(super) attached: bool,
@@ -144,6 +146,7 @@ impl World {
             last_said: 0,
             asked: BTreeMap::new(),
             locals: BTreeMap::new(),
+            capacities: BTreeMap::new(),
             schedules: BTreeMap::new(),
             last_local: 0,
             attached: false,

@@ -27,6 +27,7 @@ impl World {
             let rests = match record.state {
                 JobState::Running => runs,
                 JobState::Parked => true,
+                JobState::Queued => self.is_crowded(&members),
                 _ => false,
             };
             if !rests {

@@ -99,7 +99,9 @@ impl World {
         node.last_local += 1;
         let local = LocalWorker(node.last_local);
         node.locals.insert(local, None);
-        self.ask(at, Ask::Add, None, |reply| Command::AddWorker { reply, local, meta: String::new() });
+        let capacity = self.draw_capacity(at, local);
+        let meta = String::new();
+        self.ask(at, Ask::Add, None, |reply| Command::AddWorker { reply, local, meta, capacity });
     }
 
     pub(super) fn some_key(&mut self) -> Option<JobKey> {

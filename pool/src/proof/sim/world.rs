@@ -9,6 +9,7 @@ use super::actor::Actor;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
 use super::cordons::Cordons;
+use super::crowds::Crowds;
 use super::holds::Holds;
 use super::judge::Judge;
 use super::levels::Levels;
@@ -89,6 +90,7 @@ pub(super) struct World {
     pub(super) saves: Saves,
     pub(super) holds: Holds,
     pub(super) cordons: Cordons,
+    pub(super) crowds: Crowds,
     pub(super) updates: Updates,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
@@ -169,6 +171,7 @@ impl World {
             saves: Saves::of(seed),
             holds: Holds::of(seed),
             cordons: Cordons::of(seed),
+            crowds: Crowds::of(seed),
             updates: Updates::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,

@@ -58,6 +58,7 @@ pub(crate) struct Metrics {
     stuck: Gauge,
     to_start: Gauge,
     to_move: Gauge,
+    full: Gauge,
     workers: Gauge,
     waiting: Gauge,
     queued: Gauge,
@@ -112,6 +113,7 @@ impl Metrics {
             stuck: gauge("tenure_pool_stuck_jobs"),
             to_start: gauge("tenure_pool_waiting_starts"),
             to_move: gauge("tenure_pool_waiting_moves"),
+            full: gauge("tenure_pool_full_workers"),
             workers: gauge("tenure_pool_workers"),
             waiting: gauge("tenure_pool_open_dispatches"),
             queued: gauge("tenure_pool_queued_jobs"),
@@ -206,7 +208,15 @@ impl Metrics {
     /// The node has ended: its gauges go to zero.
     pub(super) fn rest(&self) {
         let of_pool = [&self.queued, &self.parked, &self.open];
-        let own = [&self.jobs, &self.stuck, &self.to_start, &self.to_move, &self.workers, &self.waiting];
+        let own = [
+            &self.jobs,
+            &self.stuck,
+            &self.to_start,
+            &self.to_move,
+            &self.full,
+            &self.workers,
+            &self.waiting,
+        ];
         for gauge in own.into_iter().chain(of_pool) {
             gauge.set(0.0);
         }
@@ -219,6 +229,7 @@ impl Metrics {
         };
         self.jobs.set(count(|worker| worker.held));
         self.stuck.set(count(|worker| worker.stuck.len()));
+        self.full.set(count(|worker| usize::from(worker.full)));
         self.to_start.set(count(|worker| worker.to_start));
         self.to_move.set(count(|worker| worker.to_move));
         self.workers.set(count(|worker| usize::from(worker.id.is_some())));
@@ -246,6 +257,7 @@ fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
         (ReleaseReply::Deleted, _) => "ended",
         (ReleaseReply::Parked, _) => "parked",
         (ReleaseReply::Queued, ReleaseMode::Refuse) => "refused",
+        (ReleaseReply::Queued, ReleaseMode::Elsewhere { .. }) => "elsewhere",
         (ReleaseReply::Queued, ReleaseMode::Fail) => "failed",
         (ReleaseReply::Queued, _) => "handed_off",
         (ReleaseReply::Stale | ReleaseReply::Bad | ReleaseReply::Later, _) => return None,
@@ -388,6 +400,10 @@ fn describe() {
     let gauge = |name: &'static str, what: &'static str| metrics::describe_gauge!(name, Unit::Count, what);
     gauge("tenure_pool_jobs", "Jobs in the hands of this node's workers.");
     gauge("tenure_pool_stuck_jobs", "Jobs whose handler does not end although it was aborted.");
+    gauge(
+        "tenure_pool_full_workers",
+        "Workers of this node that have a capacity, and no room for another job.",
+    );
     gauge(
         "tenure_pool_waiting_starts",
         "Jobs that this node's workers have begun and that wait for their start.",

@@ -128,6 +128,7 @@ fn each_label_value_means_what_is_documented() {
             (release(ReleaseReply::Queued, ReleaseMode::HandOff), "handed_off"),
             (release(ReleaseReply::Queued, ReleaseMode::GiveBack), "handed_off"),
             (release(ReleaseReply::Queued, ReleaseMode::Refuse), "refused"),
+            (release(ReleaseReply::Queued, ReleaseMode::Elsewhere { workers: 2 }), "elsewhere"),
             (release(ReleaseReply::Queued, ReleaseMode::Fail), "failed"),
             (release(ReleaseReply::Parked, ReleaseMode::Fail), "parked"),
         ],

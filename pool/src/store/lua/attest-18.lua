@@ -5,7 +5,7 @@
 -- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications checkpoints
 --       starts ended outcomes planned changes
 -- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
---       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|q|p), 1 if the
+--       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|e|q|p), 1 if the
 --       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''), generation of the payload
 --       that it runs with or 0)*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
@@ -22,6 +22,7 @@
 --@notes
 --@delete
 --@requeue
+--@elsewhere
 --@ring
 --@tokens
 --@change
@@ -40,7 +41,7 @@ local function is_sound(at)
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 10] }, '|')
   local name = argv[at + 7]
   return match(numbers, '^%d+|[012]|%d+|%d+|%d+$') and #argv[at + 10] <= 15 and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
-    and (argv[at] ~= 'h' or match(name, '^[hbrqp]$'))
+    and (argv[at] ~= 'h' or match(name, '^[hbreqp]$'))
 end
 local _, late_ms, retention_ms, stop_ms, route_ms, max_attempts =
   settings('max_dispatch_deadline', 'outcome_retention', 'stop_retry', 'route_timeout', 'max_attempts')
@@ -144,7 +145,7 @@ local function handed_off(key, p, token, id, begun, attempts, delay, mode, reaso
   end
   p.attempts = attempts
   redis.pcall('HDEL', ERRORS, key)
-  if mode == 'r' then p.strikes = num(p.strikes + 1) elseif mode == 'h' or mode == 'b' then p.strikes = '0' end
+  if mode == 'e' then elsewhere(p, 1) elseif mode == 'r' then p.strikes = num(p.strikes + 1) elseif mode == 'h' or mode == 'b' then p.strikes = '0' end
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, mode == 'p' and 0 or max_attempts, reason)
   write_requeued()
   return 'Q'

@@ -5,9 +5,9 @@
 -- finished are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
--- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|q|p, delay ms, index of the
---       dispatcher's node or 0, index of the stopper's node or 0, result, s:error for the stopper, or '', generation of the
---       payload that it ran with or ''), count of tokens, token*, a byte per
+-- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|e|q|p, delay ms or, e, how
+--       many workers may get it, index of the dispatcher's node or 0, index of the stopper's node or 0, result, s:error
+--       for the stopper, or '', generation of the payload that it ran with or ''), count of tokens, token*, a byte per
 --       job: which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
@@ -21,6 +21,7 @@
 --@notes
 --@delete
 --@requeue
+--@elsewhere
 --@tell
 local head, refusal = guard(true)
 if not head then return refusal end
@@ -47,7 +48,7 @@ end
 
 -- Gives up a job that does not end.
 local function hand_off(way, key, p)
-  local mode, running, most = way.mode, p.state == 'R', max_attempts
+  local mode, delay, running, most = way.mode, way.delay, p.state == 'R', max_attempts
   if mode == 'h' then
     if running then p.attempts = '0' end -- one that was not begun here has shown nothing
     p.strikes = '0'
@@ -57,13 +58,16 @@ local function hand_off(way, key, p)
   elseif mode == 'r' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
     p.strikes = num(p.strikes + 1)
+  elseif mode == 'e' then
+    if running then p.attempts = num(math.max(0, p.attempts - 1)) end
+    delay = elsewhere(p, delay)
   elseif mode == 'p' then
     if running then p.attempts = num(math.max(0, p.attempts - 1)) end
     most = 0
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end
-  local reply = requeue(key, p, t, way.delay, route_ms, most, way.result)
+  local reply = requeue(key, p, t, delay, route_ms, most, way.result)
   if reply == 'P' then tell(way.dispatcher, p.id, 'parked') end
   return reply
 end

@@ -81,7 +81,13 @@ for i, key in ipairs(due) do
   elseif i < waiting and not p then
     bad[#bad + 1] = key
     call('ZADD', QUEUE, t + 60000, key)
-  elseif p and (i < waiting or p.state == 'Q' and tonumber(p.attempts) < 2) then
+  elseif p and i < waiting then
+    repair(key, p)
+  elseif p and p.state == 'Q' and tonumber(p.attempts) < 2 then
+    if p.strikes ~= '0' then -- whom it was turned away by may have room, and whom the kick is for comes somewhere
+      p.strikes = '0'
+      records[#records + 1], records[#records + 2] = key, pack(p)
+    end
     repair(key, p)
   else
     passed = passed + 1

@@ -228,6 +228,9 @@ impl State {
         match on.mode {
             ReleaseMode::HandOff | ReleaseMode::GiveBack => record.strikes = 0,
             ReleaseMode::Refuse => record.strikes += 1,
+            ReleaseMode::Elsewhere { .. } => {
+                self.elsewhere(&mut record, 1);
+            }
             ReleaseMode::Fail | ReleaseMode::Park | ReleaseMode::Delete => {}
         }
         if self.broken.has(Mutation::HandedOffMints) {

@@ -18,6 +18,10 @@ use crate::store::{
 /// The longest back-off of a release, ms.
 const DELAY_MAX: u128 = 240_000;
 
+/// A job that all have turned away asks this many workers after each of its pauses, and so long is the longest of them, ms.
+const ROUND: u64 = 8;
+const TURNED_AWAY_MAX: u64 = 30_000;
+
 /// A back-off in the form that is stored, in ms.
 pub(super) fn delay_ms(delay: Duration) -> u64 {
     delay.as_millis().min(DELAY_MAX) as u64
@@ -206,6 +210,7 @@ impl State {
             true => (ReleaseMode::HandOff, Duration::ZERO, ""),
             false => (item.mode, item.delay, item.result.as_str()),
         };
+        let mut delay = delay_ms(delay);
         match mode {
             ReleaseMode::HandOff => {
                 // A job that was not begun here has shown nothing.
@@ -214,13 +219,17 @@ impl State {
                 }
                 record.strikes = 0;
             }
-            ReleaseMode::GiveBack | ReleaseMode::Refuse | ReleaseMode::Park => {
+            ReleaseMode::GiveBack
+            | ReleaseMode::Refuse
+            | ReleaseMode::Elsewhere { .. }
+            | ReleaseMode::Park => {
                 if record.state == JobState::Running {
                     record.attempts = record.attempts.saturating_sub(1);
                 }
                 match mode {
                     ReleaseMode::GiveBack => record.strikes = 0,
                     ReleaseMode::Refuse => record.strikes += 1,
+                    ReleaseMode::Elsewhere { workers } => delay = self.elsewhere(&mut record, workers),
                     _ => {}
                 }
             }
@@ -232,13 +241,25 @@ impl State {
         let state = if mode == ReleaseMode::Park {
             self.park(key, record, now, result)
         } else {
-            self.requeue(key, record, now, delay_ms(delay), result, starts)
+            self.requeue(key, record, now, delay, result, starts)
         };
         if state == JobState::Parked {
             told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
             return ReleaseReply::Parked;
         }
         ReleaseReply::Queued
+    }
+
+    /// Sends a job that its worker does not take to the next worker of its chain. Returns its pause, ms. There is none
+    /// before all of them have turned it away. From then on one follows each [`ROUND`] of them, and it grows.
+    pub(super) fn elsewhere(&self, record: &mut Record, workers: u32) -> u64 {
+        let allowed = self.limit("strikes").max(1);
+        let turned_away = u64::from(record.strikes) / allowed + 1;
+        record.strikes = u32::try_from(turned_away * allowed).unwrap_or(0);
+        let workers = u64::from(workers.max(1));
+        let (again, round) = (turned_away.checked_sub(workers), workers.min(ROUND));
+        let pauses = again.filter(|again| again % round == 0).map(|again| again / round);
+        pauses.map_or(0, |n| (1_000 << n.min(5)).min(TURNED_AWAY_MAX))
     }
 
     /// The keys in a worker's index, beginning after `after`.

@@ -6,7 +6,7 @@ use super::dispatching::NO_WORKER_RETRY;
 use super::state::{Ended, State};
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey};
-use crate::model::record::JobState;
+use crate::model::record::{JobState, Record};
 use crate::store::{Refusal, Swept};
 
 /// How many ended dispatches and outcomes one call forgets, at most.
@@ -51,8 +51,11 @@ impl State {
             self.repair(now, key, &mut swept, &mut starts);
         }
         for key in waiting {
-            match self.record(&key) {
+            match self.record(&key).cloned() {
                 Some(record) if record.state == JobState::Queued && record.attempts < 2 => {
+                    if record.strikes > 0 {
+                        self.write(&key, Record { strikes: 0, ..record });
+                    }
                     self.repair(now, key, &mut swept, &mut starts);
                 }
                 None if !self.is_damaged(&key) => self.queue.remove(&key),

@@ -76,7 +76,11 @@ impl Ownership for RedisStore {
             .iter()
             .zip(numbers)
             .map(|(item, (dispatcher, stopper))| {
-                let (mode, delay) = (mode_letter(item.mode), millis(item.delay));
+                let delay = match item.mode {
+                    ReleaseMode::Elsewhere { workers } => workers.into(),
+                    _ => millis(item.delay),
+                };
+                let mode = mode_letter(item.mode);
                 ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str(), item.ran)))
             })
             .collect();
@@ -192,6 +196,7 @@ pub(super) fn mode_letter(mode: ReleaseMode) -> &'static str {
         ReleaseMode::HandOff => "h",
         ReleaseMode::GiveBack => "b",
         ReleaseMode::Refuse => "r",
+        ReleaseMode::Elsewhere { .. } => "e",
         ReleaseMode::Fail => "q",
         ReleaseMode::Park => "p",
     }

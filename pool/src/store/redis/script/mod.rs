@@ -144,6 +144,7 @@ const PARTS: &[(&str, &str)] = &[
     ("notes", include_str!("../../lua/parts/notes.lua")),
     ("outcome", include_str!("../../lua/parts/outcome.lua")),
     ("records", include_str!("../../lua/parts/records.lua")),
+    ("elsewhere", include_str!("../../lua/parts/elsewhere.lua")),
     ("requeue", include_str!("../../lua/parts/requeue.lua")),
     ("suspect", include_str!("../../lua/parts/suspect.lua")),
     ("ring", include_str!("../../lua/parts/ring.lua")),

@@ -1,0 +1,129 @@
+//! Workers with a capacity, and start handlers that send their jobs elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tenure_pool::{Error, JobState, Node, Verdict};
+use tenure_testing::eventually;
+
+use crate::recorder::Act;
+use crate::world::{Holders, PATIENCE, World, on_both_stores};
+
+on_both_stores!(
+    what_exceeds_a_capacity_goes_to_the_next_worker_at_once,
+    a_full_pool_lets_jobs_wait_until_a_worker_comes,
+    a_place_that_becomes_free_is_given_away,
+    a_start_handler_sends_its_job_elsewhere,
+    a_capacity_holds_for_all_shards_together,
+    a_capacity_of_nothing_is_refused
+);
+
+async fn up(node: &Node, workers: usize) {
+    eventually(PATIENCE, "the workers to be up", async || {
+        node.workers().iter().filter(|worker| worker.slot.is_some()).count() == workers
+    })
+    .await;
+}
+
+/// Waits until so many jobs run, and says who has them.
+async fn running(world: &World, node: &Node, jobs: usize) -> Holders {
+    eventually(PATIENCE, "the jobs to run", async || world.recorder.running().len() == jobs).await;
+    world.holders(node).await
+}
+
+/// How many jobs each worker has.
+async fn loads(world: &World, node: &Node) -> BTreeMap<u64, usize> {
+    let mut loads = BTreeMap::new();
+    for held in world.holders(node).await.into_values() {
+        *loads.entry(held.owner).or_default() += 1;
+    }
+    loads
+}
+
+async fn what_exceeds_a_capacity_goes_to_the_next_worker_at_once(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    for node in [&a, &b] {
+        node.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(10).await.unwrap();
+    }
+    up(&a, 2).await;
+    let keys = world.dispatch(&a, 20).await;
+    let holders = running(&world, &b, 20).await;
+    assert_eq!(loads(&world, &a).await.into_values().collect::<Vec<_>>(), [10, 10]);
+    let health = a.health().workers.remove(0);
+    assert_eq!((health.jobs, health.capacity, health.full), (10, Some(10), true));
+    assert!(a.health().is_healthy());
+    // Some have passed their first worker. Nothing moves them back while the ring stays as it is.
+    let passed = keys.iter().filter(|key| a.guess(key.as_str()).unwrap().is_some());
+    assert_eq!(passed.count(), 20);
+    assert_eq!(world.holders(&a).await, holders);
+    world.assert_clean();
+}
+
+async fn a_full_pool_lets_jobs_wait_until_a_worker_comes(world: World) {
+    let a = world.node("a").await;
+    a.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(2).await.unwrap();
+    up(&a, 1).await;
+    let keys: Vec<_> = (0..6).map(|i| format!("job-{i}")).collect();
+    for key in &keys {
+        world.history().submitted(key);
+        a.submit((&**key, "")).await.unwrap();
+        world.history().accepted(key);
+    }
+    eventually(PATIENCE, "two to start", async || world.recorder.running().len() == 2).await;
+    let waits = keys.iter().find(|key| !world.recorder.is_running(key)).unwrap();
+    eventually(PATIENCE, "the full pool to be named", async || {
+        let seen = a.explain(waits.as_str()).await.unwrap();
+        seen.state == Some(JobState::Queued) && seen.verdict == Verdict::NoRoom { workers: 1 }
+    })
+    .await;
+    // It has room for all, and what waits hears of it.
+    let b = world.node_with("b", 1).await;
+    running(&world, &b, 6).await;
+    world.assert_clean();
+}
+
+async fn a_place_that_becomes_free_is_given_away(world: World) {
+    let a = world.node("a").await;
+    a.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(1).await.unwrap();
+    world.dispatch_one(&a, "first").await;
+    world.history().submitted("second");
+    a.submit(("second", "")).await.unwrap();
+    world.history().accepted("second");
+    world.stop(&a, "first").await;
+    eventually(PATIENCE, "the second to start", async || world.recorder.is_running("second")).await;
+    world.assert_clean();
+}
+
+async fn a_start_handler_sends_its_job_elsewhere(world: World) {
+    let (a, b) = (world.node("a").await, world.node_with("b", 1).await);
+    a.add_worker(world.recorder.acting(|_| Act::Elsewhere)).await.unwrap();
+    up(&a, 2).await;
+    let keys = world.dispatch(&a, 20).await;
+    let on_b: Vec<_> = b.workers().into_iter().filter(|worker| worker.node.as_str() == "b").collect();
+    let holders = running(&world, &a, 20).await;
+    assert!(holders.values().all(|held| held.owner == on_b[0].id.0), "{holders:?}");
+    for key in &keys {
+        assert_eq!(a.job(key.as_str()).await.unwrap().unwrap().attempts, 1, "elsewhere is no attempt");
+    }
+}
+
+async fn a_capacity_holds_for_all_shards_together(world: World) {
+    let world = world.with_shards(4);
+    let a = world.node("a").await;
+    a.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(8).await.unwrap();
+    for i in 0..8 {
+        world.dispatch_one(&a, &format!("job-{i}")).await;
+    }
+    let late = a.dispatch(("late", "")).deadline(Duration::from_millis(500)).await;
+    assert!(late.is_err(), "{late:?}");
+    assert_eq!(world.recorder.running().len(), 8);
+}
+
+async fn a_capacity_of_nothing_is_refused(world: World) {
+    let a = world.node("a").await;
+    for jobs in [0, 1_000_001] {
+        let refused = a.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(jobs).await;
+        assert!(matches!(&refused, Err(Error::Setting(why)) if why.name == "capacity"), "{refused:?}");
+    }
+    assert_eq!(a.workers().len(), 0);
+}
