@@ -36,7 +36,7 @@ fn nothing_is_violated_under_faults() {
 #[test]
 fn every_kind_of_fault_happens() {
     let happened: std::collections::BTreeSet<Fault> =
-        (1..=25).flat_map(|seed| run(seed, &short()).faults.into_keys()).collect();
+        (1..=40).flat_map(|seed| run(seed, &short()).faults.into_keys()).collect();
     assert_eq!(happened, Fault::ALL.into_iter().collect());
 }
 
