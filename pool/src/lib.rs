@@ -33,6 +33,7 @@ pub use api::node::{
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};
+pub use api::scheduled::ScheduleInfo;
 pub use api::shard_state::ShardState;
 pub use api::worker::Worker;
 pub use error::{AskError, BoxError, DispatchError, Error, NotHandled, Obstacle};
@@ -46,7 +47,9 @@ pub use job::serving::Serving;
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
 pub use job::verdict::{JobEnd, NotYet};
-pub use model::id::{DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, Term, Token, WorkerId};
+pub use model::id::{
+    DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, ScheduleName, Term, Token, WorkerId,
+};
 pub use model::level::{Level, TooOld};
 pub use model::member::MemberState;
 pub use model::phase::PoolPhase;
@@ -67,5 +70,5 @@ pub use proof::micro;
 #[doc(hidden)]
 pub use proof::sim;
 pub use runtime::polls::BlockedJob;
-pub use store::{MemoryStore, Refusal, StoreError, UnsuitableServer};
+pub use store::{MemoryStore, Refusal, ScheduleKind, StoreError, UnsuitableServer};
 pub use tenure_connection::Client;

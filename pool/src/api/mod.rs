@@ -11,5 +11,6 @@ pub(crate) mod node;
 pub(crate) mod parked;
 pub(crate) mod reader;
 pub(crate) mod schedule;
+pub(crate) mod scheduled;
 pub(crate) mod shard_state;
 pub(crate) mod worker;

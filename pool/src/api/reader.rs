@@ -13,6 +13,7 @@ use crate::api::figures::Figures;
 use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, ServerMark, WorkerInfo};
 use crate::api::node::{Owner, WaitingNotification, shard_of};
 use crate::api::parked::{self, ParkedJob};
+use crate::api::scheduled::{self, ScheduleInfo};
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
@@ -154,6 +155,12 @@ impl Reader {
                 }
             }
         }
+    }
+
+    pub(crate) async fn schedules(&self) -> Result<Vec<ScheduleInfo>, Error> {
+        let shards = self.stores.iter().enumerate();
+        let listing = shards.map(|(at, store)| scheduled::of_shard(&**store, at));
+        Ok(listing::one_after_another(try_join_all(listing).await?))
     }
 
     /// Where a listing goes on.

@@ -42,8 +42,15 @@ pub(crate) fn maybe_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Res
     time.map(since_1970).serialize(to)
 }
 
-fn text<S: Serializer>(shown: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+/// As text.
+pub(crate) fn text<S: Serializer>(shown: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(shown)
+}
+
+/// As text, if there is any.
+#[allow(clippy::ref_option, reason = "serde gives a reference to the field")]
+pub(crate) fn maybe_text<S: Serializer>(shown: &Option<impl Display>, to: S) -> Result<S::Ok, S::Error> {
+    shown.as_ref().map(ToString::to_string).serialize(to)
 }
 
 /// As text if it is UTF-8, else as it is displayed.

@@ -13,10 +13,10 @@ use super::{
     DispatchReply, EntryId, Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents,
     NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
     PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem,
-    ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
-    Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem,
-    Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Waiting, WorkerBegins,
-    WorkerBegun, WorkerStarts,
+    ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey,
+    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError,
+    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Waiting,
+    WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -291,6 +291,8 @@ pub trait Parking: Send + Sync + 'static {
 /// Schedules, tickers, and the jobs of a plan.
 #[async_trait]
 pub trait Schedules: Send + Sync + 'static {
+    /// All schedules and tickers. Entries that do not parse are left out.
+    async fn schedules(&self) -> Result<Vec<(ScheduleKey, ScheduleEntry)>>;
     /// Creates a schedule, changes its period, or ends it.
     async fn sched(
         &self,

@@ -7,11 +7,13 @@ use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, 
 use crate::model::record::Record;
 
 /// The use of a schedule. A schedule and a ticker of the same name are independent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ScheduleKind {
-    /// `s`: it plans jobs.
+    /// `s`: it plans jobs ([`Node::schedule`](crate::Node::schedule)).
     Plan,
-    /// `t`: it only ticks.
+    /// `t`: it only ticks ([`Node::ticker`](crate::Node::ticker)).
     Ticker,
 }
 
@@ -22,6 +24,19 @@ pub struct ScheduleKey {
     pub kind: ScheduleKind,
     /// Its name.
     pub name: ScheduleName,
+}
+
+impl ScheduleKey {
+    /// Reads the field of a schedule's entry.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (kind, name) = text.split_once(':')?;
+        let kind = match kind {
+            "s" => ScheduleKind::Plan,
+            "t" => ScheduleKind::Ticker,
+            _ => return None,
+        };
+        Some(Self { kind, name: ScheduleName::new(name).ok()? })
+    }
 }
 
 impl fmt::Display for ScheduleKey {

@@ -1,8 +1,11 @@
 //! An inspector looks at a pool, and is no part of it.
 
+use std::time::{Duration, SystemTime};
+
 use futures::stream::TryStreamExt;
 use tenure_pool::{
-    Client, Error, Explanation, Inspector, Job, JobState, MemoryStore, Node, PoolPhase, Settings, Verdict,
+    Client, Error, Explanation, Inspector, Job, JobState, MemoryStore, Node, Plan, PoolPhase, ScheduleKind,
+    Settings, Tick, Verdict,
 };
 use tenure_testing::{RedisServer, eventually};
 
@@ -12,6 +15,7 @@ on_both_stores!(
     an_inspector_sees_what_a_node_sees,
     a_name_without_a_pool_makes_none,
     an_inspector_changes_nothing,
+    schedules_are_listed_with_their_holders,
     a_node_and_an_inspector_explain_a_key,
     a_pool_whose_workers_have_all_died_says_so,
     figures_count_the_jobs_and_their_workers,
@@ -100,6 +104,38 @@ async fn an_inspector_changes_nothing(world: World) {
     assert!(before.len() > 20, "{before:?}");
     look_at_all(&world.inspector().await).await;
     assert_eq!(world.data().await, before);
+}
+
+async fn schedules_are_listed_with_their_holders(world: World) {
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    assert_eq!(node.schedules().await.unwrap(), []);
+    let hour = Duration::from_secs(3_600);
+    let _plan = node.schedule("nightly", |_: Tick| async { Ok(Plan::exactly([])) }, hour).await.unwrap();
+    let _ticker = node.ticker("report", 2 * hour).await.unwrap();
+    eventually(PATIENCE, "the first tick of the plan", async || {
+        let all = seen.schedules().await.unwrap();
+        all.len() == 2 && all[0].ticks == 1 && all.iter().all(|schedule| schedule.term.0 > 0)
+    })
+    .await;
+    let all = node.schedules().await.unwrap();
+    assert_eq!(seen.schedules().await.unwrap(), all);
+    let listed: Vec<_> = all.iter().map(|s| (s.shard, s.kind, s.name.to_string(), s.period)).collect();
+    assert_eq!(
+        listed,
+        [
+            (0, ScheduleKind::Plan, "nightly".to_owned(), hour),
+            (0, ScheduleKind::Ticker, "report".to_owned(), 2 * hour)
+        ]
+    );
+    assert!(all.iter().all(|schedule| schedule.holder.as_ref().is_some_and(|node| node.as_str() == "a")));
+    assert!(all.iter().all(|schedule| schedule.next > SystemTime::now() + hour / 2));
+    let json = serde_json::to_value(&all[0]).unwrap();
+    assert_eq!(
+        (&json["kind"], &json["name"], &json["holder"]),
+        (&"plan".into(), &"nightly".into(), &"a".into())
+    );
+    assert_eq!(json["period"], 3_600_000);
 }
 
 async fn a_node_and_an_inspector_explain_a_key(world: World) {
@@ -206,6 +242,7 @@ async fn look_at_all(seen: &Inspector) {
     assert_eq!((worker.node.as_str(), worker.meta.as_str()), ("a", "zone-1"));
     assert_eq!(seen.jobs_of(worker, None, 10).await.unwrap().len(), 3);
     assert_eq!(seen.parked().await.unwrap(), []);
+    assert_eq!(seen.schedules().await.unwrap(), []);
     assert_eq!(seen.nodes().await.unwrap().len(), 1);
     assert!(seen.settings().await.unwrap().hold);
     assert_eq!(seen.pool_state().await.unwrap()[0].phase, PoolPhase::Open);

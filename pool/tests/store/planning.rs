@@ -14,6 +14,7 @@ use super::lab::{Kind, Lab, key, ms, node, refusal, stop};
 use super::updating::update;
 
 scenarios! {
+    all_schedules_are_listed,
     a_schedule_is_made_once,
     a_schedule_and_a_ticker_share_no_name,
     an_ended_schedule_is_gone_until_it_is_made_anew,
@@ -71,6 +72,18 @@ async fn change(lab: &Lab, schedule: &ScheduleKey, change: ScheduleChange) -> Op
 async fn create(lab: &Lab, schedule: &ScheduleKey) -> ScheduleEntry {
     let make = ScheduleChange::Create { period: ms(1_000), first: ms(0) };
     change(lab, schedule, make).await.unwrap()
+}
+
+async fn all_schedules_are_listed(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    assert_eq!(lab.store().schedules().await.unwrap(), []);
+    let mut made = Vec::new();
+    for schedule in [plan("p"), plan("t:x"), ticker("p")] {
+        made.push((schedule.clone(), create(&lab, &schedule).await));
+    }
+    let mut listed = lab.store().schedules().await.unwrap();
+    listed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    assert_eq!(listed, made);
 }
 
 impl Planned {

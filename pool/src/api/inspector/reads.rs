@@ -14,6 +14,7 @@ use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
 use crate::api::node::{Owner, PATIENCE, WaitingNotification};
 use crate::api::parked::ParkedJob;
 use crate::api::reader::{NO_SHARD, stream_of};
+use crate::api::scheduled::ScheduleInfo;
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
@@ -236,6 +237,17 @@ impl Inspector {
     pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
         let shard = self.at(cursor.unwrap_or_default().shard)?;
         self.read(shard, |reader| async move { reader.parked_page(cursor, limit).await }.boxed()).await
+    }
+
+    /// All schedules and tickers of the pool, like [`Node::schedules`](crate::Node::schedules).
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleInfo>, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.schedules().await }.boxed()).await
     }
 
     /// The notifications that wait for a job, oldest first.

@@ -8,6 +8,7 @@ use crate::api::explain::Explanation;
 use crate::api::figures::Figures;
 use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
 use crate::api::reader::stream_of;
+use crate::api::scheduled::ScheduleInfo;
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::model::id::{IdError, JobKey, WorkerId};
@@ -184,6 +185,28 @@ impl Node {
     /// Safe to drop at any time.
     pub async fn figures(&self) -> Result<Figures, Error> {
         self.reader.figures().await.map_err(closed)
+    }
+
+    /// All schedules and tickers of the pool, whichever nodes take part in them: shard by shard, and there by kind and
+    /// name. Entries that cannot be read are left out. Redis reads all of them at once.
+    ///
+    /// ```no_run
+    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// for schedule in node.schedules().await? {
+    ///     let late = schedule.next.elapsed().unwrap_or_default();
+    ///     println!("{}: {} ticks, held by {:?}, late by {late:?}", schedule.name, schedule.ticks, schedule.holder);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The store does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleInfo>, Error> {
+        self.reader.schedules().await
     }
 
     /// The payload of a job.

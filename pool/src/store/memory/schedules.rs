@@ -15,6 +15,11 @@ fn ms(duration: Duration) -> u64 {
 }
 
 impl State {
+    /// All schedules and tickers.
+    pub(super) fn all_schedules(&self) -> Vec<(ScheduleKey, ScheduleEntry)> {
+        self.schedules.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
+    }
+
     /// Creates, changes or ends a schedule.
     pub(super) fn sched(
         &mut self,

@@ -22,9 +22,9 @@ use crate::store::{
     DispatchItem, DispatchReply, Events, Evidence, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup,
     Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage,
     PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, SaveItem,
-    SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Schedules, Seat, Seen, ServerIdentity,
-    SettingChange, ShutdownMode, Store, Swept, TermItem, Terms, TickReply, Turn, UnparkReply, Upkeep,
-    WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules, Seat, Seen,
+    ServerIdentity, SettingChange, ShutdownMode, Store, Swept, TermItem, Terms, TickReply, Turn, UnparkReply,
+    Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -233,6 +233,10 @@ impl Parking for MemoryStore {
 
 #[async_trait]
 impl Schedules for MemoryStore {
+    async fn schedules(&self) -> Result<Vec<(ScheduleKey, ScheduleEntry)>> {
+        self.step(|state, _| Ok(state.all_schedules())).await
+    }
+
     async fn sched(
         &self,
         inc: Incarnation,

@@ -16,6 +16,21 @@ use crate::store::{
 
 #[async_trait]
 impl Schedules for RedisStore {
+    async fn schedules(&self) -> Result<Vec<(ScheduleKey, ScheduleEntry)>> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.steps.keys.named("schedules"));
+        let mut values = Values::of("HGETALL", self.steps.command(&command).await?)?;
+        let mut schedules = Vec::with_capacity(values.len() / 2);
+        while values.len() > 0 {
+            let (name, entry) = (values.bytes()?, values.bytes()?);
+            let text = |bytes| std::str::from_utf8(bytes).ok();
+            schedules.extend(
+                text(&name).and_then(ScheduleKey::parse).zip(text(&entry).and_then(ScheduleEntry::parse)),
+            );
+        }
+        Ok(schedules)
+    }
+
     async fn sched(
         &self,
         inc: Incarnation,
