@@ -1,0 +1,74 @@
+//! The command line: the options that all commands share, and the commands.
+
+#![allow(clippy::doc_markdown, reason = "these texts are the help")]
+
+mod key;
+mod named;
+mod steer;
+mod which;
+
+use std::time::Duration;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser};
+
+pub(crate) use key::KeyArg;
+pub(crate) use named::Named;
+pub(crate) use steer::Steer;
+pub(crate) use which::Which;
+
+use crate::cmd::Command;
+use crate::out::Format;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Said below the help of the whole command.
+const AFTER: &str = "\
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused, 5 no answer in time, 6 a finding, \
+7 Redis unreachable or unsuitable, 8 some of many failed, 130 interrupted.";
+
+/// See, explain and steer a Tenure pool.
+///
+/// Commands that look never write: a mistyped pool is an error, and makes no pool.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, styles = STYLES, after_help = AFTER, max_term_width = 110)]
+#[command(disable_help_subcommand = true, infer_subcommands = false)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The options that all commands share.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Pool and output")]
+pub(crate) struct Global {
+    /// The pool. Else TENURE_POOL, else the context's
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) pool: Option<String>,
+    /// The URL of Redis. Else REDIS_URL, else the context's
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The context to take pool and URL from: see `tenure ctx`. It goes before the environment
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// How long to wait for an answer
+    #[arg(long, global = true, value_name = "TIME", value_parser = time, default_value = "20s")]
+    pub(crate) timeout: Duration,
+    /// How to print
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+    /// Print points in time instead of how long ago they were
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
+}
+
+/// A length of time, such as `10s`, `500ms` or `1h 30m`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,138 @@
+//! Which jobs a command means.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use globset::{GlobBuilder, GlobMatcher};
+use tenure_pool::{JobInfo, JobState, WorkerId, WorkerInfo};
+
+use super::named::Named;
+use super::time;
+
+/// A state, by its word or its letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StateArg {
+    #[value(alias = "Q")]
+    Queued,
+    #[value(alias = "A")]
+    Assigned,
+    #[value(alias = "R")]
+    Running,
+    #[value(alias = "S")]
+    Stopping,
+    #[value(alias = "P")]
+    Parked,
+}
+
+impl StateArg {
+    fn is(self, state: JobState) -> bool {
+        let wanted = match self {
+            Self::Queued => JobState::Queued,
+            Self::Assigned => JobState::Assigned,
+            Self::Running => JobState::Running,
+            Self::Stopping => JobState::Stopping,
+            Self::Parked => JobState::Parked,
+        };
+        state == wanted
+    }
+}
+
+/// A worker: `ID`, or `SHARD:ID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerArg {
+    shard: Option<usize>,
+    id: WorkerId,
+}
+
+impl FromStr for WorkerArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(Named::Worker { shard, id }) => Ok(Self { shard, id }),
+            _ => Err("a worker is ID, or SHARD:ID".to_owned()),
+        }
+    }
+}
+
+impl WorkerArg {
+    pub(crate) fn is(self, worker: &WorkerInfo) -> bool {
+        Named::Worker { shard: self.shard, id: self.id }.means(worker)
+    }
+}
+
+/// A pattern of keys: `*`, `?`, `[a-c]`, `{one,two}`.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(GlobMatcher);
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let glob = GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
+        glob.map(|glob| Self(glob.compile_matcher())).map_err(|error| error.to_string())
+    }
+}
+
+impl Pattern {
+    pub(crate) fn fits(&self, bytes: &[u8]) -> bool {
+        self.0.is_match(OsStr::from_bytes(bytes))
+    }
+}
+
+/// A filter of jobs. A job must fit every part that is given.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which jobs")]
+pub(crate) struct Which {
+    /// Jobs in these states
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "STATE")]
+    pub(crate) state: Vec<StateArg>,
+    /// Jobs whose key fits this pattern: `*`, `?`, `[a-c]`, `{one,two}`
+    #[arg(long = "match", value_name = "GLOB")]
+    pub(crate) pattern: Option<Pattern>,
+    /// Jobs of this worker
+    #[arg(long, value_name = "[SHARD:]ID")]
+    pub(crate) worker: Option<WorkerArg>,
+    /// Jobs of this node's workers
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Jobs of this plan
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plan: Option<String>,
+    /// Jobs that have been as they are for longer than this
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) older: Option<Duration>,
+    /// Jobs that are parked, or whose last attempt has failed
+    #[arg(long)]
+    pub(crate) failing: bool,
+}
+
+impl Which {
+    /// Whether this job is meant. Its worker is checked where the jobs are read.
+    pub(crate) fn means(&self, job: &JobInfo, now: SystemTime) -> bool {
+        let is_old = |older| now.duration_since(job.since).is_ok_and(|age| age > older);
+        (self.state.is_empty() || self.state.iter().any(|state| state.is(job.state)))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
+            && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
+            && self.plan.as_ref().is_none_or(|plan| job.plan.as_ref() == Some(plan))
+            && self.older.is_none_or(is_old)
+            && (!self.failing || job.error.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fits_whole_keys_of_any_bytes() {
+        let fits = |pattern: &str, key: &[u8]| pattern.parse::<Pattern>().is_ok_and(|p| p.fits(key));
+        assert!(fits("eu/*", b"eu/a/b") && fits("a?c", b"abc") && fits("{acme,hooli}-*", b"hooli-1"));
+        assert!(fits("*", b"\xff\x00") && fits("\\*", b"*"));
+        assert!(!fits("acme", b"acme-1") && !fits("\\*", b"x") && !fits("a?", b"a"));
+        assert!("[".parse::<Pattern>().is_err());
+    }
+}

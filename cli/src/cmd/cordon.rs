@@ -1,0 +1,53 @@
+//! `tenure cordon` and `tenure uncordon`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Session, close, nodes};
+use crate::args::{Named, Steer};
+use crate::exit::{Code, Failure};
+
+/// The node whose cordon is set or lifted.
+#[derive(Args, Debug)]
+pub(crate) struct Cordon {
+    /// The node, by its name or by one of its workers
+    #[arg(value_name = "NODE|WORKER")]
+    node: Named,
+    #[command(flatten)]
+    steer: Steer,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    node: &'a str,
+    cordoned: bool,
+    dry_run: bool,
+    workers: usize,
+}
+
+impl Cordon {
+    /// Sets the cordon, or lifts it.
+    pub(crate) async fn run(self, session: &mut Session, on: bool) -> Result<Code, Failure> {
+        let Self { node, steer } = self;
+        let place = session.place()?;
+        let pool = place.inspector().await?;
+        let workers = pool.workers().await?;
+        let name = nodes::name_of(&node, &workers)?;
+        let of_node = workers.iter().filter(|worker| worker.node == name).count();
+        let answer = Answer { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
+        if !steer.dry_run {
+            let own = place.node().await?;
+            if on {
+                own.cordon(&name).await?;
+            } else {
+                own.uncordon(&name).await?;
+            }
+            close(&own).await;
+        }
+        let would = if steer.dry_run { "would be" } else { "is" };
+        let state = if on { "cordoned: it keeps its jobs and gets no other" } else { "not cordoned" };
+        let with = format!("node {name} ({of_node} workers) {would} {state}");
+        session.out.one(&answer, with)?;
+        Ok(Code::Done)
+    }
+}

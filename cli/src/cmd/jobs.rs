@@ -1,0 +1,168 @@
+//! Jobs as commands read and print them.
+
+use std::time::SystemTime;
+
+use futures::{Stream, StreamExt, stream};
+use serde::Serialize;
+use tenure_pool::{Error, Inspector, JobInfo, JobState};
+
+use crate::args::Which;
+use crate::out::when::{as_maybe_stamp, as_stamp, since};
+use crate::out::{Cell, Column, Row, Tone, shown};
+
+/// How many jobs of a worker are read at once.
+const PAGE: usize = 4_096;
+
+/// A job as it is printed.
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    key: Option<String>,
+    key64: Option<String>,
+    state: JobState,
+    worker: Option<u64>,
+    node: Option<String>,
+    token: u64,
+    attempts: u32,
+    #[serde(serialize_with = "as_stamp")]
+    since: SystemTime,
+    error: Option<String>,
+    #[serde(serialize_with = "as_maybe_stamp")]
+    next_try: Option<SystemTime>,
+    id: String,
+    #[serde(serialize_with = "as_stamp")]
+    created: SystemTime,
+    generation: u64,
+    plan: Option<String>,
+    #[serde(skip)]
+    title: String,
+}
+
+impl From<JobInfo> for Shown {
+    fn from(job: JobInfo) -> Self {
+        let (key, key64) = shown::key_fields(&job.key);
+        Self {
+            key,
+            key64,
+            state: job.state,
+            worker: job.owner.map(|worker| worker.0),
+            node: job.node,
+            token: job.token.0,
+            attempts: job.attempts,
+            since: job.since,
+            error: job.error,
+            next_try: job.next_try,
+            id: job.id.to_string(),
+            created: job.created,
+            generation: job.generation,
+            plan: job.plan,
+            title: shown::key(&job.key),
+        }
+    }
+}
+
+/// The word for a state, and how it looks.
+pub(crate) fn state(state: JobState) -> Cell {
+    match state {
+        JobState::Queued => Cell::new("queued").tone(Tone::Warn),
+        JobState::Assigned => Cell::new("assigned").tone(Tone::Warn),
+        JobState::Running => Cell::new("running").tone(Tone::Good),
+        JobState::Stopping => Cell::new("stopping").tone(Tone::Warn),
+        JobState::Parked => Cell::new("parked").tone(Tone::Bad),
+        _ => Cell::new("unknown").tone(Tone::Warn),
+    }
+}
+
+impl Row for Shown {
+    const KIND: &'static str = "jobs";
+    const COLUMNS: &'static [Column] = &[
+        Column::new("KEY"),
+        Column::new("STATE"),
+        Column::new("WORKER").right(),
+        Column::new("NODE"),
+        Column::new("TOKEN").right(),
+        Column::new("ATT").right(),
+        Column::new("SINCE").right(),
+        Column::new("ID").wide(),
+        Column::new("CREATED").right().wide(),
+        Column::new("GEN").right().wide(),
+        Column::new("PLAN").wide(),
+        Column::new("WHY"),
+    ];
+
+    fn cells(&self, utc: bool) -> Vec<Cell> {
+        let why = self.error.as_deref().map(|error| Cell::new(shown::plain(error)).tone(Tone::Bad));
+        vec![
+            Cell::new(&self.title),
+            state(self.state),
+            Cell::maybe(self.worker),
+            Cell::maybe(self.node.as_ref()),
+            Cell::of(self.token),
+            Cell::of(self.attempts),
+            Cell::new(since(self.since, utc)),
+            Cell::new(&self.id),
+            Cell::new(since(self.created, utc)),
+            Cell::of(self.generation),
+            Cell::maybe(self.plan.as_ref()),
+            why.unwrap_or_else(|| Cell::maybe(None::<String>)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.title.clone()
+    }
+}
+
+/// The jobs that are meant, in no order. A job may come twice. Jobs of workers are read from those.
+pub(crate) async fn meant<'a>(
+    pool: &'a Inspector,
+    which: &'a Which,
+) -> Result<impl Stream<Item = Result<JobInfo, Error>> + use<'a>, Error> {
+    let now = SystemTime::now();
+    let all = if which.worker.is_none() && which.node.is_none() {
+        pool.job_stream().left_stream()
+    } else {
+        let is_meant = |worker: &tenure_pool::WorkerInfo| {
+            which.worker.is_none_or(|wanted| wanted.is(worker))
+                && which.node.as_ref().is_none_or(|node| worker.node == *node)
+        };
+        let workers: Vec<_> = pool.workers().await?.into_iter().filter(is_meant).collect();
+        stream::iter(workers).flat_map(|worker| of_worker(pool, worker)).right_stream()
+    };
+    let is_meant = move |job: &Result<JobInfo, Error>| {
+        let fits = job.as_ref().map_or(true, |job| which.means(job, now));
+        std::future::ready(fits)
+    };
+    Ok(all.filter(is_meant))
+}
+
+/// The jobs of a worker, page by page.
+fn of_worker(
+    pool: &Inspector,
+    worker: tenure_pool::WorkerInfo,
+) -> impl Stream<Item = Result<JobInfo, Error>> {
+    let pages = stream::unfold(Some(None), move |after| {
+        let worker = worker.clone();
+        async move {
+            let after = after?;
+            let page = pool.jobs_of(&worker, after.as_ref(), PAGE).await;
+            let last = page.as_ref().ok().and_then(|jobs| jobs.last()).map(|job| Some(job.key.clone()));
+            Some((page, last))
+        }
+    });
+    pages.flat_map(|page| match page {
+        Ok(jobs) => stream::iter(jobs.into_iter().map(Ok).collect::<Vec<_>>()),
+        Err(error) => stream::iter(vec![Err(error)]),
+    })
+}
+
+/// All jobs that are meant, by key, each once.
+pub(crate) async fn all_meant(pool: &Inspector, which: &Which) -> Result<Vec<JobInfo>, Error> {
+    let mut found = Box::pin(meant(pool, which).await?);
+    let mut jobs = Vec::new();
+    while let Some(job) = found.next().await {
+        jobs.push(job?);
+    }
+    jobs.sort_by(|a: &JobInfo, b| a.key.cmp(&b.key));
+    jobs.dedup_by(|a, b| a.key == b.key);
+    Ok(jobs)
+}

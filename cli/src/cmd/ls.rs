@@ -1,0 +1,66 @@
+//! `tenure ls`.
+
+use clap::{Args, ValueEnum};
+use futures::StreamExt;
+use tenure_pool::Inspector;
+
+use super::Session;
+use super::jobs::{Shown, all_meant, meant};
+use super::watch::Watch;
+use crate::args::Which;
+use crate::exit::{Code, Failure};
+use crate::out::List;
+
+/// List the jobs
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    #[command(flatten)]
+    which: Which,
+    /// The order. Without one, programs get each job as it is found, and perhaps twice
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    sort: Sort,
+    /// At most this many
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// By key
+    #[default]
+    Key,
+    /// Those first that have been as they are for longest
+    Since,
+    /// In no order
+    None,
+}
+
+impl Ls {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let pool = session.place()?.inspector().await?;
+        self.watch.run(session, async |session| self.print(&pool, session).await).await
+    }
+
+    async fn print(&self, pool: &Inspector, session: &mut Session) -> Result<Code, Failure> {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let mut list = List::new(&mut session.out)?;
+        if self.sort == Sort::None {
+            let mut jobs = Box::pin(meant(pool, &self.which).await?.take(limit));
+            while let Some(job) = jobs.next().await {
+                list.row(&Shown::from(job?))?;
+            }
+        } else {
+            let mut jobs = all_meant(pool, &self.which).await?;
+            if self.sort == Sort::Since {
+                jobs.sort_by_key(|job| job.since);
+            }
+            for job in jobs.into_iter().take(limit) {
+                list.row(&Shown::from(job))?;
+            }
+        }
+        list.end()?;
+        Ok(Code::Done)
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the pool is, and the ways to it: an inspector that only reads, or a node that may also change.
+
+pub(crate) mod contexts;
+
+use std::env;
+use std::time::Duration;
+
+use tenure_pool::{Client, Inspector, Node, NodeBuilder};
+
+use self::contexts::{Context, Contexts};
+use crate::args::Global;
+use crate::exit::{Code, Failure};
+
+/// The most time that a join may take while nothing is wrong: the pool may be opening.
+const JOINING: Duration = Duration::from_secs(60);
+
+/// A pool on a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) pool: String,
+    pub(crate) client: Client,
+    timeout: Duration,
+}
+
+impl Place {
+    /// Finds it: a flag goes before the context that a flag names, that before the environment, and that before the
+    /// context in use.
+    ///
+    /// # Errors
+    /// No pool or server is named, the context does not exist, or the URL cannot be read.
+    pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
+        let pool = sought(global, "TENURE_POOL", global.pool.clone(), |context| context.pool)?;
+        let pool = pool.ok_or_else(|| {
+            Failure::usage(
+                "which pool? Say --pool NAME, set TENURE_POOL, or choose one with `tenure ctx use`",
+            )
+        })?;
+        Ok(Self { pool, client: client(global)?, timeout: global.timeout })
+    }
+
+    /// The pool, to look at. It writes nothing.
+    ///
+    /// # Errors
+    /// There is no such pool, or Redis does not answer.
+    pub(crate) async fn inspector(&self) -> Result<Inspector, Failure> {
+        let opening = Inspector::open(&self.pool, &self.client);
+        match tokio::time::timeout(self.timeout, opening).await {
+            Ok(opened) => Ok(opened?),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// A client of the pool, which must exist: it dispatches, asks and steers.
+    ///
+    /// # Errors
+    /// There is no such pool, or it is not joined in time.
+    pub(crate) async fn node(&self) -> Result<Node, Failure> {
+        Ok(self.builder().await?.client_only().join().await?)
+    }
+
+    /// A full node of the pool: only such a one may shut it down.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    pub(crate) async fn full_node(&self) -> Result<Node, Failure> {
+        Ok(self.builder().await?.join().await?)
+    }
+
+    async fn builder(&self) -> Result<NodeBuilder, Failure> {
+        // It also finds the number of shards.
+        let shards = u32::try_from(self.inspector().await?.shards()).unwrap_or(u32::MAX);
+        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name());
+        let builder = if shards > 1 { builder.shards(shards) } else { builder };
+        Ok(builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)))
+    }
+
+    fn silent(&self) -> Failure {
+        let text = format!("Redis has not answered within {}", humantime::format_duration(self.timeout));
+        Failure::new(Code::Redis, text)
+    }
+}
+
+/// The server alone, for commands that look at it.
+///
+/// # Errors
+/// No server is named, or its URL cannot be read.
+pub(crate) fn client(global: &Global) -> Result<Client, Failure> {
+    let url = sought(global, "REDIS_URL", global.url.clone(), |context| context.url)?;
+    let url = url.ok_or_else(|| {
+        Failure::usage("which Redis? Say --url URL, set REDIS_URL, or choose one with `tenure ctx use`")
+    })?;
+    Client::open(&url).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn sought(
+    global: &Global,
+    variable: &str,
+    flag: Option<String>,
+    of: impl Fn(Context) -> Option<String>,
+) -> Result<Option<String>, Failure> {
+    if flag.is_some() {
+        return Ok(flag);
+    }
+    let named = global.context.as_deref().map(|name| Contexts::read()?.take(name)).transpose()?;
+    if let Some(value) = named.and_then(&of) {
+        return Ok(Some(value));
+    }
+    match env::var(variable) {
+        Ok(value) if !value.is_empty() => return Ok(Some(value)),
+        Ok(_) | Err(env::VarError::NotPresent) => {}
+        Err(error) => return Err(Failure::usage(format!("{variable}: {error}"))),
+    }
+    Ok(Contexts::read()?.in_use()?.and_then(of))
+}
+
+/// The name of this process as a node: it stands in the ids of its dispatches. `cli-<host>-<process>`, in the alphabet
+/// of names.
+fn node_name() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host: String = host.chars().take_while(|c| *c != '.').take(40).collect();
+    let host = host.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
+    format!("cli-{host}-{}", std::process::id())
+}

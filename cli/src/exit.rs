@@ -1,0 +1,181 @@
+//! How the command ends: its exit status, and the error that it prints.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use serde_json::json;
+use tenure_pool::{AskError, DispatchError, Error, IdError, NotHandled};
+
+use crate::out::Format;
+
+/// The exit status. Programs rely on the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// It was done.
+    Done = 0,
+    /// It was tried, and failed.
+    Failed = 1,
+    /// The command line, or a file that it names, is wrong. Nothing was tried.
+    Usage = 2,
+    /// There is no such pool, job, worker, node or context.
+    NotFound = 3,
+    /// The pool refused: the job exists, the queue is full, the job is parked, and so on. Nothing was changed.
+    Refused = 4,
+    /// The time was up. It may still happen.
+    Late = 5,
+    /// Redis does not answer, refuses, or cannot be used.
+    Redis = 7,
+}
+
+impl Code {
+    /// Its name in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Late => "late",
+            Self::Redis => "redis",
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    text: String,
+    /// Nobody reads the output any more. That is no failure, and nobody is told.
+    unread: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), unread: false }
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(Code::Usage, text)
+    }
+
+    /// Prints it, and returns the exit status.
+    pub(crate) fn report(&self, format: Format) -> Code {
+        if self.unread {
+            return Code::Done;
+        }
+        let (code, name, text) = (self.code as u8, self.code.name(), &self.text);
+        let mut to = io::stderr().lock();
+        // There is nobody left to tell if this fails.
+        let _ = match format {
+            Format::Json | Format::Jsonl => {
+                writeln!(to, "{}", json!({"v": 1, "error": {"code": code, "name": name, "text": text}}))
+            }
+            _ => writeln!(to, "tenure: {text}"),
+        };
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// A failed write of the output.
+    fn from(error: io::Error) -> Self {
+        let unread = error.kind() == ErrorKind::BrokenPipe;
+        Self { unread, ..Self::new(Code::Failed, format!("the output cannot be written: {error}")) }
+    }
+}
+
+impl From<IdError> for Failure {
+    fn from(error: IdError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(code_of(&error), error.to_string())
+    }
+}
+
+impl From<DispatchError> for Failure {
+    fn from(error: DispatchError) -> Self {
+        Self::new(code_of_dispatch(&error), error.to_string())
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Self {
+        let code = match &error {
+            AskError::NotHandled(NotHandled::NoJob) => Code::NotFound,
+            AskError::NotHandled(NotHandled::Late) | AskError::Unknown { .. } => Code::Late,
+            AskError::NotHandled(_) | AskError::Refused(_) => Code::Refused,
+            AskError::Failed(error) => code_of(error),
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+fn code_of(error: &Error) -> Code {
+    match error {
+        Error::Name(_) | Error::Setting(_) | Error::TooLong { .. } | Error::Encode { .. } => Code::Usage,
+        Error::NoPool { .. } | Error::PoolClosed | Error::JobNotFound(_) | Error::WorkerNotFound(_) => {
+            Code::NotFound
+        }
+        Error::SettingMismatch { .. }
+        | Error::TooOld(_)
+        | Error::MemberBelow { .. }
+        | Error::OtherShards { .. }
+        | Error::FixedSetting { .. }
+        | Error::LoweredSetting { .. }
+        | Error::OutOfTokens
+        | Error::NotParked(_)
+        | Error::WrongStart { .. }
+        | Error::OtherGeneration { .. }
+        | Error::NotifyFull(_)
+        | Error::ScheduleEnded
+        | Error::ShuttingDown
+        | Error::ClientOnly
+        | Error::StaleCursor
+        | Error::Renumbered(_) => Code::Refused,
+        Error::NotStarted(error) => code_of_dispatch(error),
+        Error::NotJoined { last: Some(_), .. } | Error::Store(_) => Code::Redis,
+        Error::NotJoined { .. } | Error::StillStopping { .. } | Error::Deadline(_) => Code::Late,
+        _ => Code::Failed,
+    }
+}
+
+fn code_of_dispatch(error: &DispatchError) -> Code {
+    match error {
+        DispatchError::Key(_)
+        | DispatchError::PayloadTooLong { .. }
+        | DispatchError::Option(_)
+        | DispatchError::Encode { .. } => Code::Usage,
+        DispatchError::Unknown => Code::NotFound,
+        DispatchError::JobExists { .. }
+        | DispatchError::PoolFull
+        | DispatchError::OutOfTokens
+        | DispatchError::TooOld(_)
+        | DispatchError::Conflict
+        | DispatchError::Parked
+        | DispatchError::ShuttingDown => Code::Refused,
+        DispatchError::Deadline { .. } => Code::Late,
+        DispatchError::Store(_) => Code::Redis,
+        _ => Code::Failed,
+    }
+}

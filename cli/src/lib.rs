@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod args;
+mod cmd;
+mod connect;
+mod exit;
+mod out;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Code;
+
+/// Runs the command that the process was called with.
+pub fn main() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help) => {
+            // Nobody may listen any more.
+            let _ = help.print();
+            return if help.use_stderr() { Code::Usage } else { Code::Done }.into();
+        }
+    };
+    let args::Cli { global, command } = cli;
+    let output = global.output;
+    match command.run(global) {
+        Ok(code) => code.into(),
+        Err(failure) => failure.report(output).into(),
+    }
+}

@@ -1,0 +1,72 @@
+//! Exit statuses, and what is said about failures.
+
+use tenure_testing::RedisServer;
+
+use crate::world::{World, assert, printed, said, status, tenure};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mistyped_pool_is_not_found_and_creates_no_key() {
+    let server = RedisServer::start().unwrap();
+    for args in [&["ls"][..], &["get", "acme"], &["cordon", "n1"], &["shutdown", "--yes"]] {
+        let command = tenure(args).env("REDIS_URL", server.url()).env("TENURE_POOL", "typo");
+        let done = assert(command).await;
+        assert_eq!(status(&done), Some(3), "{args:?}");
+        assert_eq!(said(&done), "tenure: there is no pool \"typo\"; nothing was written\n");
+    }
+    let keys = tenure_pool::Client::open(&server.url()).unwrap().commands();
+    let keys = keys.command(&redis::cmd("DBSIZE")).await.unwrap();
+    assert_eq!(keys, redis::Value::Int(0));
+}
+
+#[test]
+fn a_redis_that_is_not_there_is_status_7() {
+    let done = tenure(["ls", "--url", "redis://127.0.0.1:1", "-p", "feeds"]).assert();
+    assert_eq!(status(&done), Some(7));
+    assert!(said(&done).starts_with("tenure: "), "{}", said(&done));
+}
+
+#[test]
+fn a_wrong_command_line_is_status_2() {
+    let url = ["--url", "redis://127.0.0.1:1", "--pool", "feeds"];
+    let wrong: [&[&str]; 6] = [
+        &["rubbish"],
+        &["get"],
+        &["get", ""],
+        &["ls", "--match", "["],
+        &["ls", "--state", "odd"],
+        &["ls", "-p", "a b"],
+    ];
+    for args in wrong {
+        let done = tenure(args.iter().chain(&url)).assert();
+        assert_eq!(status(&done), Some(2), "{args:?}: {}", said(&done));
+    }
+    let done = tenure(["ls"]).assert();
+    assert_eq!(status(&done), Some(2));
+    assert!(said(&done).contains("which pool?"), "{}", said(&done));
+    assert_eq!(status(&tenure(["ls", "-p", "feeds"]).assert()), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_is_json_where_programs_read() {
+    let world = World::new().await;
+    let done = world.run(&["get", "acme", "-o", "json"]).await;
+    let text = "no job has the key acme";
+    let error = serde_json::json!({"v": 1, "error": {"code": 3, "name": "not_found", "text": text}});
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&said(&done)).unwrap(), error);
+    assert_eq!((status(&done), printed(&done)), (Some(3), String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_ends_the_pool_only_when_it_is_confirmed() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let done = world.run(&["shutdown"]).await;
+    assert_eq!(status(&done), Some(2));
+    assert!(said(&done).contains("Say --yes"), "{}", said(&done));
+    let done = world.run(&["shutdown", "--dry-run"]).await.success();
+    assert_eq!(printed(&done), "would end the pool feeds with 1 jobs and 1 workers\n");
+    let done = world.run(&["shutdown", "--yes", "--drop-queued"]).await.success();
+    assert_eq!(printed(&done), "the pool feeds has ended\n");
+    world.node.closed().await;
+    assert_eq!(status(&world.run(&["ls"]).await), Some(3));
+}

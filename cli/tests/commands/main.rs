@@ -1,0 +1,9 @@
+//! The `tenure` command as a process, against pools of this process on private servers.
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_raw_string_hashes, reason = "snapshots are written so")]
+
+mod contexts;
+mod exits;
+mod jobs;
+mod texts;
+mod world;
