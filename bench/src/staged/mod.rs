@@ -297,6 +297,7 @@ impl Lab {
     async fn release(&self, assigned: &[Assigned]) -> Result<(), Error> {
         for Assigned { worker, jobs, .. } in assigned {
             let item = |(key, token): &(JobKey, Token)| ReleaseItem {
+                ran: None,
                 key: key.clone(),
                 token: *token,
                 mode: ReleaseMode::Delete,

@@ -104,9 +104,8 @@ impl Updating {
                 UpdateReply::Conflict(generation) => self.on_conflict(ctx, to, generation),
                 UpdateReply::Absent if !update.in_doubt => self.look_anew(to),
                 UpdateReply::Absent | UpdateReply::Stopping => self.refuse(ctx, to, Error::JobNotFound),
-                UpdateReply::Recovering => self.pause(ctx.now, to),
                 // A record that runs nowhere is damaged. The owners' looks at their records mend it.
-                UpdateReply::Owner(None) => self.pause(ctx.now, to),
+                UpdateReply::Recovering | UpdateReply::Owner(None) => self.pause(ctx.now, to),
                 UpdateReply::Owner(owner) => {
                     update.owner = owner;
                     self.sends.push(to);

@@ -163,7 +163,7 @@ impl Jobs {
         let mut item = ReleaseItem { key, token, mode, ran: None, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
-        let may_go_on = !held.ends_for_good();
+        let is_free = !held.ends_for_good();
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
@@ -190,7 +190,7 @@ impl Jobs {
             item.mode,
             ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail | ReleaseMode::Park
         );
-        item.ran = (may_go_on && decides).then(|| held.generation());
+        item.ran = (is_free && decides).then(|| held.generation());
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;
         if owes {
@@ -215,16 +215,22 @@ impl Jobs {
         if unnoted && (goes_on || waits) {
             item.tell = None;
         }
-        if !goes_on {
+        // A job that has ended by itself may go on all the same, with a later payload.
+        let may_go_on = goes_on || item.ran.is_some();
+        if !may_go_on {
             self.forget_checkpoint(ctx, &id);
-        } else if !words.is_empty() {
-            if words.has(Word::Checkpoint) && self.attesting.is_some() {
-                // The report names only what is held.
-                self.saves.wake(&id);
-            }
+        } else if words.has(Word::Checkpoint) && self.attesting.is_some() {
+            // The report names only what is held.
+            self.saves.wake(&id);
+        }
+        if goes_on && !words.is_empty() {
             return self.unsaid.hold_back(id, words, (item, entries));
         }
+        let owes_checkpoint = may_go_on && words.has(Word::Checkpoint);
         let mut words = words.only(Word::Replies);
+        if owes_checkpoint {
+            words.add(Word::Checkpoint);
+        }
         if waits {
             words.add(Word::Start);
         } else if unnoted {

@@ -205,10 +205,10 @@ impl State {
             );
             return ReleaseReply::Deleted;
         }
-        let renewed = self.has_later_payload(item, &record);
-        let (mode, delay, result) = match renewed {
-            true => (ReleaseMode::HandOff, Duration::ZERO, ""),
-            false => (item.mode, item.delay, item.result.as_str()),
+        let (mode, delay, result) = if self.has_later_payload(item, &record) {
+            (ReleaseMode::HandOff, Duration::ZERO, "")
+        } else {
+            (item.mode, item.delay, item.result.as_str())
         };
         let mut delay = delay_ms(delay);
         match mode {
