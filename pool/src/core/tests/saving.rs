@@ -89,6 +89,18 @@ fn a_release_waits_for_the_last_checkpoint() {
 }
 
 #[test]
+fn a_job_that_has_ended_by_itself_waits_for_its_checkpoint() {
+    // It may have been given a later payload, and goes on then.
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["a"]);
+    bench.gives("a", 1);
+    ends(&mut bench, "a");
+    assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["release"]), ["release 1: a@7 d"]);
+}
+
+#[test]
 fn a_job_that_ends_for_good_waits_for_no_checkpoint() {
     let mut bench = running(&["a"]);
     bench.gives("a", 1);
