@@ -51,7 +51,7 @@ pub(crate) async fn close(node: &Node) {
     let _ = node.close_within(LEAVING).await;
 }
 
-/// What every command is given.
+/// The global options and the output of a command.
 pub(crate) struct Session {
     pub(crate) global: Global,
     pub(crate) out: Out,

@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Finds it: a flag goes before the context that a flag names, that before the environment, and that before the
+    /// Finds the pool and its server. In order, it asks a flag, the context that a flag names, the environment, and the
     /// context in use.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, versioned JSON and CSV for programs.
+//! The output of commands: tables for people, versioned JSON and CSV for programs.
 
 mod list;
 pub(crate) mod shown;

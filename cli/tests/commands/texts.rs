@@ -1,4 +1,4 @@
-//! What is printed without a pool.
+//! The texts that need no pool.
 
 use snapbox::file;
 use snapbox::str;

@@ -79,7 +79,7 @@ impl World {
         assert(self.tenure(args)).await
     }
 
-    /// What a successful command prints, as JSON.
+    /// The output of a successful command, as JSON.
     pub(crate) async fn json(&self, args: &[&str]) -> serde_json::Value {
         let args: Vec<_> = args.iter().copied().chain(["-o", "json"]).collect();
         let done = self.run(&args).await.success();
@@ -96,12 +96,12 @@ pub(crate) fn status(done: &OutputAssert) -> Option<i32> {
     done.get_output().status.code()
 }
 
-/// What it said on stderr.
+/// Its text on stderr.
 pub(crate) fn said(done: &OutputAssert) -> String {
     String::from_utf8_lossy(&done.get_output().stderr).into_owned()
 }
 
-/// What it printed.
+/// Its text on stdout.
 pub(crate) fn printed(done: &OutputAssert) -> String {
     String::from_utf8_lossy(&done.get_output().stdout).into_owned()
 }

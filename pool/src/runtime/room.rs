@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What one shard knows of it.
+/// The share of one shard in it.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     taken: Arc<AtomicUsize>,
@@ -23,7 +23,7 @@ impl Room {
         self.taken.load(Ordering::Relaxed).saturating_sub(self.here)
     }
 
-    /// This shard now has so many jobs.
+    /// This shard now has `here` jobs.
     pub(crate) fn take(&mut self, here: usize) {
         if here > self.here {
             self.taken.fetch_add(here - self.here, Ordering::Relaxed);

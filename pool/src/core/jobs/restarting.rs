@@ -11,8 +11,9 @@
 //! | says that others have ended it | again | again | again |
 //! | says that no attempt can succeed | parked | parked | parked |
 //!
-//! "Again" comes after a pause. A job that goes elsewhere has none before all workers have turned it away, and one that others have ended has none the first time. Each failure counts
-//! as an attempt, and the store parks a job with too many.
+//! "Again" comes after a pause, with two exceptions. A job that goes elsewhere has none before all workers have turned it
+//! away, and a job that others have ended has none the first time. Each failure counts as an attempt, and the store parks
+//! a job with too many.
 
 use std::time::Duration;
 

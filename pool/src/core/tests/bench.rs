@@ -367,7 +367,7 @@ impl Bench {
         self.worker_with(number, None);
     }
 
-    /// A worker that takes so many jobs.
+    /// A worker with this capacity.
     pub(super) fn worker_with(&mut self, number: u32, capacity: Option<u32>) {
         let (local, capacity) = (LocalWorker(number), capacity.and_then(NonZeroU32::new));
         self.command(|reply| Command::AddWorker { reply, local, meta: String::new(), capacity });

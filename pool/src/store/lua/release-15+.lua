@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Any other job with a later payload than the
--- one that it ran with is queued. Entries of the owner's stream that are
--- finished are deleted.
+-- one that it ran with is queued. Finished entries of the owner's stream are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|e|q|p, delay ms or, e, how
