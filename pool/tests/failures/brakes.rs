@@ -43,7 +43,7 @@ mod cases {
         const RATE: u32 = 40;
         let ground = ground.expiring();
         let a = ground.node_with("a", 1).await;
-        let keys = ground.dispatch(&a, 60).await;
+        let keys = ground.dispatch(&a, 100).await;
         ground.started(&keys, 1).await;
         let began = Arc::new(Mutex::new(BTreeSet::new()));
         let handler = ground.recorder.acting({
@@ -61,7 +61,8 @@ mod cases {
         eventually(ground.patience, "all to start again", async || began.lock().unwrap().len() >= keys.len())
             .await;
         let began: Vec<_> = began.lock().unwrap().iter().copied().skip(before).collect();
-        let (took, least) = (*began.last().unwrap() - began[0], Duration::from_secs(lost as u64 - 4) / RATE);
+        // A load may delay the first handler more than the last one: half of the time still tells a rate from none.
+        let (took, least) = (*began.last().unwrap() - began[0], Duration::from_secs(lost as u64 / 2) / RATE);
         assert!(took >= least, "they have started within {took:?}, and {least:?} is the least");
     }
 }
