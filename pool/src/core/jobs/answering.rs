@@ -291,7 +291,7 @@ impl Jobs {
             JobPhase::Running => {}
             JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(&id),
         }
-        let all = !held.notes.wanted && !held.notes.busy || before_notes;
+        let all = held.notes.all_delivered() || before_notes;
         let has_waited = |waiting: &&Waiting| all || of_job.passed - waiting.before >= cap;
         let ready = of_job.waiting.iter().take_while(has_waited).count();
         let (mut asks, mut late) = (Vec::new(), Vec::new());

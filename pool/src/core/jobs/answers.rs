@@ -124,6 +124,7 @@ impl Jobs {
                 continue;
             };
             held.notes.owes = false;
+            held.notes.refused = reply.is_none();
             let gives = matches!(held.phase, JobPhase::Running) && !held.notes.paused;
             match reply {
                 Some(taken) if !taken.bodies.is_empty() && gives => {

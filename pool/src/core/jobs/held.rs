@@ -56,6 +56,8 @@ pub(super) struct Notes {
     pub(super) busy: bool,
     /// The handler has refused the next one for now, and the pause lasts.
     pub(super) paused: bool,
+    /// The last fetch was refused: the store has the job as no running one of this worker. So some may wait.
+    pub(super) refused: bool,
     /// All notifications below this number have been delivered.
     pub(super) ack: u64,
     /// The number of notifications from there on that are being delivered.
@@ -65,6 +67,11 @@ pub(super) struct Notes {
 }
 
 impl Notes {
+    /// Every notification that was kept before has been delivered, as far as the worker knows.
+    pub(super) fn all_delivered(&self) -> bool {
+        !self.wanted && !self.busy && !self.refused
+    }
+
     /// `count` of the notifications in hand have been delivered; no more will be.
     pub(super) fn delivered(&mut self, count: usize) {
         let count = usize::from(std::mem::take(&mut self.in_hand)).min(count);

@@ -407,6 +407,37 @@ fn a_flood_of_notifications_delays_an_ask_for_so_long() {
     assert_eq!(handed, [4, 6], "each waits for four that stood before it");
 }
 
+/// A job with a notification and an ask after it. Its record is not this worker's any more when that is fetched.
+fn refused_notifications() -> Bench {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.notify_event(1, 19, "k", 7);
+    bench.ask_event(20, 1, false);
+    bench.take_refused();
+    assert_eq!(bench.of(&["ASK"]), [""; 0], "a notification waits that was kept before it");
+    bench
+}
+
+#[test]
+fn an_ask_does_not_pass_notifications_that_are_refused() {
+    let mut bench = refused_notifications();
+    bench.ask_event(21, 2, false);
+    bench.stop_event(1, 22, None, &[("k", 7)]);
+    let moved = "reply 1: k@7 ?1.1 Moved k@7 ?1.2 Moved; done 20 21";
+    assert_eq!(bench.of(&["ASK", "reply"]), [moved], "the job was to stop");
+}
+
+#[test]
+fn an_ask_waits_for_the_first_fetch_that_is_not_refused() {
+    let mut bench = refused_notifications();
+    bench.notify_event(1, 21, "k", 7);
+    bench.taken(1, &["a", "b"]);
+    assert_eq!(bench.of(&["ASK", "DELIVER"]), ["DELIVER k@7 a b"]);
+    bench.handler(1, "k", 7, HandlerEvent::Delivered);
+    bench.taken(0, &[]);
+    assert_eq!(bench.of(&["ASK"]), ["ASK k@7 ask-1"]);
+}
+
 #[test]
 fn a_fenced_worker_says_nothing() {
     let mut bench = Bench::with_worker();

@@ -536,9 +536,18 @@ impl Bench {
     /// Answers the take in flight for its one job.
     pub(super) fn taken(&mut self, first: u64, bodies: &[&str]) {
         let bodies = bodies.iter().map(|b| Bytes::copy_from_slice(b.as_bytes())).collect();
+        self.take_answered(Some(Taken { first, bodies }));
+    }
+
+    /// Refuses the take in flight for its one job.
+    pub(super) fn take_refused(&mut self) {
+        self.take_answered(None);
+    }
+
+    fn take_answered(&mut self, taken: Option<Taken>) {
         self.answer("take", |call| match call {
             Call::Take { worker, finished, items } => {
-                Done::Take { worker, finished, items, answer: Ok(vec![Some(Taken { first, bodies })]) }
+                Done::Take { worker, finished, items, answer: Ok(vec![taken]) }
             }
             call => panic!("{call:?}"),
         });
