@@ -48,7 +48,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (DoubtfulAskSentAgain, Core("an_ask_that_may_have_been_handled_is_not_sent_again")),
     (AsksBeforeNotes, Core("an_ask_comes_after_the_notifications_before_it")),
     (ReleaseBeforeReply, Core("a_release_waits_for_what_the_handler_has_said")),
-    (LastReadLeftOut, Core("who_was_asked_reads_once_more_before_it_leaves")),
+    (LastReadLeftOut, Core("who_had_a_job_reads_once_more_before_it_leaves")),
     (RepliesUnfenced, Scenario("a_reply_of_who_is_no_owner_is_stale")),
     (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),

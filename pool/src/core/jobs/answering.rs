@@ -93,9 +93,11 @@ pub(super) struct Answering {
     /// Entries of the worker's stream that go with the next call.
     entries: Vec<EntryId>,
     last_read: LastRead,
+    /// A job may have been begun for this worker, so asks may have been sent to it.
+    may_be_asked: bool,
 }
 
-/// A worker that was asked reads its stream once more before it leaves: every ask that was sent to it stands there.
+/// A worker that has had a job reads its stream once more before it leaves: every ask that was sent to it stands there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastRead {
     #[default]
@@ -107,6 +109,11 @@ enum LastRead {
 impl Answering {
     pub(super) fn deadline(&self) -> Option<Time> {
         self.lane.deadline()
+    }
+
+    /// A job is begun: asks may be sent to its owner from now on.
+    pub(super) fn begins_a_job(&mut self) {
+        self.may_be_asked = true;
     }
 
     /// The asks of this job may have their turn.
@@ -383,7 +390,7 @@ impl Jobs {
     /// Whether the worker has said all that it will say to asks. Every ask that was sent to it stands before the release
     /// of its job, so one more read of its stream finds all of them.
     pub(in crate::core) fn has_said_all(&mut self, ctx: &mut Ctx) -> bool {
-        if self.answering.seen.is_empty() || ctx.config.broken.has(Mutation::LastReadLeftOut) {
+        if !self.answering.may_be_asked || ctx.config.broken.has(Mutation::LastReadLeftOut) {
             return true;
         }
         if self.answering.last_read == LastRead::Due {

@@ -239,6 +239,7 @@ impl Jobs {
         } else if self.is_full(ctx) {
             self.send_elsewhere(ctx, id.0, token, entry);
         } else {
+            self.answering.begins_a_job();
             self.begins.push((id.0.clone(), token, Some(entry)));
             self.beginning.insert(id, PendingBegin::default());
         }

@@ -24,11 +24,6 @@ struct Block {
 }
 
 impl Seen {
-    /// No attempt has come lately.
-    pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     /// Remembers an id. True if it is new.
     pub(super) fn note(&mut self, now: Time, id: AskId) -> bool {
         let place = (id.life, id.number / BLOCK);

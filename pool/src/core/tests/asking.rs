@@ -450,19 +450,16 @@ fn a_fenced_worker_says_nothing() {
 }
 
 #[test]
-fn who_was_never_asked_leaves_without_a_last_read() {
+fn who_never_had_a_job_leaves_without_a_last_read() {
     let mut bench = Bench::with_worker();
     super::leaving::drain(&mut bench, 1);
     bench.answer("drain", super::leaving::drained);
     assert_eq!(bench.of(&["read-last", "leave"]), ["leave 1"]);
 }
 
-/// A worker that was asked gives up its last job.
-pub(super) fn leaves_after_an_ask(bench: &mut Bench) {
+/// A worker gives up its last job, and has read no ask yet.
+pub(super) fn leaves_after_a_job(bench: &mut Bench) {
     bench.running(7, &["k"]);
-    bench.ask_event(20, 1, false);
-    bench.answers(1);
-    bench.replied(ReplyReply::Told);
     super::leaving::drain(bench, 1);
     bench.answer("drain", super::leaving::drained);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
@@ -472,7 +469,7 @@ pub(super) fn leaves_after_an_ask(bench: &mut Bench) {
 #[test]
 fn who_leaves_answers_what_stood_in_its_stream() {
     let mut bench = Bench::with_worker();
-    leaves_after_an_ask(&mut bench);
+    leaves_after_a_job(&mut bench);
     assert_eq!(bench.of(&["read-last", "leave"]), ["read-last 1"]);
     let ask = AskEvent {
         id: AskId { life: 1, number: 2 },
@@ -498,7 +495,7 @@ fn who_leaves_answers_what_stood_in_its_stream() {
 #[test]
 fn a_last_read_without_an_answer_holds_up_nobody() {
     let mut bench = Bench::with_worker();
-    leaves_after_an_ask(&mut bench);
+    leaves_after_a_job(&mut bench);
     bench.all();
     bench.fail_with("read-last", unanswered());
     bench.advance(Duration::from_millis(1));

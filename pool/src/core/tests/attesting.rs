@@ -547,6 +547,7 @@ fn a_hand_off_under_way_goes_on() {
     bench.released();
     assert_eq!(bench.of(&["leave"]), [""; 0], "it leaves when it has said all");
     bench.attended(None);
+    super::leaving::nothing_was_asked(&mut bench);
     assert_eq!(bench.of(&["leave"]), ["leave 1"]);
     gone(&mut bench);
 }

@@ -6,7 +6,7 @@ use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
-use crate::store::{Expired, PoolEvent, Reaped, RouteReply, Seat};
+use crate::store::{Expired, NodeEvents, PoolEvent, Reaped, RouteReply, Seat};
 
 /// The answer to a drain.
 pub(super) fn drained(call: Call) -> Done {
@@ -20,6 +20,14 @@ pub(super) fn drained(call: Call) -> Done {
 
 pub(super) fn drain(bench: &mut Bench, worker: u32) {
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(worker) });
+}
+
+/// Answers the last read of a worker that leaves: nobody has asked it.
+pub(super) fn nothing_was_asked(bench: &mut Bench) {
+    bench.answer("read-last", |call| match call {
+        Call::ReadLast { worker, .. } => Done::ReadLast { worker, answer: Ok(NodeEvents::default()) },
+        call => panic!("{call:?}"),
+    });
 }
 
 /// Answers a good-bye, of whichever worker.
@@ -59,6 +67,8 @@ fn a_drained_worker_hands_off_once_out_of_the_ring() {
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: k@3 h"]);
     bench.released();
+    assert_eq!(bench.seen(), ["read-last 1"]);
+    nothing_was_asked(&mut bench);
     assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
     gone(&mut bench);
     assert_eq!(bench.seen(), ["seated 1", "reply 2 drained ok", "reap 1"]);
@@ -72,7 +82,8 @@ fn a_worker_that_another_node_drains_hands_off_and_leaves() {
     assert_eq!(bench.seen(), ["STOP k@3 Draining"], "it is out of the ring already");
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     bench.released();
-    assert_eq!(bench.seen(), ["release 1: k@3 h", "drop 1", "leave 1"]);
+    nothing_was_asked(&mut bench);
+    assert_eq!(bench.seen(), ["release 1: k@3 h", "read-last 1", "drop 1", "leave 1"]);
     gone(&mut bench);
     assert_eq!(bench.seen(), ["seated 1", "reap 1"]);
 }
@@ -112,10 +123,10 @@ fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
     bench.handler(2, "b", 4, HandlerEvent::Stopped(Ok(())));
     bench.released();
     bench.released();
-    assert_eq!(
-        bench.seen(),
-        ["release 1: a@3 h", "release 2: b@4 h", "drop 1", "leave 1", "drop 2", "leave 2"]
-    );
+    assert_eq!(bench.seen(), ["release 1: a@3 h", "release 2: b@4 h", "read-last 1", "read-last 2"]);
+    nothing_was_asked(&mut bench);
+    nothing_was_asked(&mut bench);
+    assert_eq!(bench.seen(), ["drop 1", "leave 1", "drop 2", "leave 2"]);
     left(&mut bench);
     left(&mut bench);
     assert_eq!(bench.seen(), ["seated 1", "reap 1", "seated 2"]);

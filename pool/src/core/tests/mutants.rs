@@ -466,9 +466,9 @@ fn a_release_waits_for_what_the_handler_has_said() {
 }
 
 #[test]
-fn who_was_asked_reads_once_more_before_it_leaves() {
+fn who_had_a_job_reads_once_more_before_it_leaves() {
     let reads = whole_and_broken(Mutation::LastReadLeftOut).map(|mut bench| {
-        super::asking::leaves_after_an_ask(&mut bench);
+        super::asking::leaves_after_a_job(&mut bench);
         bench.of(&["read-last", "leave"])
     });
     assert_eq!(reads.concat(), ["read-last 1", "leave 1"]);

@@ -195,6 +195,7 @@ fn a_stuck_handler_makes_its_worker_hand_on_all_other_jobs() {
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     bench.released();
+    super::leaving::nothing_was_asked(&mut bench);
     assert_eq!(bench.of(&["release", "drop", "leave"]), ["release 1: k@7 d; done 9", "drop 1", "leave 1"]);
     gone(&mut bench);
     bench.all();
