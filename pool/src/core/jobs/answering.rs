@@ -19,7 +19,7 @@ use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, HandedAsk};
-use crate::core::time::Time;
+use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::mutation::Mutation;
 use crate::store::{
@@ -32,6 +32,9 @@ const OPEN_BYTES: usize = 1 << 20;
 /// The most replies that are kept for pokes, and their bytes.
 const KEPT_MAX: usize = 1_024;
 const KEPT_BYTES: usize = 4 << 20;
+
+/// How long an entry that was read waits for a reply to go with.
+const ENTRY_WAITS: Duration = Duration::from_secs(1);
 
 /// A job in this worker's hands.
 type Id = (JobKey, Token);
@@ -90,8 +93,9 @@ pub(super) struct Answering {
     lane: Batcher<ReplyItem>,
     /// How many words of each job's handler were not told yet.
     owed: BTreeMap<Id, usize>,
-    /// Entries of the worker's stream that go with the next call.
+    /// Entries of the worker's stream that go with the next reply, or at this time without one.
     entries: Vec<EntryId>,
+    entries_due: Option<Time>,
     last_read: LastRead,
     /// A job may have been begun for this worker, so asks may have been sent to it.
     may_be_asked: bool,
@@ -108,7 +112,7 @@ enum LastRead {
 
 impl Answering {
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.lane.deadline()
+        earliest(self.lane.deadline(), self.entries_due)
     }
 
     /// A job is begun: asks may be sent to its owner from now on.
@@ -151,6 +155,7 @@ impl Jobs {
             return;
         }
         self.answering.entries.push(entry);
+        self.answering.entries_due.get_or_insert(ctx.now + ENTRY_WAITS);
         let settings = &ctx.config.settings;
         let memory = 2 * settings.max_dispatch_deadline + settings.worker_ttl;
         self.answering.seen.forget(ctx.now, memory);
@@ -265,12 +270,15 @@ impl Jobs {
             self.finish_entries();
             let (worker, finished) = (self.worker, self.inbox.take_handled());
             ctx.call(Call::Reply { worker, finished, items });
-        } else if self.answering.entries.len() >= BATCH_MAX {
+        } else if self.answering.entries.len() >= BATCH_MAX
+            || self.answering.entries_due.is_some_and(|due| due <= ctx.now)
+        {
             self.finish_entries();
         }
     }
 
     fn finish_entries(&mut self) {
+        self.answering.entries_due = None;
         for entry in std::mem::take(&mut self.answering.entries) {
             self.inbox.answered(entry);
         }

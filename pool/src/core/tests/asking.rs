@@ -308,6 +308,17 @@ fn what_is_not_held_is_not_handed_over() {
 }
 
 #[test]
+fn what_a_handler_keeps_does_not_keep_the_entry() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.ask_event(20, 1, false);
+    bench.advance(millis(999));
+    assert_eq!(bench.of(&["ASK", "begin"]), ["ASK k@7 ask-1"], "it goes with the answer, if that comes soon");
+    bench.advance(millis(1));
+    assert_eq!(bench.of(&["begin"]), ["begin 1: ; done 20"]);
+}
+
+#[test]
 fn an_ask_waits_for_the_start_of_its_job() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 7, 7, &["k"]);
