@@ -52,6 +52,8 @@ struct Question {
     target: Option<(WorkerId, Token)>,
     /// The present attempt may stand in a stream.
     sent: bool,
+    /// A look has found the token of the present attempt dead. Its worker's last word may be on its way.
+    dead: bool,
     /// An earlier attempt may have been handled.
     doubtful: bool,
     lane: Lane,
@@ -99,6 +101,7 @@ impl Asking {
             number,
             target,
             sent: false,
+            dead: false,
             doubtful: false,
             lane: Lane::None,
             due: None,
@@ -170,7 +173,8 @@ impl Asking {
         self.last += 1;
         self.attempts.remove(&question.number);
         self.attempts.insert(self.last, to);
-        (question.number, question.target, question.sent) = (self.last, target, false);
+        (question.number, question.target) = (self.last, target);
+        (question.sent, question.dead) = (false, false);
     }
 
     fn saw_owner(&mut self, key: &JobKey, owner: (WorkerId, Token)) {
@@ -282,6 +286,7 @@ impl Asking {
             };
             match found.record {
                 Some(record) if record.token == token && record.owner == Some(owner) => {
+                    question.dead = false;
                     // A job that stops may still answer, and takes no pokes.
                     if record.state == JobState::Running {
                         self.send(to);
@@ -297,7 +302,8 @@ impl Asking {
         }
     }
 
-    /// The attempt may have been handled, and nothing more will be heard of it.
+    /// The attempt may have been handled. Its worker has said its last word, or will say none: an ask that ends here
+    /// waits for that until the next look.
     fn token_is_dead(&mut self, ctx: &mut Ctx, to: ReplyTo, record: Option<&Record>) {
         let Some(question) = self.open.get_mut(&to) else { return };
         if ctx.config.broken.has(Mutation::DoubtfulAskSentAgain) {
@@ -307,7 +313,10 @@ impl Asking {
             matches!(record.state, JobState::Queued | JobState::Assigned | JobState::Running)
         });
         if !question.ask.idempotent || !goes_on {
-            return self.unknown(ctx, to);
+            return match std::mem::replace(&mut question.dead, true) {
+                true => self.unknown(ctx, to),
+                false => self.wait(to, ctx.now + LOOK),
+            };
         }
         question.doubtful = true;
         let key = question.ask.key.clone();

@@ -214,10 +214,28 @@ fn a_dead_token_leaves_an_ask_unknown() {
             JobState::Running => record,
             state => Record { state, owner: None, ..record },
         });
+        bench.looked(record.clone());
+        bench.advance(secs(1));
+        assert_eq!(bench.lines(), ["look k", "look k"], "its worker's last word may be on its way");
         bench.looked(record);
         let unknown = "reply 1 asked: the ask name has no answer, it may have been handled";
-        assert_eq!(bench.lines(), ["look k", unknown]);
+        assert_eq!(bench.lines(), [unknown]);
     }
+}
+
+#[test]
+fn a_last_word_that_comes_after_the_look_counts() {
+    let mut bench = Bench::attached();
+    bench.sent(false);
+    bench.advance(secs(1));
+    bench.looked(Some(found(9, JobState::Running)));
+    bench.said(1, Said::Moved);
+    bench.advance(millis(5));
+    assert_eq!(bench.lines(), ["look k", "ask k@0 2 ask"]);
+    bench.asked(AskReply::Sent);
+    bench.advance(secs(1));
+    bench.looked(None);
+    assert_eq!(bench.lines(), ["look k"], "of another attempt");
 }
 
 #[test]
