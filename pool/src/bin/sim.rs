@@ -28,10 +28,11 @@ fn main() -> ExitCode {
     let kinds: Vec<String> =
         sum.faults.iter().map(|(fault, count)| format!("\"{fault:?}\":{count}")).collect();
     println!(
-        "{{\"seeds\":{seeds},\"steps\":{},\"events\":{},\"faults\":{faults},\"starts\":{},\"violations\":{},\"kinds\":{{{}}}}}",
+        "{{\"seeds\":{seeds},\"steps\":{},\"events\":{},\"faults\":{faults},\"starts\":{},\"answers\":{},\"violations\":{},\"kinds\":{{{}}}}}",
         sum.steps,
         sum.events,
         sum.starts,
+        sum.answers,
         sum.violations,
         kinds.join(",")
     );
@@ -79,6 +80,7 @@ struct Sum {
     steps: u64,
     events: u64,
     starts: u64,
+    answers: u64,
     violations: u64,
     faults: BTreeMap<Fault, u64>,
 }
@@ -88,6 +90,7 @@ impl Sum {
         self.steps += report.steps;
         self.events += report.events;
         self.starts += report.starts;
+        self.answers += report.answers;
         for (&fault, count) in &report.faults {
             *self.faults.entry(fault).or_default() += count;
         }

@@ -9,7 +9,7 @@ use super::node::nanos;
 use super::saves::Saver;
 use super::stalls::Progress;
 use super::world::{Event, MS, World};
-use crate::core::effect::NewJob;
+use crate::core::effect::{HandedAsk, NewJob};
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::mutation::Mutation;
@@ -61,12 +61,14 @@ impl End {
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Spawned,
     Starting,
     Running,
     /// It takes one notification after the other. The number is of those that it has taken.
     Taking(VecDeque<Bytes>, Option<Bytes>, usize),
+    /// It is called with one ask after the other; the last one is in its hands.
+    Hearing(VecDeque<HandedAsk>, Option<HandedAsk>),
     /// It has ended, and waits for the reason of its order to end.
     Asked,
     Stopping,
@@ -74,8 +76,9 @@ enum State {
 }
 
 #[derive(Debug)]
-enum Order {
+pub(super) enum Order {
     Deliver(Vec<Bytes>),
+    Hear(Vec<HandedAsk>),
     Stop,
 }
 
@@ -90,9 +93,9 @@ pub(super) struct Actor {
     pub(super) dispatch: DispatchId,
     pub(super) payload: Bytes,
     script: Script,
-    state: State,
-    cancelled: bool,
-    orders: VecDeque<Order>,
+    pub(super) state: State,
+    pub(super) cancelled: bool,
+    pub(super) orders: VecDeque<Order>,
     ends_at: Option<u64>,
     /// For a job with a progress timeout.
     pub(super) progress: Option<Progress>,
@@ -183,7 +186,7 @@ impl World {
     }
 
     /// The actor's next event comes after `delay`, in place of the planned one.
-    fn rouse(&mut self, id: u64, delay: u64) {
+    pub(super) fn rouse(&mut self, id: u64, delay: u64) {
         let Some(actor) = self.actors.get_mut(&id) else { return };
         actor.generation += 1;
         let generation = actor.generation;
@@ -234,6 +237,7 @@ impl World {
             }
             State::Running | State::Asked => self.go_on(id),
             State::Taking(..) => self.take_next(id),
+            State::Hearing(..) => self.hear_next(id),
             State::Stopping => {
                 let result = actor.script.stop.clone();
                 self.finish(id, HandlerEvent::Stopped(result));
@@ -243,13 +247,14 @@ impl World {
     }
 
     /// It reads its messages, and may end by itself.
-    fn go_on(&mut self, id: u64) {
+    pub(super) fn go_on(&mut self, id: u64) {
         let now = self.now;
         let Some(actor) = self.actors.get_mut(&id) else { return };
         let asked = matches!(actor.state, State::Asked);
         if !asked && actor.ends_at.is_some_and(|at| at <= now) {
             if !actor.cancelled {
                 let end = actor.script.ends.take().map_or(End::Well, |(_, end)| end);
+                self.return_all_asks(id);
                 return self.finish(id, end.event());
             }
             actor.state = State::Asked;
@@ -260,6 +265,14 @@ impl World {
             Some(Order::Deliver(bodies)) => {
                 actor.state = State::Taking(bodies.into(), None, 0);
                 self.take_next(id);
+            }
+            Some(Order::Hear(asks)) if asked => {
+                self.return_asks(id, asks);
+                self.go_on(id);
+            }
+            Some(Order::Hear(asks)) => {
+                actor.state = State::Hearing(asks.into(), None);
+                self.hear_next(id);
             }
             Some(Order::Stop) => {
                 actor.state = State::Stopping;
@@ -319,7 +332,7 @@ impl World {
     }
 
     /// A message for the actor has come: it reads it at once unless it is busy.
-    fn nudge(&mut self, id: u64) {
+    pub(super) fn nudge(&mut self, id: u64) {
         let idle = self.actors.get(&id).is_some_and(|a| matches!(a.state, State::Running | State::Asked));
         if idle {
             let delay = self.rng.below(MS);

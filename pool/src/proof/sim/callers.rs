@@ -144,7 +144,7 @@ impl World {
         let Some((key, id)) = new.or_else(|| self.judge.some_life(&mut self.rng)) else { return };
         // Users have no ticket with an id of the pool before the dispatch is accepted, or its deadline has passed.
         let is_open = |asked: &Asked| match &asked.what {
-            Ask::Submit { item, .. } => item.id == id,
+            Ask::Submit { item, .. } | Ask::Start { item, .. } => item.id == id,
             Ask::Notify { start, .. } => start.as_ref() == Some(&id),
             _ => false,
         };

@@ -242,7 +242,7 @@ impl World {
             Reply::Done(done) => match &**done {
                 Done::ReadPool(Ok(Some(events))) => events.is_empty(),
                 Done::ReadNode { answer: Ok(events), .. } => {
-                    events.workers.is_empty() && events.outcomes.is_empty()
+                    events.workers.is_empty() && events.outcomes.is_empty() && events.replies.is_empty()
                 }
                 _ => false,
             },

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use super::asks::Asks;
 use super::lives::{Life, Lives};
 use super::rng::Rng;
 use super::saves::Run;
@@ -33,6 +34,7 @@ pub(super) struct Judge {
     pub(super) kept: BTreeSet<Bytes>,
     /// Those that the present step has kept with jobs that it may have made.
     pub(super) to_keep: Vec<(JobKey, Bytes)>,
+    pub(super) asks: Asks,
     pub(super) full_at: Option<u64>,
     /// The handlers' runs, by key and token, and when the store's memory was last full.
     pub(super) runs: BTreeMap<(JobKey, Token), Run>,

@@ -10,8 +10,8 @@
 //! - `users` act, and `nemesis` makes faults.
 //!
 //! After every event the `judge` compares the state with the permitted one. It looks at `records`, `handlers`,
-//! `notes`, `saves`, `stalls`, `holds`, `crowds`, `levels` and the answers to `users`, minus the excuses of `losses`. At the end it looks
-//! at the pool at `rest`.
+//! `notes`, `asks`, `saves`, `stalls`, `holds`, `crowds`, `levels` and the answers to `users`, minus the excuses of `losses`.
+//! At the end it looks at the pool at `rest`.
 //!
 //! ```
 //! use tenure_pool::sim::{Options, run};
@@ -21,6 +21,8 @@
 //! ```
 
 mod actor;
+mod askers;
+mod asks;
 mod callers;
 mod calls;
 mod clock;
@@ -172,6 +174,8 @@ pub struct Report {
     pub faults: BTreeMap<Fault, u64>,
     /// Handlers that were started.
     pub starts: u64,
+    /// Asks that were answered.
+    pub answers: u64,
     /// A digest of all events: equal for the same seed.
     pub digest: u64,
     /// The violations; the run ends with the first.
@@ -185,8 +189,8 @@ impl fmt::Display for Report {
         let faults: u64 = self.faults.values().sum();
         write!(
             f,
-            "seed {}: {} steps, {} events in {:?}, {faults} faults, {} starts",
-            self.seed, self.steps, self.events, self.lasted, self.starts
+            "seed {}: {} steps, {} events in {:?}, {faults} faults, {} starts, {} answers",
+            self.seed, self.steps, self.events, self.lasted, self.starts, self.answers
         )?;
         for line in &self.trace {
             write!(f, "\n  {line}")?;

@@ -297,7 +297,11 @@ impl World {
             | Effect::NotSaved { worker, key, token, number, .. } => {
                 self.heard_of_save(at, (worker, key, token), number);
             }
-            Effect::HandOver { .. } | Effect::Tick { .. } | Effect::Report(_) => {}
+            Effect::HandOver { worker, key, token, asks } => {
+                asks.iter().for_each(|ask| self.judge.leaves_engine(ask));
+                self.hand_over(at, (worker, key, token), asks);
+            }
+            Effect::Tick { .. } | Effect::Report(_) => {}
             Effect::End => self.ended(at),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
+use super::asks::Place;
 use super::judge::Judge;
 use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, JobKey};
@@ -18,6 +19,8 @@ pub(super) struct Notes {
     delivered: usize,
     /// Notifications that were kept before a loss of data: a handler may have them in hand.
     earlier: BTreeSet<Bytes>,
+    /// How often they were lost.
+    losses: u32,
 }
 
 impl Notes {
@@ -25,6 +28,17 @@ impl Notes {
     pub(super) fn lost(&mut self, waiting: Vec<Bytes>) {
         self.earlier.extend(std::mem::replace(&mut self.kept, waiting));
         self.delivered = 0;
+        self.losses += 1;
+    }
+
+    /// The place after all that were kept.
+    pub(super) fn place(&self) -> Place {
+        (self.losses, self.kept.len())
+    }
+
+    /// Whether all before this place were delivered, or lost.
+    pub(super) fn reached(&self, (losses, kept): Place) -> bool {
+        losses != self.losses || kept <= self.delivered
     }
 }
 
@@ -78,7 +92,7 @@ impl Judge {
 
     /// A handler is called with a notification: the next one, or a delivered one.
     pub(super) fn taking(&mut self, id: &DispatchId, body: &Bytes) {
-        let Some(Notes { kept, delivered, earlier }) = self.lives.get(id).map(|life| &life.notes) else {
+        let Some(Notes { kept, delivered, earlier, .. }) = self.lives.get(id).map(|life| &life.notes) else {
             return;
         };
         if !earlier.contains(body) && !kept.iter().take(delivered + 1).any(|known| known == body) {

@@ -16,6 +16,7 @@ impl World {
         let ring = Ring::new(&members, &self.settings);
         let mut unrest: Vec<String> = recovers.into_iter().chain(self.store.leftovers()).collect();
         unrest.extend(self.store.disagreements());
+        unrest.extend(self.asks_to_come().then(|| "users are still to ask".to_owned()));
         for (key, record) in &self.judge.records {
             let Some(record) = record else { continue };
             let runs = self.actors.values().any(|actor| {

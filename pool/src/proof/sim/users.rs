@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 
+use super::askers::Question;
 use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, ReplyTo, Until};
 use crate::core::time::Time;
@@ -53,6 +54,12 @@ pub(super) enum Ask {
         key: JobKey,
         body: Bytes,
         start: Option<DispatchId>,
+    },
+    Question(Question),
+    /// The job that a user wants to ask, and that was not there.
+    Start {
+        item: DispatchItem,
+        question: Question,
     },
     Unpark,
     Update {
@@ -353,6 +360,13 @@ impl World {
                 {
                     self.ensure(at, item, by);
                 }
+            }
+            (Ask::Question(question), Answer::Asked(result)) => {
+                self.ask_ends(at, question, asked.deadline, &result);
+            }
+            (Ask::Start { item, question }, Answer::Submitted(answer)) => {
+                let (since, answer) = (asked.since, answer.map(drop));
+                self.started_to_ask(at, (&item, since), question, asked.deadline, &answer);
             }
             (Ask::End { item }, Answer::Stopped(_) | Answer::Late { .. }) => {
                 if let Some(by) = asked.deadline {

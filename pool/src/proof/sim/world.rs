@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::actor::Actor;
+use super::askers::Askers;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
 use super::cordons::Cordons;
@@ -92,6 +93,7 @@ pub(super) struct World {
     pub(super) cordons: Cordons,
     pub(super) crowds: Crowds,
     pub(super) updates: Updates,
+    pub(super) askers: Askers,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -173,6 +175,7 @@ impl World {
             cordons: Cordons::of(seed),
             crowds: Crowds::of(seed),
             updates: Updates::of(seed),
+            askers: Askers::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -288,6 +291,7 @@ impl World {
         }
         self.report.lasted = Duration::from_nanos(self.now);
         self.report.starts = self.judge.starts;
+        self.report.answers = self.askers.answers;
         self.report.violations = std::mem::take(&mut self.judge.violations);
         self.report
     }
@@ -323,6 +327,7 @@ impl World {
                 self.hold();
                 self.cordon();
                 self.update();
+                self.ask_owner();
                 if self.healed {
                     let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
                     if !self.ending || self.ends_early && left {
