@@ -42,11 +42,12 @@ pub use job::asking::Ask;
 pub use job::checkpoint::{Checkpointed, Saving};
 pub use job::guard::LeaseGuard;
 pub use job::handler::{JobHandler, Start, handler_fn, run};
+pub use job::payload::NewPayload;
 pub use job::plan::{Plan, Planner, Tick};
 pub use job::serving::Serving;
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
-pub use job::verdict::{JobEnd, NotYet};
+pub use job::verdict::{JobEnd, NotYet, Restart};
 pub use model::id::{
     DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, ScheduleName, Term, Token, WorkerId,
 };

@@ -24,6 +24,16 @@ pub enum Mutation {
     UpdateEndsWithRun,
     /// An owner does not go by the generation of its job's payload.
     UpdateUnheard,
+    /// A payload counts as the one that a job runs with as soon as its handler is given it.
+    HandedCountsAsTaken,
+    /// A handler may have another payload in hand for ever.
+    HungUpdateStays,
+    /// A payload that comes while the handler has one in hand is not handed over.
+    NextUpdateForgotten,
+    /// A payload that is being handed over when data are lost is taken all the same.
+    LostUpdateTaken,
+    /// An ask is handed over before an update of its job that was made before it.
+    AsksBeforeUpdates,
     /// A job is released before its last checkpoint is kept.
     ReleaseBeforeCheckpoint,
     /// A worker does not save its checkpoints again after a loss of data.

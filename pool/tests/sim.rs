@@ -44,6 +44,11 @@ fn every_kind_of_fault_happens() {
 }
 
 #[test]
+fn some_handlers_take_other_payloads_while_they_run() {
+    assert!((1..=40).map(|seed| run(seed, &short()).taken).sum::<u64>() > 0);
+}
+
+#[test]
 fn a_seed_is_a_run() {
     let reports = [1, 1, 2].map(|seed| run(seed, &short()));
     let digests = reports.map(|report| (report.digest, report.events));

@@ -69,7 +69,7 @@ async fn main() -> Result<()> {
 /// Watches the weather of a city until the job ends.
 async fn watch(job: Job, told: UnboundedSender<String>) -> std::result::Result<(), tenure_pool::BoxError> {
     let city = job.key();
-    told.send(format!("{city} is watched {}", text(Some(job.payload()))))?;
+    told.send(format!("{city} is watched {}", text(Some(&job.payload()))))?;
     loop {
         tokio::select! {
             () = job.cancelled() => break,

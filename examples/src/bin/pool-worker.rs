@@ -25,7 +25,7 @@ impl Shops {
 
 impl JobHandler for Shops {
     async fn start(&self, job: Job) -> Start {
-        let (shop, sells) = (job.key(), text(Some(job.payload())));
+        let (shop, sells) = (job.key(), text(Some(&job.payload())));
         if sells == "nothing" {
             return Start::Failed("there is nothing to sell".into());
         }

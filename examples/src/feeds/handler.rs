@@ -57,7 +57,7 @@ impl FeedHandler {
     }
 
     async fn subscribe(&self, job: &Job) -> Result<Subscription, SubscribeError> {
-        let tenant: Tenant = serde_json::from_slice(job.payload())?;
+        let tenant: Tenant = serde_json::from_slice(&job.payload())?;
         let hello = Hello {
             tenant: tenant.id,
             token: job.token().0,

@@ -28,11 +28,12 @@ fn main() -> ExitCode {
     let kinds: Vec<String> =
         sum.faults.iter().map(|(fault, count)| format!("\"{fault:?}\":{count}")).collect();
     println!(
-        "{{\"seeds\":{seeds},\"steps\":{},\"events\":{},\"faults\":{faults},\"starts\":{},\"answers\":{},\"violations\":{},\"kinds\":{{{}}}}}",
+        "{{\"seeds\":{seeds},\"steps\":{},\"events\":{},\"faults\":{faults},\"starts\":{},\"answers\":{},\"taken\":{},\"violations\":{},\"kinds\":{{{}}}}}",
         sum.steps,
         sum.events,
         sum.starts,
         sum.answers,
+        sum.taken,
         sum.violations,
         kinds.join(",")
     );
@@ -81,6 +82,7 @@ struct Sum {
     events: u64,
     starts: u64,
     answers: u64,
+    taken: u64,
     violations: u64,
     faults: BTreeMap<Fault, u64>,
 }
@@ -91,6 +93,7 @@ impl Sum {
         self.events += report.events;
         self.starts += report.starts;
         self.answers += report.answers;
+        self.taken += report.taken;
         for (&fault, count) in &report.faults {
             *self.faults.entry(fault).or_default() += count;
         }

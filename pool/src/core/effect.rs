@@ -52,6 +52,8 @@ pub(crate) enum Effect {
     Deliver { worker: WorkerId, key: JobKey, token: Token, taken: Taken },
     /// Hand asks to the handler, in order.
     HandOver { worker: WorkerId, key: JobKey, token: Token, asks: Vec<HandedAsk> },
+    /// Give the handler another payload of the running job.
+    Update { worker: WorkerId, key: JobKey, token: Token, new: Box<HandedPayload> },
     /// Report when the job last made progress.
     Look { worker: WorkerId, key: JobKey, token: Token },
     /// A checkpoint of the job is kept: the one of this number, or a newer one.
@@ -106,6 +108,13 @@ pub(crate) struct HandedAsk {
     pub(crate) body: Bytes,
     /// After this its asker hears no answer.
     pub(crate) deadline: Time,
+}
+
+/// Another payload that a handler is given for a running job.
+#[derive(Clone, Debug)]
+pub(crate) struct HandedPayload {
+    pub(crate) generation: u64,
+    pub(crate) payload: Opened,
 }
 
 /// A tick that was given out.
@@ -191,6 +200,8 @@ pub(crate) enum Notice {
     StopFailed { key: JobKey, error: String },
     /// A handler has refused a notification for now, this many times by now.
     NotificationRefused { key: JobKey, token: Token, refusals: u32, pause: Duration, why: String },
+    /// A handler did not take another payload of its running job: the job starts anew with it.
+    NotUpdated { key: JobKey, token: Token, why: String },
     /// A handler does not end: its worker keeps the job.
     Stuck { key: JobKey, token: Token },
     /// A planner has failed, or a part of its plan could not be carried out. The next tick comes.

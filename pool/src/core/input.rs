@@ -50,7 +50,7 @@ pub(crate) struct NewAsk {
 
 /// Another payload that a node's user gives a job.
 #[derive(Clone, Debug)]
-pub(crate) struct NewPayload {
+pub(crate) struct NewUpdate {
     pub(crate) key: JobKey,
     /// The payload's envelope.
     pub(crate) payload: Bytes,
@@ -121,6 +121,9 @@ pub(crate) enum HandlerEvent {
     Took(usize),
     /// This many notifications were delivered, and the handler refuses the next one for now.
     NotYet { taken: usize, pause: Duration, refusals: u32, why: String },
+    /// It runs with the payload of this generation from now on, or says why it does not. An empty text: it wants to start
+    /// anew with it.
+    Updated { generation: u64, result: Result<(), String> },
     /// The job ended by itself. No handler of it runs.
     Ended(Result<(), String>),
     /// It was ended by others, for this reason. No handler of it runs.
@@ -232,7 +235,7 @@ pub(crate) enum Command {
     },
     Update {
         reply: ReplyTo,
-        new: NewPayload,
+        new: NewUpdate,
     },
     /// Take part in a schedule or ticker, and answer once it exists.
     Schedule {

@@ -10,6 +10,8 @@ use futures::future::BoxFuture;
 use crate::error::BoxError;
 use crate::job::Job;
 use crate::job::asking::Ask;
+use crate::job::payload::NewPayload;
+use crate::job::verdict::Restart;
 use crate::model::stop::StopReason;
 
 /// The result of a start handler.
@@ -123,6 +125,27 @@ pub trait JobHandler: Send + Sync + 'static {
         ask.unhandled();
         async {}
     }
+
+    /// Takes another payload of a job that runs ([`Node::update`](crate::Node::update)), instead of a restart. `Ok`: the job
+    /// runs on with it, under its token, and [`Job::payload`] gives it from now on. So do its restart policy and progress
+    /// timeout. Until then `job` has its former payload.
+    ///
+    /// An error or a panic is logged. The job is then stopped, with [`StopReason::Updated`], and starts again with the new
+    /// payload. The error [`Restart`] does the same and is not logged; it is all that this method does unless you write it.
+    /// Be ready for `stop` after a half-done update.
+    ///
+    /// A call that takes longer than [`start_timeout`](crate::NodeBuilder::start_timeout), counted from when the worker has
+    /// handed the payload over, ends in a restart, too. A call that still runs when the job must end is dropped as one of
+    /// [`notify`](Self::notify), and the next run has the payload.
+    ///
+    /// Calls for one key come one after the other. A notification that the worker has already fetched comes before the
+    /// update, and so does an ask that it has already handed over. All later ones wait for the end of this call. So an ask
+    /// that is sent after `Node::update` has returned meets the new payload, or a later one. Of several updates in a row only
+    /// the last one may come.
+    fn update(&self, job: &Job, new: NewPayload) -> impl Future<Output = Result<(), BoxError>> + Send {
+        let _ = (job, new);
+        async { Err(Restart.into()) }
+    }
 }
 
 /// A handler from one async closure. The job runs as the returned future, until the future ends or the job's
@@ -212,6 +235,7 @@ pub(crate) trait AnyHandler: Send + Sync + 'static {
     fn stop<'a>(&'a self, job: &'a Job, why: StopReason) -> BoxFuture<'a, Result<(), BoxError>>;
     fn notify<'a>(&'a self, job: &'a Job, body: Bytes) -> BoxFuture<'a, Result<(), BoxError>>;
     fn ask<'a>(&'a self, job: &'a Job, ask: Ask) -> BoxFuture<'a, ()>;
+    fn update<'a>(&'a self, job: &'a Job, new: NewPayload) -> BoxFuture<'a, Result<(), BoxError>>;
 }
 
 impl<H: JobHandler> AnyHandler for H {
@@ -229,5 +253,9 @@ impl<H: JobHandler> AnyHandler for H {
 
     fn ask<'a>(&'a self, job: &'a Job, ask: Ask) -> BoxFuture<'a, ()> {
         Box::pin(JobHandler::ask(self, job, ask))
+    }
+
+    fn update<'a>(&'a self, job: &'a Job, new: NewPayload) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(JobHandler::update(self, job, new))
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod guard;
 pub(crate) mod handler;
 pub(crate) mod handover;
+pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod serving;
 pub(crate) mod spec;
@@ -24,6 +25,7 @@ use self::asking::{Ask, Asks};
 use self::checkpoint::{Checkpointed, Savers, Saving, Slot};
 use self::guard::LeaseGuard;
 use self::handover::Handover;
+use self::payload::{NewPayload, Present};
 use self::typed::{DecodeError, Payload};
 use crate::clock;
 use crate::core::time::Time;
@@ -45,7 +47,9 @@ pub struct Job {
 
 struct Shared {
     key: JobKey,
-    payload: Opened,
+    payload: Present,
+    /// That of the payload of its start.
+    trace: Option<Box<TraceContext>>,
     token: Token,
     id: DispatchId,
     worker: WorkerId,
@@ -64,8 +68,8 @@ struct Shared {
     saving: OnceLock<Arc<Slot>>,
     /// The checkpoint that the former owner has left.
     checkpointed: Option<Box<Checkpointed>>,
-    /// When it last made progress, for a job with a progress timeout.
-    progressed_at: Option<Box<AtomicU64>>,
+    /// When it last made progress. 0 for a job without a progress timeout.
+    progressed_at: AtomicU64,
 }
 
 /// The means by which a handler learns of events, created on first use.
@@ -107,10 +111,13 @@ impl Job {
         } = parts;
         let checkpointed = checkpoint.map(|kept| Box::new(Checkpointed::new(*kept)));
         let (cancel, hearing) = (OnceLock::new(), OnceLock::new());
-        let progressed_at = payload.progress.map(|_| Box::new(AtomicU64::new(clock::now().0)));
+        let timeout = payload.progress.map(ProgressTimeout::get);
+        let progressed_at = AtomicU64::new(progress_from_now(timeout));
+        let (payload, trace) = Present::new(payload);
         let shared = Shared {
             key,
             payload,
+            trace,
             token,
             id,
             worker,
@@ -134,9 +141,11 @@ impl Job {
         &self.shared.key
     }
 
-    /// The payload of its dispatch.
-    pub fn payload(&self) -> &Bytes {
-        &self.shared.payload.body
+    /// Its payload: that of its dispatch, or the last one that it was given ([`Node::update`](crate::Node::update)) and has
+    /// taken. A job takes another one when it starts again, or when [`JobHandler::update`](crate::JobHandler::update) has
+    /// returned `Ok`. All clones of a job show the same. The bytes are shared, not copied.
+    pub fn payload(&self) -> Bytes {
+        self.shared.payload.has().body.clone()
     }
 
     /// The payload as a value, for a job from [`JobSpec::typed`](crate::JobSpec::typed).
@@ -144,35 +153,40 @@ impl Job {
     /// # Errors
     /// The payload is of another type, or cannot be read as this one.
     pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
-        typed::decode(self.payload_type(), self.payload())
+        let (kind, body) = {
+            let has = self.shared.payload.has();
+            (has.kind.clone(), has.body.clone())
+        };
+        typed::decode(kind.as_deref(), &body)
     }
 
     /// The name of the payload's type; `None` for plain bytes.
-    pub fn payload_type(&self) -> Option<&str> {
-        self.shared.payload.kind.as_deref()
+    pub fn payload_type(&self) -> Option<String> {
+        self.shared.payload.has().kind.as_deref().map(str::to_owned)
     }
 
     /// Whether the job is restarted when its handler ends or fails.
     pub fn restart_policy(&self) -> RestartPolicy {
-        self.shared.payload.policy
+        self.shared.payload.has().policy
     }
 
     /// How long it may make no [progress](Self::progress); `None`: for ever.
     pub fn progress_timeout(&self) -> Option<Duration> {
-        self.shared.payload.progress.map(ProgressTimeout::get)
+        self.shared.payload.has().progress.map(ProgressTimeout::get)
     }
 
     /// The job makes progress. A job with a [`progress_timeout`](crate::JobSpec::progress_timeout) must call this more
     /// often than that, from anywhere. For other jobs it has no effect. It costs some nanoseconds.
     pub fn progress(&self) {
-        if let Some(at) = &self.shared.progressed_at {
-            at.store(clock::now().0, Ordering::Relaxed);
+        let at = &self.shared.progressed_at;
+        if at.load(Ordering::Relaxed) != 0 {
+            at.store(clock::now().0.max(1), Ordering::Relaxed);
         }
     }
 
-    /// The trace of its dispatch, if it has one.
+    /// The trace that came with the payload of its start, if there was one.
     pub fn trace(&self) -> Option<&TraceContext> {
-        self.shared.payload.trace.as_deref()
+        self.shared.trace.as_deref()
     }
 
     /// The fencing token of this ownership. Pass it to the resource that the job uses, and let the resource refuse a
@@ -303,7 +317,17 @@ impl Job {
 
     /// When it last made progress, if it has a progress timeout.
     pub(crate) fn progressed_at(&self) -> Option<Time> {
-        self.shared.progressed_at.as_ref().map(|at| Time(at.load(Ordering::Relaxed)))
+        let at = self.shared.progressed_at.load(Ordering::Relaxed);
+        (at != 0).then_some(Time(at))
+    }
+
+    /// It runs with this payload from now on.
+    pub(crate) fn takes(&self, new: NewPayload) {
+        if new.progress_timeout() != self.progress_timeout() {
+            let at = progress_from_now(new.progress_timeout());
+            self.shared.progressed_at.store(at, Ordering::Relaxed);
+        }
+        self.shared.payload.replace(new.into_opened());
     }
 
     fn hearing(&self) -> &Hearing {
@@ -379,6 +403,11 @@ impl Job {
     }
 }
 
+/// When a job with this progress timeout last made progress, if its time begins now. 0 for a job without one.
+fn progress_from_now(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(0, |_| clock::now().0.max(1))
+}
+
 /// Withdraws notifications and asks that nobody took, when the job's future has ended.
 pub(crate) struct Listening(Job);
 
@@ -408,6 +437,6 @@ mod tests {
     /// A node has one of these for each job that it holds.
     #[test]
     fn a_job_is_small() {
-        assert!(size_of::<Shared>() <= 232, "{}", size_of::<Shared>());
+        assert!(size_of::<Shared>() <= 240, "{}", size_of::<Shared>());
     }
 }

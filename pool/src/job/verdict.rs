@@ -1,4 +1,4 @@
-//! Words of a handler about its job or a notification, as errors that it returns.
+//! Words of a handler about its job, a notification or an update, as errors that it returns.
 
 use std::error::Error;
 use std::fmt;
@@ -26,7 +26,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(240);
 /// }
 ///
 /// async fn encode(job: Job) -> Result<(), BoxError> {
-///     let Ok(settings) = std::str::from_utf8(job.payload()) else {
+///     let payload = job.payload();
+///     let Ok(settings) = std::str::from_utf8(&payload) else {
 ///         return Err(JobEnd::Park("the payload is no text".into()).into());
 ///     };
 ///     match run_encoder(settings).await? {
@@ -131,6 +132,37 @@ impl Error for NotYet {
         self.why.as_deref().map(|why| why as &(dyn Error + 'static))
     }
 }
+
+/// Says that a running job cannot take another payload as it is, and starts again with it. Return it as the error of
+/// [`JobHandler::update`](crate::JobHandler::update). Unlike other errors it is not logged.
+///
+/// ```
+/// use tenure_pool::{BoxError, Job, JobHandler, NewPayload, Restart, Start};
+///
+/// struct Feeds;
+///
+/// impl JobHandler for Feeds {
+///     async fn start(&self, _: Job) -> Start {
+///         Start::Started
+///     }
+///     async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
+///         if new.payload().first() != job.payload().first() {
+///             return Err(Restart.into()); // another server: connect anew
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart;
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job starts again with its other payload")
+    }
+}
+
+impl Error for Restart {}
 
 #[cfg(test)]
 mod tests {

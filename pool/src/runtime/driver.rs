@@ -346,6 +346,7 @@ impl Driver {
             Effect::HandOver { worker, key, token, asks } => {
                 self.actors.hand_over(&(worker, key), token, asks);
             }
+            Effect::Update { worker, key, token, new } => self.actors.update(&(worker, key), token, *new),
             Effect::Look { worker, key, token } => self.actors.look(&(worker, key), token),
             Effect::Saved { worker, key, token, number } => self.saving.keep(worker, key, token, number),
             Effect::NotSaved { worker, key, token, number, why } => {

@@ -72,6 +72,7 @@ impl Log {
             Notice::NotSaved { why, .. } => self.lately.say(now, &format!("unsaved {why}")),
             Notice::BadRecord { .. } => self.lately.say(now, "record"),
             Notice::NotificationRefused { why, .. } => self.lately.say(now, &format!("not yet {why}")),
+            Notice::NotUpdated { why, .. } => self.lately.say(now, &format!("not updated {why}")),
             Notice::Unreadable { error, .. } => self.lately.say(now, &format!("payload {error}")),
             Notice::PlanFailed { plan, error } => {
                 self.lately.say_less_and_less(now, &format!("plan {plan} {error}"))
@@ -161,6 +162,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         }
         Notice::NotificationRefused { key, token, refusals, pause, why } => {
             tracing::warn!(%node, %key, token = token.0, refusals, ?pause, error = why, count, "a notification is refused, it comes again after a pause");
+        }
+        Notice::NotUpdated { key, token, why } => {
+            tracing::warn!(%node, %key, token = token.0, error = why, count, "a running job did not take its other payload, it starts again with it");
         }
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands off the others");

@@ -91,7 +91,7 @@ impl Answerer {
 impl JobHandler for Answerer {
     async fn start(&self, job: Job) -> Start {
         self.starts.fetch_add(1, Ordering::SeqCst);
-        match &**job.payload() {
+        match &*job.payload() {
             b"fails" => Start::Failed("it cannot start".into()),
             b"slow" => {
                 self.go.notified().await;

@@ -177,13 +177,7 @@ impl Recorder {
 impl JobHandler for Recorder {
     async fn start(&self, job: Job) -> Start {
         let act = (self.script)(&job);
-        self.log
-            .payloads
-            .lock()
-            .unwrap()
-            .entry(job.key().to_string())
-            .or_default()
-            .push(job.payload().clone());
+        self.log.payloads.lock().unwrap().entry(job.key().to_string()).or_default().push(job.payload());
         let run = Run::begin(self.log.history.clone(), &job);
         match act {
             Act::Run => Start::Running(Box::pin(async move {

@@ -67,7 +67,7 @@ async fn a_typed_payload_comes_out_as_it_went_in(world: World) {
     let (node, mut jobs) = showing(&world).await;
     node.dispatch(JobSpec::typed("acme", &feed())).await.unwrap();
     let job = jobs.recv().await.unwrap();
-    assert_eq!(job.payload_type(), Some("feed"));
+    assert_eq!(job.payload_type().as_deref(), Some("feed"));
     assert_eq!(job.decode::<Feed>().unwrap(), feed());
     let later: LaterFeed = job.decode().unwrap();
     assert_eq!((later.url, later.colour), (feed().url, None));
@@ -85,7 +85,7 @@ async fn a_payload_of_another_type_or_none_names_both(world: World) {
     assert_eq!(other.to_string(), "the payload is \"feed\", not \"order\"");
     node.dispatch(("plain", "bytes")).await.unwrap();
     let plain = jobs.recv().await.unwrap();
-    assert_eq!((plain.payload_type(), &plain.payload()[..]), (None, &b"bytes"[..]));
+    assert_eq!((plain.payload_type().as_deref(), &plain.payload()[..]), (None, &b"bytes"[..]));
     assert_eq!(plain.decode::<Order>().unwrap_err().to_string(), "the payload is of no type, not \"order\"");
 }
 

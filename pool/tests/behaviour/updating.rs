@@ -64,7 +64,7 @@ async fn a_job_that_waits_begins_with_its_last_payload(world: World) {
 
 async fn a_parked_job_begins_with_its_last_payload(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let parks = |job: &Job| match &**job.payload() {
+    let parks = |job: &Job| match &*job.payload() {
         b"bad" => Act::Body(|_| async { Err(JobEnd::Park("no such feed".into()).into()) }.boxed()),
         _ => Act::Run,
     };
@@ -160,7 +160,7 @@ async fn an_updated_job_keeps_its_payload_when_data_are_lost(world: World) {
 
 async fn an_update_replaces_the_policy_too(world: World) {
     let node = world.node("a").await;
-    let acts = |job: &Job| if &**job.payload() == b"end" { Act::End } else { Act::Run };
+    let acts = |job: &Job| if &*job.payload() == b"end" { Act::End } else { Act::Run };
     node.add_worker(world.recorder.acting(acts)).await.unwrap();
     world.dispatch_one(&node, "key").await;
     node.update(JobSpec::new("key", "end").restart(RestartPolicy::Always)).await.unwrap();

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use super::calls::{MARGIN, PATIENCE};
 use super::{Node, Shard};
 use crate::clock;
-use crate::core::input::{Answer, Command, NewPayload};
+use crate::core::input::{Answer, Command, NewUpdate};
 use crate::error::Error;
 use crate::job::spec::JobSpec;
 use crate::model::id::DispatchId;
@@ -90,7 +90,7 @@ impl Update {
         let Self { shard, job, of, expected, patience } = self;
         let named = job.dispatch_of(&shard.shared.name)?;
         let (key, payload) = job.seal_update(shard.settings().payload_max as usize)?;
-        let new = NewPayload {
+        let new = NewUpdate {
             key: key.clone(),
             payload,
             of: of.or(named),

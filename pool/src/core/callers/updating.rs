@@ -16,7 +16,7 @@ use super::request::bad_record;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
-use crate::core::input::{Answer, NewPayload, ReplyTo};
+use crate::core::input::{Answer, NewUpdate, ReplyTo};
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
@@ -26,7 +26,7 @@ use crate::store::{Lookup, Refusal, StoreError, UpdateItem, UpdateReply};
 /// One open update.
 #[derive(Debug)]
 struct Update {
-    new: NewPayload,
+    new: NewUpdate,
     /// The dispatch and the generation that it follows, once they are known.
     follows: Option<(DispatchId, u64)>,
     owner: Option<WorkerId>,
@@ -50,7 +50,7 @@ pub(in crate::core) struct Updating {
 }
 
 impl Updating {
-    pub(in crate::core) fn update(&mut self, to: ReplyTo, new: NewPayload) {
+    pub(in crate::core) fn update(&mut self, to: ReplyTo, new: NewUpdate) {
         self.timers.insert((new.deadline, to));
         self.open.insert(to, Update { new, follows: None, owner: None, in_doubt: false, due: None });
         self.looks.push(to);

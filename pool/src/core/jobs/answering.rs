@@ -2,7 +2,8 @@
 //!
 //! - An attempt is handed to a handler at most once: its id is remembered for as long as a copy of it may come.
 //! - An attempt that was refused here is not handed over later, for the same reason. So its asker may try elsewhere.
-//! - An ask comes after every notification that was kept before it.
+//! - An ask comes after every notification that was kept before it, and after every update of its job that was made before
+//!   it, unless the event of that was lost.
 //! - A job is released only after what its handler said to asks was told.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -287,6 +288,7 @@ impl Jobs {
     fn take_turn(&mut self, ctx: &mut Ctx, id: Id) {
         let cap = ctx.config.settings.notify_cap as usize;
         let before_notes = ctx.config.broken.has(Mutation::AsksBeforeNotes);
+        let before_updates = ctx.config.broken.has(Mutation::AsksBeforeUpdates);
         let Some(of_job) = self.answering.open.get_mut(&id) else { return };
         let held = self.held.get(&id.0).filter(|held| held.token == id.1);
         let Some(held) = held else {
@@ -303,6 +305,7 @@ impl Jobs {
         }
         match held.phase {
             JobPhase::Waiting(_) | JobPhase::Starting => return,
+            JobPhase::Running if held.notes.behind_update && !before_updates => return,
             JobPhase::Running => {}
             JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(&id),
         }

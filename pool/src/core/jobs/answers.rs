@@ -32,7 +32,10 @@ impl Jobs {
                 continue;
             }
             let id = (key, token);
-            let Some(early) = self.beginning.remove(&id) else { continue };
+            let Some(early) = self.beginning.remove(&id) else {
+                self.on_reread(ctx, id, reply);
+                continue;
+            };
             let (key, token) = id;
             let newer = (early.generation > 0).then(|| (key.clone(), early.generation.into()));
             match reply {

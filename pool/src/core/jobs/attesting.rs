@@ -108,7 +108,7 @@ impl Attesting {
 
 impl Jobs {
     /// The pool lives in another incarnation, and this worker's lease holds.
-    pub(in crate::core) fn attest(&mut self, ctx: &Ctx) {
+    pub(in crate::core) fn attest(&mut self, ctx: &mut Ctx) {
         self.void(ctx);
         self.owe_checkpoints(ctx);
         let mut words = Batcher::default();
@@ -134,8 +134,9 @@ impl Jobs {
 
     /// Drops the calls and events of the former incarnation. The worker reads its streams from their beginning and
     /// fetches notifications anew, because data that went back may reuse numbers and ids.
-    fn void(&mut self, ctx: &Ctx) {
+    fn void(&mut self, ctx: &mut Ctx) {
         self.begins.abandon();
+        self.void_updates(ctx);
         self.beginning.clear();
         self.give_successors_back(ctx);
         for item in self.takes.abandon() {

@@ -82,6 +82,7 @@ impl Jobs {
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
         let overdue = earliest(self.timers.first().map(|(at, _)| *at), self.pauses.deadline());
         let overdue = earliest(overdue, self.starts.deadline());
+        let overdue = earliest(overdue, self.updates.deadline());
         if !may_send {
             return overdue;
         }
@@ -151,6 +152,9 @@ impl Jobs {
         set_timer(&mut self.timers, &mut held, key, None);
         if held.notes.paused {
             self.pauses.end(key);
+        }
+        if !self.updates.is_empty() {
+            self.updates.end(key);
         }
         if ctx.config.broken.has(Mutation::ReleaseBeforeReply) {
             held.unsaid.remove(Word::Replies);
@@ -360,6 +364,7 @@ impl Jobs {
         self.unsaid.clear();
         self.drop_checkpoints(ctx);
         self.forget_asks();
+        self.updates.clear();
         self.releases.clear();
         self.takes.clear();
         self.beginning.clear();
@@ -450,8 +455,8 @@ fn to_begin_bytes((key, ..): &ToBegin) -> usize {
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.
 pub(super) fn fetch(takes: &mut Batcher<TakeItem>, held: &mut HeldJob, key: &JobKey) {
-    if held.notes.wanted && !held.notes.busy && !held.notes.paused && matches!(held.phase, JobPhase::Running)
-    {
+    let may_take = !held.notes.busy && !held.notes.paused && !held.notes.behind_update;
+    if held.notes.wanted && may_take && matches!(held.phase, JobPhase::Running) {
         held.notes.wanted = false;
         held.notes.busy = true;
         takes.push(TakeItem { key: key.clone(), token: held.token, ack: held.notes.ack });

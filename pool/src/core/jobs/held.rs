@@ -62,6 +62,8 @@ pub(super) struct Notes {
     pub(super) ack: u64,
     /// The number of notifications from there on that are being delivered.
     pub(super) in_hand: u16,
+    /// Another payload is on its way to the handler. They wait behind it, and asks do so, too.
+    pub(super) behind_update: bool,
     /// The store does not yet know the number of deliveries.
     pub(super) owes: bool,
 }
@@ -168,6 +170,11 @@ impl HeldJob {
     /// The generation of the payload that it runs with.
     pub(super) fn generation(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.generation)
+    }
+
+    pub(super) fn set_generation(&mut self, generation: u64) {
+        let none = || Box::new(Rare { plan: Box::default(), generation });
+        self.rare.get_or_insert_with(none).generation = generation;
     }
 
     /// The node that waits for the dispatch's outcome, if its name is valid.

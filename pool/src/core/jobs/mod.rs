@@ -49,6 +49,7 @@ use pausing::{NotYet, Pauses};
 use saving::Saves;
 use taking_up::Successor;
 use unsaid::Unsaid;
+use updating::Updates;
 
 /// A job that the worker must begin, with the entry of its stream that said so, until that entry is counted.
 type ToBegin = (JobKey, Token, Option<EntryId>);
@@ -89,6 +90,7 @@ pub(super) struct Jobs {
     /// The deadlines of the held jobs' handlers.
     timers: BTreeSet<(Time, JobKey)>,
     pauses: Pauses,
+    updates: Updates,
     pub(super) begins: Batcher<ToBegin>,
     starteds: Batcher<StartedItem>,
     /// The words that the store may not have heard yet, and the releases that wait for them.
@@ -131,6 +133,7 @@ impl Jobs {
             starts: Throttle::default(),
             timers: BTreeSet::new(),
             pauses: Pauses::default(),
+            updates: Updates::default(),
             begins: Batcher::default(),
             starteds: Batcher::default(),
             unsaid: Unsaid::default(),
@@ -313,6 +316,9 @@ impl Jobs {
             HandlerEvent::Took(count) => held.notes.delivered(count),
             HandlerEvent::NotYet { taken, pause, refusals, why } => {
                 self.not_yet(ctx, key, NotYet { taken, pause, refusals, why });
+            }
+            HandlerEvent::Updated { generation, result } => {
+                self.answered_update(ctx, key, generation, result);
             }
             HandlerEvent::NotRun => self.never_ran(ctx, key),
             HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),

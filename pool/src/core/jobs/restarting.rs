@@ -66,7 +66,7 @@ impl Jobs {
         }
         let why = held.order.as_ref().map(|order| order.why);
         let too_late = matches!(why, Some(StopReason::StartTimeout | StopReason::Stalled));
-        let updated = why == Some(StopReason::Updated);
+        let updated = why == Some(StopReason::Updated) || self.updates.is_open(key);
         let again = held.started_before || too_late || updated || held.policy != RestartPolicy::Never;
         let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
         self.after_failure(ctx, key, what, again, error);

@@ -69,6 +69,7 @@ impl Jobs {
         let token = held.token;
         match ending {
             Some(why) => self.run_stop(ctx, key, why),
+            None if self.updates.is_open(key) => self.read_update(key),
             None => fetch(&mut self.takes, held, key),
         }
         self.answering.touch(key, token);

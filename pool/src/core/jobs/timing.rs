@@ -28,8 +28,10 @@ impl Jobs {
 
     /// Cancels, then aborts, start and stop handlers that take too long. A handler that does not end even then keeps
     /// its job, and is reported. Looks at jobs that may make no progress. Notifications whose pause is over are fetched.
+    /// Updates that take too long are given up.
     pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
         self.go_on_with_refused(ctx.now);
+        self.give_up_updates(ctx);
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > ctx.now {
                 return;

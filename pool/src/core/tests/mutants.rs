@@ -5,7 +5,7 @@ use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use super::opening::{created, doubtful, tombstone};
 use super::shutting_down::{hear_of_stopping, purged};
-use super::updating::event as another_payload;
+use super::updating::{event as another_payload, in_hand, reads, says};
 use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
@@ -475,13 +475,65 @@ fn who_had_a_job_reads_once_more_before_it_leaves() {
 }
 
 #[test]
-fn a_worker_restarts_a_job_with_another_payload() {
-    let stops = whole_and_broken(Mutation::UpdateUnheard).map(|mut bench| {
+fn a_worker_reads_the_other_payload_of_its_job() {
+    let reads = whole_and_broken(Mutation::UpdateUnheard).map(|mut bench| {
         bench.running(7, &["k"]);
         another_payload(&mut bench, 9, 7, 1);
+        reads(&mut bench)
+    });
+    assert_eq!(reads, [true, false]);
+}
+
+#[test]
+fn a_payload_counts_once_its_handler_has_taken_it() {
+    let ran = whole_and_broken(Mutation::HandedCountsAsTaken).map(|mut bench| {
+        in_hand(&mut bench);
+        bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+        let Call::Release { items, .. } = bench.call("release") else { panic!("a release") };
+        items[0].0.ran
+    });
+    assert_eq!(ran, [Some(0), Some(1)]);
+}
+
+#[test]
+fn a_handler_has_a_payload_in_hand_for_its_time() {
+    let stops = whole_and_broken(Mutation::HungUpdateStays).map(|mut bench| {
+        in_hand(&mut bench);
+        bench.advance(secs(31));
         bench.of(&["STOP"])
     });
     assert_eq!(stops.concat(), ["STOP k@7 Updated"]);
+}
+
+#[test]
+fn a_payload_behind_one_in_hand_is_read() {
+    let reads = whole_and_broken(Mutation::NextUpdateForgotten).map(|mut bench| {
+        in_hand(&mut bench);
+        another_payload(&mut bench, 10, 7, 2);
+        says(&mut bench, 1, Ok(()));
+        reads(&mut bench)
+    });
+    assert_eq!(reads, [true, false]);
+}
+
+#[test]
+fn a_payload_in_hand_counts_nothing_after_a_loss() {
+    let stops = whole_and_broken(Mutation::LostUpdateTaken).map(|mut bench| {
+        in_hand(&mut bench);
+        bench.lost(2);
+        bench.of(&["STOP"])
+    });
+    assert_eq!(stops.concat(), ["STOP k@7 Updated"]);
+}
+
+#[test]
+fn an_ask_comes_after_the_update_before_it() {
+    let asked = whole_and_broken(Mutation::AsksBeforeUpdates).map(|mut bench| {
+        in_hand(&mut bench);
+        bench.ask_event(20, 1, false);
+        bench.of(&["ASK"])
+    });
+    assert_eq!(asked.concat(), ["ASK k@7 ask-1"]);
 }
 
 #[test]

@@ -322,6 +322,7 @@ fn notice(notice: &Notice) -> String {
             format!("not yet {key} {refusals} for {}{}", pause(*of), quoted(why))
         }
         Notice::StopFailed { key, error } => format!("stop-failed {key} '{error}'"),
+        Notice::NotUpdated { key, token, why } => format!("not-updated {key}@{token} '{why}'"),
         Notice::Stuck { key, token } => format!("stuck {key}@{token}"),
         Notice::ParkedUnowned { id } => format!("parked {id}"),
         Notice::PlanFailed { plan, error } => format!("plan-failed {plan} '{error}'"),
@@ -351,6 +352,7 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Start { job, .. } => format!("RUN {}@{}", job.key, job.token),
         Effect::Stop { key, token, why, .. } => format!("STOP {key}@{token} {why:?}"),
         Effect::Cancel { key, token, .. } => format!("CANCEL {key}@{token}"),
+        Effect::Update { key, token, new, .. } => format!("UPDATE {key}@{token} #{}", new.generation),
         Effect::Look { key, token, .. } => format!("LOOK {key}@{token}"),
         Effect::HandOver { key, token, asks, .. } => {
             format!("ASK {key}@{token} {}", join(asks, |ask| ask.name.clone()))

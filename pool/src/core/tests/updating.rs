@@ -1,15 +1,18 @@
 //! Other payloads: on their way to a job, and at the worker that runs it.
 
+use bytes::Bytes;
+
 use super::bench::{Bench, config, key, millis, record, sealed, secs};
 use super::leaving::drained;
 use super::shutting_down::hear_of_stopping;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::input::{Command, HandlerEvent, LocalWorker, NewPayload};
+use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate};
 use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Record;
-use crate::store::{Lookup, OwnedPage, UpdateReply, WorkerEvent};
+use crate::model::wire::{Envelope, ProgressTimeout};
+use crate::store::{AttestReply, BeginReply, Lookup, OwnedPage, UpdateReply, WorkerEvent};
 
 fn update(bench: &mut Bench, expected: Option<u64>) {
     update_of(bench, None, expected);
@@ -20,7 +23,7 @@ fn update_of(bench: &mut Bench, of: Option<&str>, expected: Option<u64>) {
     let payload = sealed(RestartPolicy::Never);
     bench.command(|reply| Command::Update {
         reply,
-        new: NewPayload { key: key("k"), payload, of, expected, deadline },
+        new: NewUpdate { key: key("k"), payload, of, expected, deadline },
     });
 }
 
@@ -163,6 +166,38 @@ pub(super) fn event(bench: &mut Bench, number: u64, token: u64, generation: u64)
     bench.event(1, number, WorkerEvent::Update { jobs });
 }
 
+/// Whether the worker reads k's record. Calls that only delete entries are answered before.
+pub(super) fn reads(bench: &mut Bench) -> bool {
+    while bench.is_calling("begin") {
+        let Call::Begin(begins) = bench.in_flight_call("begin") else { panic!("a begin") };
+        if begins.iter().any(|begins| !begins.jobs.is_empty()) {
+            return true;
+        }
+        bench.begins_answered(|_| Ok(vec![]));
+    }
+    false
+}
+
+/// The begin in flight is answered with the payload of this generation, and the handler is given it.
+pub(super) fn handed(bench: &mut Bench, generation: u64) {
+    assert!(reads(bench));
+    bench.begun_with(false, |record| record.set_generation(generation));
+    assert_eq!(bench.of(&["UPDATE"]), [format!("UPDATE k@7 #{generation}")]);
+}
+
+/// What the handler does with the payload in its hand.
+pub(super) fn says(bench: &mut Bench, generation: u64, result: Result<(), &str>) {
+    let result = result.map_err(str::to_owned);
+    bench.handler(1, "k", 7, HandlerEvent::Updated { generation, result });
+}
+
+/// k runs, and its handler has the payload of generation 1 in hand.
+pub(super) fn in_hand(bench: &mut Bench) {
+    bench.running(7, &["k"]);
+    event(bench, 9, 7, 1);
+    handed(bench, 1);
+}
+
 fn restarts(bench: &mut Bench) {
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["release"])[0].split(';').next(), Some("release 1: k@7 h"));
@@ -175,10 +210,177 @@ fn a_running_job_with_another_payload_is_restarted() {
     event(&mut bench, 9, 6, 1);
     event(&mut bench, 10, 7, 0);
     assert_eq!(bench.of(&["STOP"]), [""; 0], "another token, and the payload that it runs with");
+    assert!(!reads(&mut bench));
     event(&mut bench, 11, 7, 1);
     event(&mut bench, 12, 7, 2);
-    assert_eq!(bench.of(&["STOP"]), ["STOP k@7 Updated"], "once");
+    handed(&mut bench, 2);
+    says(&mut bench, 2, Err(""));
+    assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@7 Updated"], "once");
     restarts(&mut bench);
+}
+
+#[test]
+fn a_running_job_takes_another_payload_where_it_runs() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    says(&mut bench, 1, Ok(()));
+    event(&mut bench, 10, 7, 1);
+    assert_eq!(bench.of(&["STOP", "UPDATE", "!"]), [""; 0]);
+    assert!(!reads(&mut bench));
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(released(&mut bench), [Some(1)]);
+}
+
+#[test]
+fn a_payload_that_is_not_taken_yet_was_not_run_with() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    says(&mut bench, 1, Ok(()));
+    assert_eq!(released(&mut bench), [Some(0)], "so its next run gets it");
+}
+
+#[test]
+fn a_handler_that_fails_with_a_payload_is_reported() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    says(&mut bench, 1, Err("it is odd"));
+    assert_eq!(bench.of(&["STOP", "!"]), ["! not-updated k@7 'it is odd'", "STOP k@7 Updated"]);
+    restarts(&mut bench);
+}
+
+#[test]
+fn a_handler_that_hangs_with_a_payload_is_restarted() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    bench.advance(secs(29));
+    assert_eq!(bench.of(&["STOP"]), [""; 0]);
+    bench.advance(secs(2));
+    assert_eq!(bench.of(&["STOP", "!"]), ["! not-updated k@7 'it took too long'", "STOP k@7 Updated"]);
+    says(&mut bench, 1, Ok(()));
+    restarts(&mut bench);
+}
+
+#[test]
+fn a_payload_that_comes_while_one_is_in_hand_is_next() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    event(&mut bench, 10, 7, 2);
+    event(&mut bench, 11, 7, 3);
+    assert!(!reads(&mut bench), "one at a time");
+    says(&mut bench, 1, Ok(()));
+    handed(&mut bench, 3);
+    says(&mut bench, 1, Err("an answer that came before"));
+    says(&mut bench, 3, Ok(()));
+    assert!(!reads(&mut bench));
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(released(&mut bench), [Some(3)]);
+}
+
+#[test]
+fn a_payload_that_was_read_before_the_last_update_is_no_end() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    event(&mut bench, 10, 7, 2);
+    handed(&mut bench, 1);
+    says(&mut bench, 1, Ok(()));
+    handed(&mut bench, 2);
+}
+
+#[test]
+fn a_record_without_news_ends_the_update() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    bench.begun();
+    assert_eq!(bench.of(&["STOP", "UPDATE"]), [""; 0]);
+    assert!(!reads(&mut bench));
+    event(&mut bench, 10, 7, 2);
+    assert!(reads(&mut bench));
+    bench.begin_answered(&[BeginReply::Refused]);
+    assert_eq!(bench.of(&["STOP", "UPDATE"]), [""; 0], "it is being stopped, and there is news of that");
+    bench.notify_event(1, 11, "k", 7);
+    assert!(bench.is_calling("take"));
+}
+
+#[test]
+fn a_payload_is_read_again_when_the_answer_is_lost() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    bench.fail("begin");
+    bench.advance(secs(1));
+    handed(&mut bench, 1);
+}
+
+#[test]
+fn a_payload_that_this_version_cannot_read_is_left_to_the_next_begin() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    bench.begun_as(&Bytes::from_static(b"\x82\xa1v\x09\xa4body\xc4\x00"), false, |record| {
+        record.set_generation(1)
+    });
+    assert_eq!(bench.of(&["STOP", "UPDATE"]), ["STOP k@7 Updated"]);
+    restarts(&mut bench);
+}
+
+#[test]
+fn notifications_and_asks_wait_for_the_update_before_them() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    bench.notify_event(1, 10, "k", 7);
+    bench.ask_event(20, 1, false);
+    assert_eq!(bench.of(&["take", "ASK"]), [""; 0]);
+    says(&mut bench, 1, Ok(()));
+    assert_eq!(bench.of(&["take", "ASK"]), ["take 1: k@7 ack=0"]);
+    bench.taken(1, &[]);
+    assert_eq!(bench.of(&["take", "ASK"]).last().unwrap(), "ASK k@7 ask-1");
+}
+
+#[test]
+fn a_payload_in_hand_when_data_are_lost_means_nothing() {
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    bench.lost(2);
+    let said = bench.of(&["STOP", "attest"]);
+    assert_eq!(said, ["STOP k@7 Updated", "attest 1: k@7 started"]);
+    says(&mut bench, 1, Ok(()));
+    let call = bench.call("attest");
+    assert!(format!("{call:?}").contains("generation: 0"), "{call:?}");
+}
+
+#[test]
+fn a_job_that_was_read_for_when_data_are_lost_goes_on() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    bench.lost(2);
+    bench.begun_with(false, |record| record.set_generation(1));
+    assert_eq!(bench.of(&["STOP", "UPDATE"]), [""; 0], "the answer is about the lost data");
+    bench.attested(&[AttestReply::Kept]);
+    bench.attended(None);
+    bench.reopened(2);
+    event(&mut bench, 9, 7, 1);
+    handed(&mut bench, 1);
+}
+
+#[test]
+fn a_job_runs_by_the_policy_and_the_timeout_that_it_has_taken() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, 1);
+    let progress = ProgressTimeout::new(secs(5));
+    let envelope = Envelope { policy: RestartPolicy::Always, progress, ..Envelope::new(b"") }.seal().unwrap();
+    bench.begun_as(&envelope, false, |record| record.set_generation(1));
+    bench.advance(secs(6));
+    assert_eq!(bench.of(&["LOOK"]), [""; 0]);
+    says(&mut bench, 1, Ok(()));
+    bench.advance(millis(5_500));
+    assert_eq!(bench.of(&["LOOK"]), ["LOOK k@7"]);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert!(bench.of(&["release"])[0].starts_with("release 1: k@7 h"));
 }
 
 #[test]
@@ -190,7 +392,7 @@ fn a_job_knows_the_generation_that_it_was_begun_with() {
     event(&mut bench, 9, 7, 3);
     assert_eq!(bench.of(&["STOP"]), [""; 0]);
     event(&mut bench, 10, 7, 4);
-    assert_eq!(bench.of(&["STOP"]), ["STOP k@7 Updated"]);
+    handed(&mut bench, 4);
 }
 
 #[test]
@@ -206,16 +408,18 @@ fn an_update_that_overtakes_the_answer_of_the_begin_is_heard() {
 }
 
 #[test]
-fn a_start_goes_on_and_is_restarted_then() {
+fn a_start_goes_on_and_its_job_is_given_the_payload_then() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.begun();
     bench.all();
     event(&mut bench, 9, 7, 1);
     assert_eq!(bench.of(&["STOP", "CANCEL"]), [""; 0]);
+    assert!(!reads(&mut bench));
     bench.handler(1, "k", 7, HandlerEvent::Started);
-    assert_eq!(bench.seen()[0], "STOP k@7 Updated");
+    handed(&mut bench, 1);
     bench.started_noted();
+    says(&mut bench, 1, Err(""));
     restarts(&mut bench);
 }
 
@@ -295,10 +499,10 @@ fn released(bench: &mut Bench) -> Vec<Option<u64>> {
 #[test]
 fn a_stop_and_a_drain_are_more_than_an_update() {
     let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
-    event(&mut bench, 9, 7, 1);
+    in_hand(&mut bench);
     bench.stop_event(1, 10, Some("m"), &[("k", 7)]);
-    bench.all();
+    says(&mut bench, 1, Err("too late"));
+    assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@7 Stopped"]);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["release"])[0].split(';').next(), Some("release 1: k@7 d stopper=m"));
     let mut bench = Bench::with_worker();
@@ -311,7 +515,7 @@ fn a_stop_and_a_drain_are_more_than_an_update() {
 
 #[test]
 fn a_comparison_with_the_records_finds_a_lost_update() {
-    for (generation, stops) in [(0, vec![]), (2, vec!["STOP k@7 Updated"])] {
+    for generation in [0, 2] {
         let mut bench = Bench::with_worker();
         bench.running(7, &["k"]);
         // A release without an answer asks for the comparison.
@@ -324,7 +528,7 @@ fn a_comparison_with_the_records_finds_a_lost_update() {
         record.set_generation(generation);
         let page = OwnedPage { next: None, jobs: vec![(key("k"), Some(record))] };
         bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer: Ok(page) });
-        assert_eq!(bench.of(&["STOP"]), stops);
+        assert_eq!(reads(&mut bench), generation > 0);
     }
 }
 

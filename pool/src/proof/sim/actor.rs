@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::node::nanos;
 use super::saves::Saver;
 use super::stalls::Progress;
+use super::updates::Reception;
 use super::world::{Event, MS, World};
-use crate::core::effect::{HandedAsk, NewJob};
+use crate::core::effect::{HandedAsk, HandedPayload, NewJob};
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::mutation::Mutation;
@@ -69,6 +70,8 @@ pub(super) enum State {
     Taking(VecDeque<Bytes>, Option<Bytes>, usize),
     /// It is called with one ask after the other; the last one is in its hands.
     Hearing(VecDeque<HandedAsk>, Option<HandedAsk>),
+    /// It has another payload in hand, and will say this about it.
+    Updating(HandedPayload, Reception),
     /// It has ended, and waits for the reason of its order to end.
     Asked,
     Stopping,
@@ -79,6 +82,7 @@ pub(super) enum State {
 pub(super) enum Order {
     Deliver(Vec<Bytes>),
     Hear(Vec<HandedAsk>),
+    Update(HandedPayload),
     Stop,
 }
 
@@ -238,6 +242,7 @@ impl World {
             State::Running | State::Asked => self.go_on(id),
             State::Taking(..) => self.take_next(id),
             State::Hearing(..) => self.hear_next(id),
+            State::Updating(..) => self.answer_update(id),
             State::Stopping => {
                 let result = actor.script.stop.clone();
                 self.finish(id, HandlerEvent::Stopped(result));
@@ -262,6 +267,16 @@ impl World {
         }
         match actor.orders.pop_front() {
             Some(Order::Deliver(_)) if asked => self.go_on(id),
+            Some(Order::Update(_)) if asked || actor.cancelled => self.go_on(id),
+            Some(Order::Update(new)) => {
+                let reception = self.updates.receive(self.healed);
+                if let Some(delay) = reception.takes() {
+                    self.rouse(id, delay);
+                }
+                if let Some(actor) = self.actors.get_mut(&id) {
+                    actor.state = State::Updating(new, reception);
+                }
+            }
             Some(Order::Deliver(bodies)) => {
                 actor.state = State::Taking(bodies.into(), None, 0);
                 self.take_next(id);
@@ -331,6 +346,32 @@ impl World {
         self.go_on(id);
     }
 
+    /// It says what it does with the payload in hand.
+    fn answer_update(&mut self, id: u64) {
+        let Some(actor) = self.actors.get_mut(&id) else { return };
+        let State::Updating(HandedPayload { generation, payload }, reception) =
+            std::mem::replace(&mut actor.state, State::Running)
+        else {
+            return;
+        };
+        if let Some(result) = reception.result() {
+            if result.is_ok() {
+                actor.payload = payload.body;
+                self.judge.taken += 1;
+            }
+            self.note(|| format!("handler {id} has generation {generation} in hand: {result:?}"));
+            self.tell(id, HandlerEvent::Updated { generation, result });
+        }
+        self.go_on(id);
+    }
+
+    pub(super) fn hand_update(&mut self, id: u64, new: HandedPayload) {
+        if let Some(actor) = self.actors.get_mut(&id) {
+            actor.orders.push_back(Order::Update(new));
+            self.nudge(id);
+        }
+    }
+
     /// A message for the actor has come: it reads it at once unless it is busy.
     pub(super) fn nudge(&mut self, id: u64) {
         let idle = self.actors.get(&id).is_some_and(|a| matches!(a.state, State::Running | State::Asked));
@@ -358,7 +399,14 @@ impl World {
     pub(super) fn cancel(&mut self, id: u64) {
         let now = self.now;
         let Some(actor) = self.actors.get_mut(&id) else { return };
-        if std::mem::replace(&mut actor.cancelled, true) || !actor.script.heeds {
+        if std::mem::replace(&mut actor.cancelled, true) {
+            return;
+        }
+        // A call that hangs is dropped after its time.
+        if matches!(&actor.state, State::Updating(_, reception) if reception.takes().is_none()) {
+            return self.rouse(id, 100 * MS);
+        }
+        if !actor.script.heeds {
             return;
         }
         match actor.state {

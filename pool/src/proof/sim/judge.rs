@@ -61,6 +61,8 @@ pub(super) struct Judge {
     /// The pool must end.
     pub(super) ends: bool,
     pub(super) starts: u64,
+    /// Payloads that handlers took without a restart.
+    pub(super) taken: u64,
     pub(super) violations: Vec<String>,
 }
 

@@ -176,6 +176,8 @@ pub struct Report {
     pub starts: u64,
     /// Asks that were answered.
     pub answers: u64,
+    /// Payloads that handlers took without a restart.
+    pub taken: u64,
     /// A digest of all events: equal for the same seed.
     pub digest: u64,
     /// The violations; the run ends with the first.
@@ -189,8 +191,8 @@ impl fmt::Display for Report {
         let faults: u64 = self.faults.values().sum();
         write!(
             f,
-            "seed {}: {} steps, {} events in {:?}, {faults} faults, {} starts, {} answers",
-            self.seed, self.steps, self.events, self.lasted, self.starts, self.answers
+            "seed {}: {} steps, {} events in {:?}, {faults} faults, {} starts, {} answers, {} payloads taken",
+            self.seed, self.steps, self.events, self.lasted, self.starts, self.answers, self.taken
         )?;
         for line in &self.trace {
             write!(f, "\n  {line}")?;

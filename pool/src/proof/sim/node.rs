@@ -268,6 +268,11 @@ impl World {
                     self.deliver(actor, taken.bodies);
                 }
             }
+            Effect::Update { worker, key, token, new } => {
+                if let Some(actor) = self.running(at, worker, key, token) {
+                    self.hand_update(actor, *new);
+                }
+            }
             Effect::Look { worker, key, token } => {
                 if let Some(actor) = self.running(at, worker, key, token) {
                     self.look(actor);

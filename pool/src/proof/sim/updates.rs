@@ -1,14 +1,14 @@
 //! Users that give jobs another payload: in some runs they do so now and then. At rest every job runs with the payload that
-//! its record has (L10).
+//! its record has (L10). Some handlers take another payload while their jobs run; others do not, or hang.
 
 use std::time::Duration;
 
 use super::judge::Judge;
 use super::rng::Rng;
 use super::users::Ask;
-use super::world::World;
+use super::world::{MS, World};
 use crate::core::call::{Call, Done};
-use crate::core::input::{Command, NewPayload};
+use crate::core::input::{Command, NewUpdate};
 use crate::model::id::JobKey;
 use crate::model::wire::{self, Envelope};
 use crate::store::UpdateReply;
@@ -26,6 +26,50 @@ impl Updates {
         let mut rng = Rng::new(!seed.rotate_left(40));
         let happen = rng.chance(3_000);
         Self { rng, happen, given: 0 }
+    }
+}
+
+/// What a handler does with another payload.
+#[derive(Clone, Debug)]
+pub(super) enum Reception {
+    /// It takes it after this time.
+    Takes(u64),
+    /// It wants to start anew.
+    Restarts,
+    Fails(u64),
+    Hangs,
+}
+
+impl Reception {
+    /// How long it has the payload in hand. `None`: for ever.
+    pub(super) fn takes(&self) -> Option<u64> {
+        match self {
+            Self::Takes(time) | Self::Fails(time) => Some(*time),
+            Self::Restarts => Some(0),
+            Self::Hangs => None,
+        }
+    }
+
+    /// What it says. `None`: nothing.
+    pub(super) fn result(&self) -> Option<Result<(), String>> {
+        match self {
+            Self::Takes(_) => Some(Ok(())),
+            Self::Restarts => Some(Err(String::new())),
+            Self::Fails(_) => Some(Err("it is odd".to_owned())),
+            Self::Hangs => None,
+        }
+    }
+}
+
+impl Updates {
+    pub(super) fn receive(&mut self, healed: bool) -> Reception {
+        match self.rng.below(100) {
+            0..10 => Reception::Restarts,
+            10..15 => Reception::Fails(self.rng.below(10 * MS)),
+            15..20 if !healed => Reception::Hangs,
+            20..35 if !healed => Reception::Takes(self.rng.below(3_000 * MS)),
+            _ => Reception::Takes(self.rng.below(10 * MS)),
+        }
     }
 }
 
@@ -51,7 +95,7 @@ impl World {
         let Ok(payload) = envelope.seal() else { return };
         let deadline = self.local(at) + Duration::from_millis(self.updates.rng.between(500, 5_000));
         let what = Ask::Update { key: key.clone() };
-        let new = NewPayload { key, payload, of: None, expected: None, deadline };
+        let new = NewUpdate { key, payload, of: None, expected: None, deadline };
         self.ask(at, what, Some(deadline), |reply| Command::Update { reply, new });
     }
 

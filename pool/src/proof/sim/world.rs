@@ -290,7 +290,7 @@ impl World {
             }
         }
         self.report.lasted = Duration::from_nanos(self.now);
-        self.report.starts = self.judge.starts;
+        (self.report.starts, self.report.taken) = (self.judge.starts, self.judge.taken);
         self.report.answers = self.askers.answers;
         self.report.violations = std::mem::take(&mut self.judge.violations);
         self.report

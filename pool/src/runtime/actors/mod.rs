@@ -19,11 +19,12 @@ use super::actor::{self, Came, Mail, Mailbox, Task, panicked};
 use super::int_map::IntMap;
 use super::lease::Leases;
 use crate::core::ctx::Config;
-use crate::core::effect::{HandedAsk, NewJob};
+use crate::core::effect::{HandedAsk, HandedPayload, NewJob};
 use crate::core::input::{HandlerEvent, Input};
 use crate::job::asking::Ask;
 use crate::job::checkpoint::Savers;
 use crate::job::handler::AnyHandler;
+use crate::job::payload::NewPayload;
 use crate::job::serving::Served;
 use crate::job::{Job, Parts};
 use crate::model::id::{JobKey, Token, WorkerId};
@@ -164,6 +165,11 @@ impl Actors {
 
     pub(super) fn deliver(&mut self, place: &Place, token: Token, taken: Taken) {
         self.mail(place, token, Mail::Deliver(taken));
+    }
+
+    /// Gives the handler another payload. A job that is not here has ended, and its end is on its way.
+    pub(super) fn update(&mut self, place: &Place, token: Token, new: HandedPayload) {
+        self.mail(place, token, Mail::Update(NewPayload::new(new)));
     }
 
     /// Hands asks over. Those for a job that is not here are sent back.

@@ -44,6 +44,7 @@ pub(crate) struct Metrics {
     releases: Family<Counter>,
     notifications: Counter,
     refused: Counter,
+    updates: Counter,
     routed: Family<Counter>,
     swept: Counter,
     plans: Family<Counter>,
@@ -97,6 +98,7 @@ impl Metrics {
             releases: counters("tenure_pool_releases_total", "outcome"),
             notifications: counter("tenure_pool_notifications_total"),
             refused: counter("tenure_pool_refused_notifications_total"),
+            updates: counter("tenure_pool_taken_updates_total"),
             routed: counters("tenure_pool_routed_total", "outcome"),
             swept: counter("tenure_pool_swept_total"),
             plans: counters("tenure_pool_plans_total", "outcome"),
@@ -138,6 +140,7 @@ impl Metrics {
             Input::Handler { event, .. } => match event {
                 HandlerEvent::Started => self.starts.increment(1),
                 HandlerEvent::Stopped(Err(_)) => self.failures.of("stop").increment(1),
+                HandlerEvent::Updated { result: Ok(()), .. } => self.updates.increment(1),
                 HandlerEvent::Aborted => self.failures.of("aborted").increment(1),
                 _ => {}
             },
@@ -381,6 +384,7 @@ fn describe() {
     counter("tenure_pool_releases_total", "Jobs that this node's workers gave up.");
     counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
     counter("tenure_pool_refused_notifications_total", "Notifications that handlers refused for now.");
+    counter("tenure_pool_taken_updates_total", "Payloads that jobs of this node took without a restart.");
     counter("tenure_pool_routed_total", "Start events that this node has routed.");
     counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
     counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");

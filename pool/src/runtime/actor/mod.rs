@@ -1,19 +1,23 @@
 //! The tasks of one job: its handler's calls, one after the other.
 
+mod mailbox;
+mod updating;
+
 use std::any::Any;
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 use tracing::{Instrument, Span};
 
+pub(super) use self::mailbox::{Mail, Mailbox};
 use super::polls::Poll;
 use crate::core::input::{HandlerEvent, Input};
 use crate::error::{BoxError, cut, whole};
@@ -26,54 +30,6 @@ use crate::model::stop::StopReason;
 use crate::model::trace::JobSpanHook;
 use crate::model::trace::TraceContext;
 use crate::store::Taken;
-
-/// A message to an actor.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    Deliver(Taken),
-    Asks(Vec<Ask>),
-    Stop(StopReason),
-}
-
-/// A task's inbox. It is much smaller than a channel, because every job that runs as a future has one.
-#[derive(Debug, Default)]
-pub(crate) struct Mailbox {
-    mail: Mutex<Vec<Mail>>,
-    wake: Notify,
-}
-
-impl Mailbox {
-    fn mail(&self) -> MutexGuard<'_, Vec<Mail>> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn put(&self, mail: Mail) {
-        self.mail().push(mail);
-        self.wake.notify_one();
-    }
-
-    /// Sends the asks in it back: the job has ended by itself.
-    fn send_asks_back(&self) {
-        self.mail().retain(|mail| !matches!(mail, Mail::Asks(_)));
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.mail().is_empty()
-    }
-
-    async fn next(&self) -> Mail {
-        loop {
-            let woken = self.wake.notified();
-            {
-                let mut mail = self.mail();
-                if !mail.is_empty() {
-                    return mail.remove(0);
-                }
-            }
-            woken.await;
-        }
-    }
-}
 
 type Ended = Result<(), Fault>;
 type Body = BoxFuture<'static, Ended>;
@@ -212,6 +168,7 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
                 hand_over(&task, asks, &mut None).await;
                 Ok(None)
             }
+            Mail::Update(new) => Ok(updating::update(&task, new, &mut None).await.1),
             Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
@@ -287,6 +244,15 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
             }
             Mail::Asks(asks) => {
                 if let Some(ended) = Box::pin(hand_over(task, asks, &mut body)).await {
+                    return Box::pin(end(task, ended)).await;
+                }
+            }
+            Mail::Update(new) => {
+                let (ended, event) = Box::pin(updating::update(task, new, &mut body)).await;
+                if let Some(event) = event {
+                    task.say(event);
+                }
+                if let Some(ended) = ended {
                     return Box::pin(end(task, ended)).await;
                 }
             }

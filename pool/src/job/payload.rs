@@ -1,0 +1,98 @@
+//! The payload of a running job, and another one that its handler is given.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::effect::HandedPayload;
+use crate::job::typed::{self, DecodeError, Payload};
+use crate::model::policy::RestartPolicy;
+use crate::model::trace::TraceContext;
+use crate::model::wire::{Opened, ProgressTimeout};
+
+/// Another payload for a job that runs, from [`Node::update`](crate::Node::update). The job has it when
+/// [`JobHandler::update`](crate::JobHandler::update) has returned `Ok`.
+#[derive(Clone, Debug)]
+pub struct NewPayload {
+    handed: HandedPayload,
+}
+
+impl NewPayload {
+    pub(crate) fn new(handed: HandedPayload) -> Self {
+        Self { handed }
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &Bytes {
+        &self.handed.payload.body
+    }
+
+    /// The payload as a value, for a spec from [`JobSpec::typed`](crate::JobSpec::typed).
+    ///
+    /// # Errors
+    /// The payload is of another type, or cannot be read as this one.
+    pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
+        typed::decode(self.payload_type(), self.payload())
+    }
+
+    /// The name of the payload's type; `None` for plain bytes.
+    pub fn payload_type(&self) -> Option<&str> {
+        self.handed.payload.kind.as_deref()
+    }
+
+    /// How often the pool has changed the job's payload, this change included.
+    pub fn generation(&self) -> u64 {
+        self.handed.generation
+    }
+
+    /// Whether the job is restarted when its handler ends or fails, once it has this payload.
+    pub fn restart_policy(&self) -> RestartPolicy {
+        self.handed.payload.policy
+    }
+
+    /// How long it may make no [progress](crate::Job::progress), once it has this payload; `None`: for ever.
+    pub fn progress_timeout(&self) -> Option<Duration> {
+        self.handed.payload.progress.map(ProgressTimeout::get)
+    }
+
+    pub(crate) fn into_opened(self) -> Opened {
+        self.handed.payload
+    }
+}
+
+/// What a job has of its payload at present.
+#[derive(Debug)]
+pub(super) struct Has {
+    pub(super) body: Bytes,
+    pub(super) kind: Option<Box<str>>,
+    pub(super) progress: Option<ProgressTimeout>,
+    pub(super) policy: RestartPolicy,
+}
+
+/// The payload of a job: that of its start, until its handler takes another one.
+#[derive(Debug)]
+pub(super) struct Present(Mutex<Has>);
+
+impl Present {
+    /// The payload, and the trace that came with it.
+    pub(super) fn new(payload: Opened) -> (Self, Option<Box<TraceContext>>) {
+        let (has, trace) = Has::of(payload);
+        (Self(Mutex::new(has)), trace)
+    }
+
+    pub(super) fn has(&self) -> MutexGuard<'_, Has> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace(&self, payload: Opened) {
+        *self.has() = Has::of(payload).0;
+    }
+}
+
+impl Has {
+    fn of(payload: Opened) -> (Self, Option<Box<TraceContext>>) {
+        let Opened { body, policy, progress, trace, kind } = payload;
+        (Self { body, kind, progress, policy }, trace)
+    }
+}
