@@ -58,6 +58,7 @@ mod stop;
 mod ticker;
 mod typed;
 mod updating;
+mod updating_in_place;
 mod versions;
 mod waiting;
 mod world;
