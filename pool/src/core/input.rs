@@ -121,9 +121,8 @@ pub(crate) enum HandlerEvent {
     Took(usize),
     /// This many notifications were delivered, and the handler refuses the next one for now.
     NotYet { taken: usize, pause: Duration, refusals: u32, why: String },
-    /// It runs with the payload of this generation from now on, or says why it does not. An empty text: it wants to start
-    /// anew with it.
-    Updated { generation: u64, result: Result<(), String> },
+    /// It runs with the payload of this generation from now on, or says why it does not.
+    Updated { generation: u64, result: Result<(), NotTaken> },
     /// The job ended by itself. No handler of it runs.
     Ended(Result<(), String>),
     /// It was ended by others, for this reason. No handler of it runs.
@@ -140,6 +139,17 @@ pub(crate) enum HandlerEvent {
     Answered(AskId, Said),
     /// It last made progress at this time.
     Progressed(Time),
+}
+
+/// Why a handler has not taken another payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// It takes none, whatever it is.
+    Never,
+    /// It wants to start anew with this one.
+    Restart,
+    /// It failed or panicked.
+    Failed(String),
 }
 
 impl HandlerEvent {

@@ -11,7 +11,7 @@ use crate::error::BoxError;
 use crate::job::Job;
 use crate::job::asking::Ask;
 use crate::job::payload::NewPayload;
-use crate::job::verdict::Restart;
+use crate::job::verdict::TakesNone;
 use crate::model::stop::StopReason;
 
 /// The result of a start handler.
@@ -131,7 +131,7 @@ pub trait JobHandler: Send + Sync + 'static {
     /// timeout. Until then `job` has its former payload.
     ///
     /// An error or a panic is logged. The job is then stopped, with [`StopReason::Updated`], and starts again with the new
-    /// payload. The error [`Restart`] does the same and is not logged; it is all that this method does unless you write it.
+    /// payload. The error [`Restart`](crate::Restart) does the same and is not logged. Without this method each update does that.
     /// Be ready for `stop` after a half-done update.
     ///
     /// A call that takes longer than [`start_timeout`](crate::NodeBuilder::start_timeout), counted from when the worker has
@@ -144,7 +144,7 @@ pub trait JobHandler: Send + Sync + 'static {
     /// the last one may come.
     fn update(&self, job: &Job, new: NewPayload) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, new);
-        async { Err(Restart.into()) }
+        async { Err(TakesNone.into()) }
     }
 }
 

@@ -164,6 +164,18 @@ impl fmt::Display for Restart {
 
 impl Error for Restart {}
 
+/// A handler takes no updates. That is what it says unless it has a method of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakesNone;
+
+impl fmt::Display for TakesNone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Restart.fmt(f)
+    }
+}
+
+impl Error for TakesNone {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

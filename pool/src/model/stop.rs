@@ -8,7 +8,8 @@ pub enum StopReason {
     Stopped,
     /// The key now belongs to another worker.
     Moved,
-    /// The job was given another payload ([`Node::update`](crate::Node::update)), and starts again with it.
+    /// The job was given another payload ([`Node::update`](crate::Node::update)), which its handler
+    /// has not taken while it ran. It starts again with it.
     Updated,
     /// The worker is leaving.
     Draining,

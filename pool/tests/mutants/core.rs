@@ -44,7 +44,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
     (UpdateUnheard, Core("a_worker_reads_the_other_payload_of_its_job")),
     (HandedCountsAsTaken, Core("a_payload_counts_once_its_handler_has_taken_it")),
-    (HungUpdateStays, Simulator("liveness: L10")),
+    (HungUpdateStays, Core("a_handler_has_a_payload_in_hand_for_its_time")),
     (NextUpdateForgotten, Core("a_payload_behind_one_in_hand_is_read")),
     (LostUpdateTaken, Core("a_payload_in_hand_counts_nothing_after_a_loss")),
     (AsksBeforeUpdates, Core("an_ask_comes_after_the_update_before_it")),

@@ -15,6 +15,7 @@ use super::lab::{Kind, Lab, id, key, ms, node, release};
 scenarios! {
     an_update_changes_the_payload_and_the_generation_only,
     the_owner_of_a_running_job_is_told_of_its_update,
+    an_owner_that_begins_again_gets_the_later_payload,
     an_update_of_an_owner_that_is_wrong_changes_nothing,
     an_update_names_the_generation_that_it_follows,
     a_late_copy_of_an_update_undoes_nothing,
@@ -106,6 +107,24 @@ async fn the_owner_of_a_running_job_is_told_of_its_update(kind: Kind) {
     assert_eq!(lab.updates_for(worker).await, [WorkerEvent::Update { jobs: vec![(key("k"), token, 1)] }]);
     assert_eq!(lab.updates_for(other).await, [WorkerEvent::Update { jobs: vec![(key("l"), theirs, 1)] }]);
     assert_eq!(lab.token("k").await, token);
+}
+
+async fn an_owner_that_begins_again_gets_the_later_payload(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (worker, other) = (lab.worker().await, lab.worker().await);
+    let token = lab.run("k", "node1.g", worker).await;
+    lab.started("k", worker).await;
+    lab.update("k", 0, Some(worker), "two").await;
+    let before = lab.backend.dump().await;
+    let BeginReply::Begun { record, payload, .. } = lab.begin("k", worker).await else { panic!() };
+    assert_eq!((record.generation(), record.token, &*payload), (1, token, &b"two"[..]));
+    assert_eq!(lab.begin("k", other).await, BeginReply::Refused, "it is no other's");
+    let later = [(key("k"), Token(token.0 + 1))];
+    let later = lab.store().begin(lab.inc, worker, &[], &later).await.unwrap();
+    assert_eq!(later, [BeginReply::Refused], "nor another token's");
+    assert_eq!(lab.backend.dump().await, before, "nothing has changed");
+    lab.stop("k", "node1.g", Some(worker)).await;
+    assert_eq!(lab.begin("k", worker).await, BeginReply::Refused, "it stops");
 }
 
 async fn an_update_of_an_owner_that_is_wrong_changes_nothing(kind: Kind) {

@@ -186,7 +186,8 @@ impl NodeBuilder {
         self
     }
 
-    /// How long a start handler may take. It is then cancelled, and aborted 5 s later. The default is 30 s.
+    /// How long a start handler may take. It is then cancelled, and aborted 5 s later. The default is 30 s. A handler may
+    /// have another payload in hand for as long ([`JobHandler::update`](crate::JobHandler::update)).
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
         self

@@ -32,9 +32,10 @@ impl Node {
     /// policy and the progress timeout are from then on those of the spec. The job keeps its dispatch, its notifications
     /// and its checkpoint. An [id](JobSpec::id) in the spec names the dispatch that is meant. A trace in it says nothing here.
     ///
-    /// Awaited, it returns when the pool has the payload. A job that waits or is parked starts with it later. A job that
-    /// runs is stopped, with [`StopReason::Updated`](crate::StopReason::Updated), and starts again with it on the same
-    /// worker, unless the ring has changed. Of several updates in a row the last one wins, and the job may never run with those
+    /// Awaited, it returns when the pool has the payload. A job that waits or is parked starts with it later. The handler
+    /// of a job that runs may take it in place ([`JobHandler::update`](crate::JobHandler::update)). Otherwise the job is
+    /// stopped, with [`StopReason::Updated`](crate::StopReason::Updated), and starts again with it on the same worker,
+    /// unless the ring has changed. Of several updates in a row the last one wins, and the job may never run with those
     /// between.
     ///
     /// The answer is the job's generation: how often the pool has changed its payload, from 0 at the dispatch. The payload that the job has already changes nothing.

@@ -151,11 +151,12 @@ impl Jobs {
         }
     }
 
-    /// An empty set of jobs for the worker that this one becomes. It keeps the capacity, and the knowledge of the former
-    /// worker's jobs.
+    /// An empty set of jobs for the worker that this one becomes. It keeps the capacity, the knowledge of the former
+    /// worker's jobs, and that of the handler.
     pub(super) fn anew(&mut self, worker: WorkerId) -> Self {
         let journal = std::mem::take(&mut self.journal);
-        Self { journal, capacity: self.capacity, ..Self::new(worker, self.local) }
+        let (capacity, updates) = (self.capacity, self.updates.anew());
+        Self { journal, capacity, updates, ..Self::new(worker, self.local) }
     }
 
     /// Whether the worker may begin more: few enough jobs wait to start. Reading goes on, so that stops are heard.

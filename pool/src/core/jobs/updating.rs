@@ -27,6 +27,7 @@ use super::held::{HeldJob, JobPhase, StopOrder};
 use super::timing::set_timer;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, HandedPayload, Notice};
+use crate::core::input::NotTaken;
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::model::policy::RestartPolicy;
@@ -68,6 +69,8 @@ struct OpenUpdate {
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     open: BTreeMap<JobKey, OpenUpdate>,
+    /// The worker's handler takes none. It says so to the first one, so that later ones cost nothing.
+    never_taken: bool,
     timers: BTreeSet<(Time, JobKey)>,
 }
 
@@ -99,7 +102,12 @@ impl Updates {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = self.anew();
+    }
+
+    /// None is open, and the handler is the same.
+    pub(super) fn anew(&self) -> Self {
+        Self { never_taken: self.never_taken, ..Self::default() }
     }
 }
 
@@ -112,7 +120,7 @@ impl Jobs {
             if generation <= held.generation() || !is_heard {
                 return;
             }
-            if matches!(held.phase, JobPhase::Waiting(_)) {
+            if self.updates.never_taken || matches!(held.phase, JobPhase::Waiting(_)) {
                 return self.order(ctx, &key, StopOrder::own(StopReason::Updated));
             }
             let new = OpenUpdate { heard: generation, stage: Stage::Starts };
@@ -169,13 +177,13 @@ impl Jobs {
         ctx.out.push(Effect::Update { worker: self.worker, key, token, new });
     }
 
-    /// The handler has taken the payload of this generation, or says why not. Without a word it wants to start anew.
+    /// The handler has taken the payload of this generation, or says why not.
     pub(super) fn answered_update(
         &mut self,
         ctx: &mut Ctx,
         key: &JobKey,
         generation: u64,
-        result: Result<(), String>,
+        result: Result<(), NotTaken>,
     ) {
         let is_its = |update: &OpenUpdate| matches!(&update.stage, Stage::Handed(hand) if hand.generation == generation);
         if !self.updates.open.get(key).is_some_and(is_its) {
@@ -207,11 +215,12 @@ impl Jobs {
     }
 
     /// The handler has not taken the payload: the job starts anew with it.
-    fn not_updated(&mut self, ctx: &mut Ctx, key: &JobKey, why: String) {
+    fn not_updated(&mut self, ctx: &mut Ctx, key: &JobKey, why: NotTaken) {
+        self.updates.never_taken |= why == NotTaken::Never;
         let Some(held) = self.held.get(key).filter(|held| held.order.is_none()) else {
             return self.updates.end(key);
         };
-        if !why.is_empty() {
+        if let NotTaken::Failed(why) = why {
             ctx.report(Notice::NotUpdated { key: key.clone(), token: held.token, why });
         }
         self.restart(ctx, key);
@@ -220,7 +229,7 @@ impl Jobs {
     /// Handlers that have a payload in hand for too long. The jobs start anew with it.
     pub(super) fn give_up_updates(&mut self, ctx: &mut Ctx) {
         while let Some((_, key)) = self.updates.timers.first().filter(|(at, _)| *at <= ctx.now).cloned() {
-            self.not_updated(ctx, &key, "it took too long".into());
+            self.not_updated(ctx, &key, NotTaken::Failed("it took too long".into()));
         }
     }
 

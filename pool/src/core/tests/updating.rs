@@ -7,7 +7,7 @@ use super::leaving::drained;
 use super::shutting_down::hear_of_stopping;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate};
+use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate, NotTaken};
 use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Record;
@@ -187,7 +187,8 @@ pub(super) fn handed(bench: &mut Bench, generation: u64) {
 
 /// What the handler does with the payload in its hand.
 pub(super) fn says(bench: &mut Bench, generation: u64, result: Result<(), &str>) {
-    let result = result.map_err(str::to_owned);
+    let why = |why: &str| if why.is_empty() { NotTaken::Restart } else { NotTaken::Failed(why.into()) };
+    let result = result.map_err(why);
     bench.handler(1, "k", 7, HandlerEvent::Updated { generation, result });
 }
 
@@ -247,6 +248,18 @@ fn a_handler_that_fails_with_a_payload_is_reported() {
     says(&mut bench, 1, Err("it is odd"));
     assert_eq!(bench.of(&["STOP", "!"]), ["! not-updated k@7 'it is odd'", "STOP k@7 Updated"]);
     restarts(&mut bench);
+}
+
+#[test]
+fn a_handler_that_takes_no_payload_says_so_once() {
+    let mut bench = Bench::with_worker();
+    bench.running(6, &["i"]);
+    in_hand(&mut bench);
+    bench.handler(1, "k", 7, HandlerEvent::Updated { generation: 1, result: Err(NotTaken::Never) });
+    assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@7 Updated"]);
+    bench.event(1, 10, WorkerEvent::Update { jobs: vec![(key("i"), Token(6), 1)] });
+    assert_eq!(bench.of(&["STOP"]), ["STOP i@6 Updated"], "at once");
+    assert!(!reads(&mut bench));
 }
 
 #[test]

@@ -114,6 +114,11 @@ impl Actor {
         !matches!(self.state, State::Spawned)
     }
 
+    /// It runs, and may have another payload in hand.
+    pub(super) fn may_have_a_payload_in_hand(&self) -> bool {
+        matches!(self.state, State::Running | State::Updating(..)) && !self.cancelled
+    }
+
     /// Its start has succeeded, and no order to end has come.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.state, State::Running) && !self.cancelled

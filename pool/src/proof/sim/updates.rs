@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::users::Ask;
 use super::world::{MS, World};
 use crate::core::call::{Call, Done};
-use crate::core::input::{Command, NewUpdate};
+use crate::core::input::{Command, NewUpdate, NotTaken};
 use crate::model::id::JobKey;
 use crate::model::wire::{self, Envelope};
 use crate::store::UpdateReply;
@@ -18,14 +18,16 @@ use crate::store::UpdateReply;
 pub(super) struct Updates {
     rng: Rng,
     happen: bool,
+    /// The handlers of this run take none.
+    never_taken: bool,
     given: u64,
 }
 
 impl Updates {
     pub(super) fn of(seed: u64) -> Self {
         let mut rng = Rng::new(!seed.rotate_left(40));
-        let happen = rng.chance(3_000);
-        Self { rng, happen, given: 0 }
+        let (happen, never_taken) = (rng.chance(3_000), rng.chance(2_000));
+        Self { rng, happen, never_taken, given: 0 }
     }
 }
 
@@ -36,6 +38,8 @@ pub(super) enum Reception {
     Takes(u64),
     /// It wants to start anew.
     Restarts,
+    /// It takes none.
+    Never,
     Fails(u64),
     Hangs,
 }
@@ -45,17 +49,18 @@ impl Reception {
     pub(super) fn takes(&self) -> Option<u64> {
         match self {
             Self::Takes(time) | Self::Fails(time) => Some(*time),
-            Self::Restarts => Some(0),
+            Self::Restarts | Self::Never => Some(0),
             Self::Hangs => None,
         }
     }
 
     /// What it says. `None`: nothing.
-    pub(super) fn result(&self) -> Option<Result<(), String>> {
+    pub(super) fn result(&self) -> Option<Result<(), NotTaken>> {
         match self {
             Self::Takes(_) => Some(Ok(())),
-            Self::Restarts => Some(Err(String::new())),
-            Self::Fails(_) => Some(Err("it is odd".to_owned())),
+            Self::Restarts => Some(Err(NotTaken::Restart)),
+            Self::Never => Some(Err(NotTaken::Never)),
+            Self::Fails(_) => Some(Err(NotTaken::Failed("it is odd".to_owned()))),
             Self::Hangs => None,
         }
     }
@@ -64,6 +69,7 @@ impl Reception {
 impl Updates {
     pub(super) fn receive(&mut self, healed: bool) -> Reception {
         match self.rng.below(100) {
+            _ if self.never_taken => Reception::Never,
             0..10 => Reception::Restarts,
             10..15 => Reception::Fails(self.rng.below(10 * MS)),
             15..20 if !healed => Reception::Hangs,
@@ -103,9 +109,9 @@ impl World {
     pub(super) fn runs_with_another(&self, key: &JobKey) -> bool {
         let Some(kept) = self.store.payload_of(key) else { return false };
         let Ok(kept) = wire::open(&kept) else { return false };
-        self.actors
-            .values()
-            .any(|actor| actor.key == *key && actor.is_settled() && actor.payload != kept.body)
+        self.actors.values().any(|actor| {
+            actor.key == *key && actor.may_have_a_payload_in_hand() && actor.payload != kept.body
+        })
     }
 }
 

@@ -3,9 +3,9 @@
 use tracing::Instrument;
 
 use super::{Body, Ended, Task, beside, caught, chain, panicked};
-use crate::core::input::HandlerEvent;
+use crate::core::input::{HandlerEvent, NotTaken};
 use crate::job::payload::NewPayload;
-use crate::job::verdict::Restart;
+use crate::job::verdict::{Restart, TakesNone};
 
 /// Gives the handler another payload, while the body goes on. The job has it before that is reported. Returns the body's
 /// result, if it ended, and the report. There is none for a job that must end: its next run has the payload.
@@ -27,9 +27,10 @@ pub(super) async fn update(
             job.takes(new);
             Ok(())
         }
-        Some(Ok(Err(error))) if error.is::<Restart>() => Err(String::new()),
-        Some(Ok(Err(error))) => Err(chain(&*error)),
-        Some(Err(panic)) => Err(panicked(&*panic)),
+        Some(Ok(Err(error))) if error.is::<TakesNone>() => Err(NotTaken::Never),
+        Some(Ok(Err(error))) if error.is::<Restart>() => Err(NotTaken::Restart),
+        Some(Ok(Err(error))) => Err(NotTaken::Failed(chain(&*error))),
+        Some(Err(panic)) => Err(NotTaken::Failed(panicked(&*panic))),
         None => {
             tracing::warn!(key = %job.key(), generation, "an update's handler did not end with its job, it was dropped");
             return (ended, None);
