@@ -61,7 +61,7 @@ impl NewPayload {
     }
 }
 
-/// What a job has of its payload at present.
+/// The payload that a job has at present.
 #[derive(Debug)]
 pub(super) struct Has {
     pub(super) body: Bytes,

@@ -10,7 +10,7 @@
 //! ```
 //! 1. A job runs with a payload only from the moment when its handler says that it has taken it. Its release names the
 //!    generation that it runs with, so a payload that it never took is given to its next run.
-//! 2. A handler has one payload in hand at most. What comes meanwhile is read when it has answered.
+//! 2. A handler has one payload in hand at most. A later one is read when it has answered.
 //! 3. From the moment at which an update is heard, no notification is fetched for its job and no ask is handed over, until
 //!    its handler has answered. So what comes behind the update in the worker's stream meets the newer payload.
 //! 4. A job that is handed off begins with what the record has, at home if the ring has not changed.
@@ -233,8 +233,8 @@ impl Jobs {
         }
     }
 
-    /// The data may have gone back, and with them the payloads that are being handed over. What a handler says to such a
-    /// payload means nothing: its job starts anew with what the record has.
+    /// The data may have gone back, and with them the payloads that are being handed over. The answer to such a payload
+    /// means nothing: its job starts anew with what the record has.
     pub(super) fn void_updates(&mut self, ctx: &mut Ctx) {
         if ctx.config.broken.has(Mutation::LostUpdateTaken) {
             return;

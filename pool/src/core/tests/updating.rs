@@ -185,7 +185,7 @@ pub(super) fn handed(bench: &mut Bench, generation: u64) {
     assert_eq!(bench.of(&["UPDATE"]), [format!("UPDATE k@7 #{generation}")]);
 }
 
-/// What the handler does with the payload in its hand.
+/// The handler takes the payload in its hand, or says why not.
 pub(super) fn says(bench: &mut Bench, generation: u64, result: Result<(), &str>) {
     let why = |why: &str| if why.is_empty() { NotTaken::Restart } else { NotTaken::Failed(why.into()) };
     let result = result.map_err(why);
@@ -328,7 +328,7 @@ fn a_payload_is_read_again_when_the_answer_is_lost() {
 }
 
 #[test]
-fn a_payload_that_this_version_cannot_read_is_left_to_the_next_begin() {
+fn a_payload_of_a_newer_version_is_left_to_the_next_begin() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     event(&mut bench, 9, 7, 1);

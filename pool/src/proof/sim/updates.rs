@@ -31,7 +31,7 @@ impl Updates {
     }
 }
 
-/// What a handler does with another payload.
+/// The reception of another payload by a handler.
 #[derive(Clone, Debug)]
 pub(super) enum Reception {
     /// It takes it after this time.
@@ -54,7 +54,7 @@ impl Reception {
         }
     }
 
-    /// What it says. `None`: nothing.
+    /// The answer. `None`: there is none.
     pub(super) fn result(&self) -> Option<Result<(), NotTaken>> {
         match self {
             Self::Takes(_) => Some(Ok(())),
