@@ -114,7 +114,7 @@ pub trait JobHandler: Send + Sync + 'static {
     }
 
     /// Takes an ask of a node ([`Node::ask`](crate::Node::ask)). Asks come in the order in which the pool took them, and
-    /// after the notifications that it kept before. The calls for one key come one after the other, so move an `Ask`
+    /// after the notifications and the updates that it kept before. The calls for one key come one after the other, so move an `Ask`
     /// whose answer takes long into a task of its own. Without this method asks are not handled, and their callers hear
     /// that.
     ///
