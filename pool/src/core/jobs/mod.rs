@@ -156,7 +156,7 @@ impl Jobs {
     pub(super) fn anew(&mut self, worker: WorkerId) -> Self {
         let journal = std::mem::take(&mut self.journal);
         let (capacity, updates) = (self.capacity, self.updates.anew());
-        Self { journal, capacity, updates, ..Self::new(worker, self.local) }
+        Self { capacity, updates, journal, ..Self::new(worker, self.local) }
     }
 
     /// Whether the worker may begin more: few enough jobs wait to start. Reading goes on, so that stops are heard.

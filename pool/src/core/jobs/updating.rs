@@ -89,6 +89,7 @@ impl Updates {
     }
 
     /// The job leaves, or its update is over.
+    #[cold]
     pub(super) fn end(&mut self, key: &JobKey) {
         let _ = self.close(key);
     }
@@ -135,6 +136,7 @@ impl Jobs {
     }
 
     /// Asks for the payload of a running job that waits for one.
+    #[cold]
     pub(super) fn read_update(&mut self, key: &JobKey) {
         let Some(update) = self.updates.open.get_mut(key) else { return };
         let Some(held) = self.held.get_mut(key).filter(|held| held.order.is_none()) else { return };
@@ -146,6 +148,7 @@ impl Jobs {
     }
 
     /// A job that is held was begun once more: the answer has what its record has now.
+    #[cold]
     pub(super) fn on_reread(&mut self, ctx: &mut Ctx, (key, token): (JobKey, Token), reply: BeginReply) {
         let Some(update) = self.updates.open.get_mut(&key) else { return };
         let held = self.held.get_mut(&key).filter(|held| held.token == token && held.order.is_none());
@@ -178,6 +181,7 @@ impl Jobs {
     }
 
     /// The handler has taken the payload of this generation, or says why not.
+    #[cold]
     pub(super) fn answered_update(
         &mut self,
         ctx: &mut Ctx,
