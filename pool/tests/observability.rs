@@ -13,8 +13,8 @@ use metrics::{
     SharedString, Unit,
 };
 use tenure_pool::{
-    BoxError, Job, JobEnd, JobHandler, MemoryStore, Node, NodeBuilder, NotYet, Plan, Start, StopReason, Tick,
-    TraceContext,
+    BoxError, Job, JobEnd, JobHandler, MemoryStore, NewPayload, Node, NodeBuilder, NotYet, Plan, Start,
+    StopReason, Tick, TraceContext,
 };
 use tenure_testing::eventually;
 use tracing::span::{Attributes, Id};
@@ -186,6 +186,10 @@ impl JobHandler for ByKey {
         if body == "not yet" { Err(NotYet::after(Duration::from_secs(60)).into()) } else { Ok(()) }
     }
 
+    async fn update(&self, _: &Job, _: NewPayload) -> Result<(), BoxError> {
+        Ok(())
+    }
+
     async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
         if job.key().as_bytes() == b"stops-badly" { Err("as it was told".into()) } else { Ok(()) }
     }
@@ -242,6 +246,8 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     seen.counts("tenure_pool_notifications_total").await;
     a.notify("traced", "not yet").await.unwrap();
     seen.counts("tenure_pool_refused_notifications_total").await;
+    a.update(("traced", "new")).await.unwrap();
+    seen.counts("tenure_pool_taken_updates_total").await;
     a.submit(("is-lost", "")).await.unwrap();
     a.dispatch(("fails", "")).await.unwrap_err();
     a.dispatch(("traced", "")).await.unwrap_err();
@@ -331,6 +337,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         "job/start",
         "job/start/own",
         "job/notify",
+        "job/update generation=1",
         "job/stop",
         "job/hand_off",
     ] {
