@@ -333,7 +333,7 @@ fn a_payload_of_a_newer_version_is_left_to_the_next_begin() {
     bench.running(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     bench.begun_as(&Bytes::from_static(b"\x82\xa1v\x09\xa4body\xc4\x00"), false, |record| {
-        record.set_generation(1)
+        record.set_generation(1);
     });
     assert_eq!(bench.of(&["STOP", "UPDATE"]), ["STOP k@7 Updated"]);
     restarts(&mut bench);
