@@ -29,7 +29,7 @@ pub use api::inspector::Inspector;
 pub use api::listing::{Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
 pub use api::node::{
     AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, Owner, Shutdown,
-    ShutdownReport, StopJob, Update, Wait, WaitingNotification,
+    ShutdownReport, Steer, StopJob, Update, Wait, WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::schedule::{Schedule, Ticker};

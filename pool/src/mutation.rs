@@ -22,6 +22,10 @@ pub enum Mutation {
     LateUpdateWins,
     /// A job that ends, fails or is parked before its owner has heard of its update does so without the later payload.
     UpdateEndsWithRun,
+    /// `steer` goes by no token and no time, so a late copy steers what came after it.
+    LateSteerWins,
+    /// An owner does not heed what an operator wants of its jobs.
+    SteerUnheard,
     /// An owner does not go by the generation of its job's payload.
     UpdateUnheard,
     /// A payload counts as the one that a job runs with as soon as its handler is given it.

@@ -74,6 +74,8 @@ mod routing;
 mod settings;
 #[path = "store/starting.rs"]
 mod starting;
+#[path = "store/steering.rs"]
+mod steering;
 #[path = "store/stopping.rs"]
 mod stopping;
 #[path = "store/streams.rs"]

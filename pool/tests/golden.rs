@@ -15,10 +15,10 @@ use tenure_pool::id::{
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, AskReply, Asks, BeginReply, Checkpoints, DispatchItem, DispatchReply, Events,
-    Jobs, JoinRequest, Membership, Messages, NotifyItem, NotifyReply, Ownership, RedisStore, ReleaseItem,
-    ReleaseMode, ReleaseReply, ReplyItem, ReplyReply, RouteReply, Said, SaveItem, SaveReply, ScheduleChange,
-    ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, StopItem, StopReply, Store,
-    TermItem, TermReply, Turn, UpdateItem, UpdateReply, Updates,
+    Jobs, JoinRequest, Membership, Messages, NotifyItem, NotifyReply, Ownership, Parking, RedisStore,
+    ReleaseItem, ReleaseMode, ReleaseReply, ReplyItem, ReplyReply, RouteReply, Said, SaveItem, SaveReply,
+    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, SteerItem,
+    SteerReply, StopItem, StopReply, Store, TermItem, TermReply, Turn, UpdateItem, UpdateReply, Updates, Way,
 };
 use tenure_testing::RedisServer;
 
@@ -96,6 +96,11 @@ impl Pool {
     fn stream(&mut self, name: &str) -> Vec<Vec<String>> {
         let entries: Vec<(String, Vec<String>)> = self.ask("XRANGE", name, &["-", "+"]);
         entries.into_iter().map(|(_, fields)| fields).collect()
+    }
+
+    /// The time since when a job is as it is.
+    async fn since(&self, name: &str) -> u64 {
+        self.store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().since
     }
 
     /// A record, with its two times taken out.
@@ -263,13 +268,21 @@ async fn the_life_of_a_job() {
     assert_eq!(pool.ask::<String>("HGET", "payloads", &["k"]), "another");
     assert_eq!(pool.stream(&streams)[2], ["u", "k", "t", &token.to_string(), "g", "1"]);
 
+    let since = pool.since("k").await;
+    let (id, guess) = ("n1.!order".parse().unwrap(), Some(pool.worker));
+    let reason = "ticket 17".to_owned();
+    let park = SteerItem { key: key("k"), id, token, since, way: Way::Park, guess, reason };
+    assert_eq!(pool.store.steer(pool.inc, &[park]).await.unwrap(), [SteerReply::Told]);
+    let told = ["r", "k", "t", &token.to_string(), "w", "p", "e", "ticket 17"];
+    assert_eq!(pool.stream(&streams)[3], told);
+
     let (id, not_after) = (AskId { life: 5, number: 3 }, pool.store.server_time().await.unwrap() + 1_000);
     let body = Bytes::from_static(b"how many?");
     let ask = AskEvent { id, name: "order-17".into(), token, not_after, poke: false, body };
     let items = [AskItem { key: key("k"), guess: Some(pool.worker), ask }];
     assert_eq!(pool.store.ask(pool.inc, &node("n1"), &items).await.unwrap(), [AskReply::Sent]);
     let asked = format!("{not_after}|?5.3|f|order-17");
-    assert_eq!(pool.stream(&streams)[3], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
+    assert_eq!(pool.stream(&streams)[4], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
     let said = Said::Answer(Bytes::from_static(b"three"));
     let reply = ReplyItem { key: key("k"), token, asker: node("n1"), id, said };
     assert_eq!(pool.store.reply(pool.inc, pool.worker, &[], &[reply]).await.unwrap(), [ReplyReply::Told]);
@@ -285,7 +298,7 @@ async fn the_life_of_a_job() {
     let stopped = pool.store.stop(pool.inc, false, Some(&node("n1")), &[stop]).await.unwrap();
     assert_eq!(stopped, [StopReply::Stopping]);
     assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0||1"));
-    assert_eq!(pool.stream(&streams)[4], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
+    assert_eq!(pool.stream(&streams)[5], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(pool.stream("node:n1")[3], ["n1.!order", "stopped"]);
 }

@@ -13,7 +13,7 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
 use crate::model::ticket::Ticket;
-use crate::store::{AskId, DispatchItem, Renewal, Said, ScheduleKey, ShutdownMode, StoreError};
+use crate::store::{AskId, DispatchItem, Renewal, Said, ScheduleKey, ShutdownMode, StoreError, Way};
 
 /// Where the answer to a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -243,6 +243,14 @@ pub(crate) enum Command {
         key: JobKey,
         deadline: Time,
     },
+    /// The wish of an operator for a job; and the reason for which it is parked.
+    Steer {
+        reply: ReplyTo,
+        key: JobKey,
+        way: Way,
+        reason: String,
+        deadline: Time,
+    },
     Update {
         reply: ReplyTo,
         new: NewUpdate,
@@ -302,6 +310,7 @@ pub(crate) enum Answer {
     Notified(Result<(), Error>),
     Asked(Result<Bytes, AskError>),
     Unparked(Result<(), Error>),
+    Steered(Result<(), Error>),
     /// The generation of the job.
     Updated(Result<u64, Error>),
     Scheduled(Result<(), Error>),
@@ -336,6 +345,7 @@ impl Command {
             | Self::Notify { reply, .. }
             | Self::Ask { reply, .. }
             | Self::Unpark { reply, .. }
+            | Self::Steer { reply, .. }
             | Self::Update { reply, .. }
             | Self::Schedule { reply, .. }
             | Self::SetPeriod { reply, .. }

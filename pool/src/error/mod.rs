@@ -137,6 +137,12 @@ pub enum Error {
     /// The job is not parked. Nothing was changed.
     #[error("the job {0} is not parked, nothing was changed")]
     NotParked(JobKey),
+    /// The job is parked: nobody runs it. Nothing was changed.
+    #[error("the job {0} is parked, nothing was changed; a retry starts it")]
+    Parked(JobKey),
+    /// The job neither waits nor is parked: a worker has it. Nothing was changed.
+    #[error("a worker has the job {0}, so there is nothing to retry; nothing was changed")]
+    NotWaiting(JobKey),
     /// The job that is to be started if there is none cannot be the one of this call. Nothing was written.
     #[error("the job to start for {key} {why}; nothing was written")]
     WrongStart {

@@ -11,6 +11,10 @@ pub enum StopReason {
     /// The job was given another payload ([`Node::update`](crate::Node::update)), which its handler
     /// has not taken while it ran. It starts again with it.
     Updated,
+    /// An operator has it run elsewhere or start anew ([`Node::bounce`](crate::Node::bounce)).
+    Bounced,
+    /// It was parked by [`Node::park`](crate::Node::park): nobody runs it before it is retried.
+    Parked,
     /// The worker is leaving.
     Draining,
     /// The pool is shutting down.

@@ -108,6 +108,7 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let items: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();
             Done::LookAtAsked(store.lookup(&items).await)
         }
+        Call::Steer(items) => Done::Steer(store.steer(inc, &items).await),
         Call::Unpark(jobs) => Done::Unpark(store.unpark(inc, &jobs).await),
         Call::Update(items) => Done::Update(store.update(inc, &items).await),
         Call::LookToUpdate(keys) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AskEvent, AskId, EntryId, Outcome, Said};
+use super::{AskEvent, AskId, EntryId, Outcome, Said, Way};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 
 /// An entry of a worker's stream.
@@ -31,6 +31,11 @@ pub enum WorkerEvent {
     Update {
         /// Keys, tokens and generations.
         jobs: Vec<(JobKey, Token, u64)>,
+    },
+    /// `r`: an operator wants runs of jobs to end.
+    Steer {
+        /// Keys, tokens, what becomes of the jobs, and why.
+        jobs: Vec<(JobKey, Token, Way, String)>,
     },
     /// `a`: asks of jobs, and pokes after them.
     Ask {

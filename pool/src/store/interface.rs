@@ -14,9 +14,9 @@ use super::{
     NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
     PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem,
     ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey,
-    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, StopItem, StopReply, StoreError,
-    Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem, UpdateReply, Waiting,
-    WorkerBegins, WorkerBegun, WorkerStarts,
+    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, StopItem,
+    StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem,
+    UpdateReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -277,11 +277,14 @@ pub trait Asks: Send + Sync + 'static {
     ) -> Result<Vec<ReplyReply>>;
 }
 
-/// The jobs that wait for a retry.
+/// The jobs that wait for a retry, and what operators want of single jobs.
 #[async_trait]
 pub trait Parking: Send + Sync + 'static {
     /// Retries parked jobs, each named with its dispatch. Their attempts and strikes count from zero.
     async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>>;
+    /// Has single jobs begin now, end here and begin anew, or parked: what an operator wants of them. The owners of
+    /// running jobs are told.
+    async fn steer(&self, inc: Incarnation, items: &[SteerItem]) -> Result<Vec<SteerReply>>;
     /// A page of the parked jobs, about `limit` of them.
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage>;
     /// For each of these jobs that is queued, assigned or parked: why it waits, and until when.
@@ -391,7 +394,7 @@ pub trait Upkeep: Send + Sync + 'static {
 
 /// The atomic steps, the reads and the maps of one pool.
 ///
-/// Steps that dispatch, route, begin, note, release, stop, update, notify, ask, reply, take or unpark take at most
+/// Steps that dispatch, route, begin, note, release, stop, update, notify, ask, reply, take, unpark or steer take at most
 /// [`BATCH_MAX`](super::BATCH_MAX) of them. A call for several workers takes that many in all. A step that expires
 /// workers takes at most that many workers. Calls with more are refused with
 /// [`Refusal::BadArgument`](super::Refusal::BadArgument).

@@ -24,6 +24,7 @@ mod parking;
 mod redis;
 mod requests;
 mod schedules;
+mod steering;
 
 pub use crate::model::settings::SettingChange;
 pub use asking::*;
@@ -47,6 +48,7 @@ pub(crate) use redis::decode_begin;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
 pub use schedules::*;
+pub use steering::*;
 pub use tenure_streaming::EntryId;
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Calls that were executed and whose answers were lost: each takes effect once, and a repetition says so.
 
 use tenure_connection::Client;
-use tenure_pool::{Error, Node, RestartPolicy, Settings};
+use tenure_pool::{Error, JobState, Node, RestartPolicy, Settings};
 use tenure_testing::proxy::{Cut, Direction};
 use tenure_testing::{Proxy, eventually};
 
@@ -110,6 +110,37 @@ async fn an_unpark() {
     eventually(PATIENCE, "all to run", async || scene.world.recorder.running().len() == jobs).await;
     assert!(scene.world.recorder.starts().values().all(|&starts| starts == 2));
     assert!(matches!(scene.node.unpark("job-0").await, Err(Error::NotParked(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_park_a_retry_and_a_bounce() {
+    let scene = Scene::start().await;
+    for _ in 0..2 {
+        scene.world.add_worker(&scene.watcher).await;
+    }
+    let all_run = async |starts: usize| {
+        eventually(PATIENCE, "all to run", async || {
+            let recorder = &scene.world.recorder;
+            places().all(|(_, key)| recorder.is_running(&key) && recorder.starts_of(&key) == starts)
+        })
+        .await;
+    };
+    for (place, key) in places() {
+        scene.world.dispatch_one(&scene.watcher, &key).await;
+        scene.cut_after(place);
+        scene.node.park(&*key, "ticket 17").await.unwrap();
+        let job = scene.watcher.job(&*key).await.unwrap().unwrap();
+        assert_eq!((job.state, job.error.as_deref()), (JobState::Parked, Some("ticket 17")));
+        scene.cut_after(place);
+        scene.node.retry(&*key).await.unwrap();
+    }
+    all_run(2).await;
+    for (place, key) in places() {
+        scene.cut_after(place);
+        scene.node.bounce(&*key).await.unwrap();
+    }
+    all_run(3).await;
+    scene.world.assert_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -54,6 +54,7 @@ mod settings;
 mod shards;
 mod shutdown;
 mod stalling;
+mod steering;
 mod stop;
 mod ticker;
 mod typed;

@@ -93,6 +93,10 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     assert!(client.payload(parked.key).await.unwrap().is_some());
     a.jobs_of(&a.workers()[0], None, 10).await.unwrap();
 
+    client.bounce(&*keys[0]).await.unwrap();
+    client.restart(&*keys[0]).await.unwrap();
+    client.park(&*keys[0], "ticket 17").await.unwrap();
+    client.retry(&*keys[0]).await.unwrap();
     client.stop_job(&*keys[0]).until_stopped().await.unwrap();
     let queued = client.submit(("cancelled", "")).await.unwrap();
     client.cancel(&queued).await.unwrap();

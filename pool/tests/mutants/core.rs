@@ -42,6 +42,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
     (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
     (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
+    (LateSteerWins, Scenario("a_late_copy_of_a_steer_does_nothing")),
+    (SteerUnheard, Core("a_worker_ends_what_an_operator_wants_to_end")),
     (UpdateUnheard, Core("a_worker_reads_the_other_payload_of_its_job")),
     (HandedCountsAsTaken, Core("a_payload_counts_once_its_handler_has_taken_it")),
     (HungUpdateStays, Core("a_handler_has_a_payload_in_hand_for_its_time")),

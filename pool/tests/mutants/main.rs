@@ -81,6 +81,8 @@ mod scripts;
 mod settings;
 #[path = "../store/starting.rs"]
 mod starting;
+#[path = "../store/steering.rs"]
+mod steering;
 #[path = "../store/stopping.rs"]
 mod stopping;
 #[path = "../store/streams.rs"]
@@ -140,6 +142,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("routing", routing::ALL),
     ("settings", settings::ALL),
     ("starting", starting::ALL),
+    ("steering", steering::ALL),
     ("stopping", stopping::ALL),
     ("streams", streams::ALL),
     ("suspicion", suspicion::ALL),
@@ -171,6 +174,7 @@ fn likely(script: &str) -> &'static [&'static str] {
         "shutdown" | "purge" | "cleanup" => &["closing"],
         "stop" => &["stopping", "outcomes", "recovery", "planning"],
         "sweep" => &["repair"],
+        "steer" => &["steering"],
         "unpark" => &["parking"],
         _ => &["release", "elsewhere", "recovery", "notifications", "dispatching"],
     }

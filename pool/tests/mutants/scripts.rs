@@ -587,6 +587,42 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if not p then return 'N' end", by "only_the_dispatch_that_was_named_is_unparked";
     "an unparked job keeps its attempts": "unpark", "p.attempts, p.strikes = '0', '0'"
         => "", by "an_unparked_job_starts_anew";
+    "a steer is of any dispatch": "steer", "if p.id ~= argv[of_ids + i] then return 'N' end"
+        => "", by "a_steer_is_of_its_dispatch";
+    "a job that stops is steered": "steer", "if p.state == 'S' then return 'S' end"
+        => "", by "a_stopping_job_is_not_steered";
+    "a steer goes by no token": "steer", "p.token ~= argv[of_tokens + i] or "
+        => "", by "a_late_copy_of_a_steer_finds_another_token";
+    "a steer goes by no time": "steer", " or p.since ~= argv[of_sinces + i]"
+        => "", by "a_late_copy_of_a_steer_does_nothing";
+    "a parked job is steered anew": "steer", "if p.state == 'P' and way ~= 'n' then return 'P' end"
+        => "", by "a_parked_job_stays_parked";
+    "a steer goes to whoever is guessed": "steer", " or event.owner ~= p.owner then"
+        => " then", by "a_steer_that_guesses_the_owner_wrong_does_nothing";
+    "a job that runs is retried": "steer", "if way == 'n' or event.owner"
+        => "if event.owner", by "a_job_that_somebody_has_is_not_retried";
+    "an assigned job is retried": "steer", "    if way == 'n' then return 'C' end\n"
+        => "", by "a_job_that_somebody_has_is_not_retried";
+    "a retried job keeps its attempts": "steer", "p.attempts, p.strikes = '0', '0'"
+        => "", by "a_parked_job_that_is_retried_starts_anew";
+    "a retried job stays in the list": "steer", "call('ZREM', PARKED, unpack(unparked))"
+        => "", by "a_parked_job_that_is_retried_starts_anew";
+    "a retried job keeps its error": "steer", "redis.pcall('HDEL', ERRORS, unpack(unparked))"
+        => "", by "a_parked_job_that_is_retried_starts_anew";
+    "a job is parked without its reason": "steer", "route_ms, 0, reason)"
+        => "route_ms, 0, '')", by "a_job_that_nobody_has_begun_is_parked_with_the_reason";
+    "an assigned job goes nowhere else": "steer", "else elsewhere(p, 4294967296) end"
+        => "end", by "an_assigned_job_goes_to_the_next_worker_or_home";
+    "an assigned job does not go home": "steer", "if way == 'h' then p.strikes = '0' else"
+        => "if way ~= 'h' then", by "an_assigned_job_goes_to_the_next_worker_or_home";
+    "a pool that recovers steers jobs": "steer", "if head[2] == 'R' then return 'R' end"
+        => "", by "a_recovering_pool_steers_nothing";
+    "a pool that stops steers jobs": "steer", "if is_stopping(flag) then return { 'SHUTDOWN' } end"
+        => "", by "a_stopping_pool_steers_nothing";
+    "an owner hears of no steer": "steer", "if event.n > 0 then send"
+        => "if false then send", by "the_owner_of_a_running_job_is_told_what_is_wanted";
+    "the steers of a batch do not see each other": "steer", "  jobs[key] = p\n"
+        => "", by "the_steers_of_a_batch_see_each_other";
     "a parked job stays its worker's": "", "if p.owner ~= '' then released[#released + 1]"
         => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
     "jobs are never parked": "", "if tonumber(p.attempts) >= max_attempts then"

@@ -4,12 +4,13 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, AttestReply, BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
-    Said, SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, WorkerBegins, WorkerStarts,
+    Said, SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, Way, WorkerBegins, WorkerStarts,
 };
 
 use super::asking::{ask, reply};
 use super::attesting::{MEMBER, member};
 use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
+use super::steering::steer;
 use super::updating::update;
 
 scenarios! {
@@ -43,6 +44,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let before = lab.backend.dump().await;
     let items = vec![lab.item("k", "node1.g"); MANY];
     let stops = vec![stop("k", "node1.g", Some(worker)); MANY];
+    let steers = vec![steer("k", &lab.record("k").await.unwrap(), Way::Park); MANY];
     let notes = vec![NotifyItem { key: key("k"), guess: Some(worker), body: "x".into() }; MANY];
     let save = SaveItem { key: key("k"), token, given: token, number: 1, bytes: "x".into() };
     let saves = vec![save; MANY];
@@ -76,6 +78,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         refusal(store.save(inc, worker, &saves).await),
         refusal(store.ask(inc, &node("node1"), &asks).await),
         refusal(store.reply(inc, worker, &[], &replies).await),
+        refusal(store.steer(inc, &steers).await),
         refusal(store.unpark(inc, &vec![(key("k"), id("node1.g")); MANY]).await),
     ];
     assert!(refusals.iter().all(|refusal| *refusal == Refusal::BadArgument), "{refusals:?}");

@@ -14,8 +14,8 @@ use tenure_pool::store::Said as Reply;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
     NotifyOrStartItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
-    ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, StopItem,
-    Store, TakeItem, TermItem, Text, Turn, UpdateItem, WorkerStarts,
+    ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, SteerItem,
+    StopItem, Store, TakeItem, TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -291,6 +291,21 @@ impl<'a> Driver<'a> {
         updates
     }
 
+    async fn steers(&self, jobs: &[(usize, Aim, Aim, usize)]) -> Vec<SteerItem> {
+        let mut items = Vec::new();
+        for (key, right_owner, right_time, way) in jobs {
+            let key = self.near(*key, &[Running, Queued, Assigned, Parked, Stopping], None).await;
+            let (guess, record) = (self.guess(key, *right_owner).await, self.record(key).await);
+            let since = record.as_ref().map_or(0, |record| record.since) + u64::from(!right_time);
+            let token = record.as_ref().map_or(Token(0), |record| record.token);
+            let id = record.map_or_else(|| dispatch_id(key), |record| record.id);
+            let way = Way::ALL[*way];
+            let reason = if way == Way::Park { "steered".to_owned() } else { String::new() };
+            items.push(SteerItem { key: job(key), id, token, since, way, guess, reason });
+        }
+        items
+    }
+
     async fn attested(&self, worker: WorkerId, said: &Attested) -> Option<AttestItem> {
         let owned = |record: &Record| !said.right_worker || record.owner == Some(worker);
         let (key, record) = if said.before {
@@ -492,6 +507,7 @@ impl<'a> Driver<'a> {
                 }
                 Step::Unpark(items)
             }
+            Op::Steer { jobs } => Step::Steer(self.steers(jobs).await),
             Op::Sched { schedule, change, period, aim } => {
                 let name = schedule_key(*schedule);
                 let entry = self.schedule(*schedule).await;

@@ -7,7 +7,7 @@ use tenure_pool::id::{Incarnation, Revision, ScheduleId, ScheduleName, Term, Tok
 use tenure_pool::member::{Member, MemberState};
 use tenure_pool::store::{
     JoinRequest, NotifyItem, Raised, Refusal, ReleaseMode, ScheduleChange, ScheduleKey, ScheduleKind, Seen,
-    ShutdownMode, StartedItem, Store, TakeItem, TermItem, Turn, WorkerBegins, WorkerStarts,
+    ShutdownMode, StartedItem, SteerItem, Store, TakeItem, TermItem, Turn, Way, WorkerBegins, WorkerStarts,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, release, stop};
@@ -114,6 +114,15 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
     let note = NotifyItem { key: job.clone(), guess: None, body: Bytes::new() };
     let take = TakeItem { key: job.clone(), token, ack: 0 };
     let stops = [stop("job", "node1.job", None)];
+    let steer = SteerItem {
+        key: job.clone(),
+        id: id("node1.job"),
+        token,
+        since: 1,
+        way: Way::Now,
+        guess: None,
+        reason: String::new(),
+    };
     let dispatched = [lab.item("job", "node1.job")];
     let (store, inc, request) = (lab.store(), lab.inc, lab.request());
     macro_rules! refused {
@@ -146,6 +155,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
         notify(std::slice::from_ref(&note)),
         take(worker, &[], std::slice::from_ref(&take)),
         drop_notifications(&job, 1),
+        steer(std::slice::from_ref(&steer)),
         unpark(&[(job.clone(), id("node1.job"))]),
         sweep(1, Some(0)),
         inspect(0, 1, &[]),

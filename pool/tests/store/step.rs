@@ -12,8 +12,8 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AskItem, AttestItem, Cursors, DispatchItem, JoinRequest, NotifyItem, NotifyOrStartItem, Outcome,
     PoolEvent, PoolState, ReleaseItem, ReplyItem, Result, SaveItem, ScheduleChange, ScheduleKey, Seen,
-    SettingChange, ShutdownMode, StopItem, Store, StoreError, TakeItem, TermItem, Turn, UpdateItem,
-    WorkerBegins, WorkerStarts,
+    SettingChange, ShutdownMode, SteerItem, StopItem, Store, StoreError, TakeItem, TermItem, Turn,
+    UpdateItem, WorkerBegins, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 
@@ -80,6 +80,7 @@ pub(crate) enum Step {
     JobsPage,
     ParkedPage,
     Unpark(Vec<(JobKey, DispatchId)>),
+    Steer(Vec<SteerItem>),
     Heartbeats,
     PoolState,
     Tell(Vec<(DispatchId, Outcome)>),
@@ -199,6 +200,7 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
             }
             text(&page)
         }
+        Step::Steer(items) => text(&store.steer(inc, &items).await),
         Step::Unpark(jobs) => text(&store.unpark(inc, &jobs).await),
         Step::Notifications(key, from) => text(&store.notifications(&key, from).await),
         Step::DropNotifications(key, through) => text(&store.drop_notifications(inc, &key, through).await),

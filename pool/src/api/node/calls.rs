@@ -63,6 +63,7 @@ impl Shard {
                 Answer::Stopped(result)
                 | Answer::Notified(result)
                 | Answer::Unparked(result)
+                | Answer::Steered(result)
                 | Answer::Scheduled(result),
             )) => result,
             Ok(Some(Answer::Late { stopping: Some(key) })) => {

@@ -46,6 +46,7 @@ impl Call {
             Self::Ask(_) => Done::Ask(Err(error)),
             Self::LookAtAsked(_) => Done::LookAtAsked(Err(error)),
             Self::Unpark(_) => Done::Unpark(Err(error)),
+            Self::Steer(_) => Done::Steer(Err(error)),
             Self::Update(_) => Done::Update(Err(error)),
             Self::LookToUpdate(_) => Done::LookToUpdate(Err(error)),
             Self::LookUp(tickets) => Done::LookUp { tickets, answer: Err(error) },

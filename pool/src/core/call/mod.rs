@@ -20,8 +20,9 @@ use crate::store::{
     Inspected, JoinRequest, Lookup, NodeEvents, NotifyItem, NotifyOrStartItem, NotifyOrStartReply,
     NotifyReply, Outcome, OwnedPage, PoolEvent, PoolState, Reaped, ReleaseItem, ReleaseReply, ReplyItem,
     ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleKey, ScheduleState, Seat,
-    Seen, ServerIdentity, ShutdownMode, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem,
-    Terms, TickReply, UnparkReply, UpdateItem, UpdateReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    Seen, ServerIdentity, ShutdownMode, SteerItem, SteerReply, StopItem, StopReply, StoreError, Swept,
+    TakeItem, Taken, TermItem, Terms, TickReply, UnparkReply, UpdateItem, UpdateReply, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 
 /// A job to give up, with the entries of the worker's stream that its release finishes.
@@ -135,6 +136,7 @@ pub(crate) enum Call {
     /// Looks up the owners of jobs that were asked.
     LookAtAsked(Vec<JobKey>),
     Unpark(Vec<(JobKey, DispatchId)>),
+    Steer(Vec<SteerItem>),
     Update(Vec<UpdateItem>),
     /// Looks up the records of jobs that get another payload.
     LookToUpdate(Vec<JobKey>),
@@ -308,6 +310,7 @@ pub(crate) enum Done {
     Ask(Result<Vec<AskReply>>),
     LookAtAsked(Result<Vec<Lookup>>),
     Unpark(Result<Vec<UnparkReply>>),
+    Steer(Result<Vec<SteerReply>>),
     Update(Result<Vec<UpdateReply>>),
     LookToUpdate(Result<Vec<Lookup>>),
     LookUp {
@@ -400,6 +403,7 @@ impl Done {
             | Self::Ask(Err(error))
             | Self::LookAtAsked(Err(error))
             | Self::Unpark(Err(error))
+            | Self::Steer(Err(error))
             | Self::Update(Err(error))
             | Self::LookToUpdate(Err(error))
             | Self::LookUp { answer: Err(error), .. }

@@ -5,4 +5,5 @@ pub(super) mod dispatching;
 mod notifying;
 mod request;
 pub(super) mod requests;
+mod steering;
 pub(super) mod updating;

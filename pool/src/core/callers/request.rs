@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::steering::Steering;
 use crate::core::ctx::RETRY;
 use crate::core::input::{ReplyTo, Until};
 use crate::core::time::Time;
@@ -13,8 +14,13 @@ use crate::store::{DispatchItem, STOP_FAILED};
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Stop(Stop),
-    Notify { body: Bytes, start: Option<Box<Starting>> },
+    Notify {
+        body: Bytes,
+        start: Option<Box<Starting>>,
+    },
     Unpark(Unpark),
+    /// Boxed: most requests are none.
+    Steer(Box<Steering>),
 }
 
 /// The job that is started with a notification if there is none.
@@ -121,6 +127,7 @@ pub(super) struct InFlight {
     pub(super) notes: Vec<ReplyTo>,
     pub(super) starts: Vec<ReplyTo>,
     pub(super) unparks: Vec<ReplyTo>,
+    pub(super) steers: Vec<ReplyTo>,
     /// The incarnation that the records are looked for in.
     pub(super) incarnation: Incarnation,
 }

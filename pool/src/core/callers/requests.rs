@@ -28,6 +28,7 @@ pub(in crate::core) struct Requests {
     /// Notifications that may start their jobs.
     pub(super) starts: Batcher<ReplyTo>,
     unparks: Batcher<ReplyTo>,
+    pub(super) steers: Batcher<ReplyTo>,
     pub(super) timers: BTreeSet<(Time, ReplyTo)>,
     /// Stops that a sweep found unfinished.
     again: Batcher<StopItem>,
@@ -63,9 +64,9 @@ impl Requests {
         match &request.want {
             Want::Stop(Stop { id: Some(_), watched: false, .. }) => self.stops.push(to),
             // The job may have been parked again since: looks again.
-            Want::Stop(_) | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => {
-                self.find(to);
-            }
+            Want::Stop(_)
+            | Want::Steer(_)
+            | Want::Unpark(Unpark { parked: None, .. } | Unpark { in_doubt: true, .. }) => self.find(to),
             Want::Notify { start: None, .. } => self.notes.push(to),
             Want::Notify { start: Some(_), .. } => self.starts.push(to),
             Want::Unpark(_) => self.unparks.push(to),
@@ -73,7 +74,7 @@ impl Requests {
     }
 
     /// Looks up the job's record.
-    fn find(&mut self, to: ReplyTo) {
+    pub(super) fn find(&mut self, to: ReplyTo) {
         self.wait_until(to, None);
         let Some(request) = self.open.get_mut(&to) else { return };
         if request.look == Look::Idle {
@@ -165,6 +166,7 @@ impl Requests {
                 request.owner = record.owner;
                 self.stops.push(to);
             }
+            Want::Steer(_) => self.on_record_to_steer(ctx, to, &record),
             Want::Notify { .. } => {}
         }
     }
@@ -320,6 +322,7 @@ impl Requests {
             Want::Stop(_) => Answer::Stopped(result),
             Want::Notify { .. } => Answer::Notified(result),
             Want::Unpark(_) => Answer::Unparked(result),
+            Want::Steer(_) => Answer::Steered(result),
         };
         ctx.reply(to, answer);
     }
@@ -351,8 +354,9 @@ impl Requests {
         Some(request)
     }
 
-    fn batchers(&mut self) -> [&mut Batcher<ReplyTo>; 5] {
-        [&mut self.finds, &mut self.stops, &mut self.notes, &mut self.starts, &mut self.unparks]
+    fn batchers(&mut self) -> [&mut Batcher<ReplyTo>; 6] {
+        let Self { finds, stops, notes, starts, unparks, steers, .. } = self;
+        [finds, stops, notes, starts, unparks, steers]
     }
 
     /// Answers every caller that still waits.
@@ -417,6 +421,7 @@ impl Requests {
             send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, waiting, items });
         }
         self.flush_notes(ctx);
+        self.flush_steers(ctx);
         if let Some(batch) = self.unparks.batch(ctx.now, |_| 512) {
             let open = |to: &ReplyTo| {
                 let r = self.open.get(to)?;
@@ -445,6 +450,7 @@ impl Requests {
             self.notes.deadline(),
             self.starts.deadline().filter(|_| clock_known),
             self.unparks.deadline(),
+            self.steers.deadline(),
         ];
         batchers.into_iter().fold(timer, earliest)
     }

@@ -157,6 +157,14 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
+            Done::Steer(answer) => match answer {
+                Ok(replies) => self.requests.on_steered(&mut self.ctx, &replies),
+                Err(StoreError::Refused(Refusal::ShuttingDown)) => self.requests.on_steer_shut(&mut self.ctx),
+                Err(error) => {
+                    let (news, key) = self.requests.steer_again(now, &error);
+                    return self.heard(news, key, error);
+                }
+            },
             Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),

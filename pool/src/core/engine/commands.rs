@@ -42,6 +42,9 @@ impl Engine {
                 ctx.reply(reply, Answer::Asked(Err(Error::NodeClosed.into())));
             }
             Command::Ask { reply, ask } => self.asking.ask(ctx, reply, ask),
+            Command::Steer { reply, key, way, reason, deadline } => {
+                self.requests.steer(reply, key, (way, reason), deadline);
+            }
             Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
             Command::Update { reply, new } => self.updating.update(reply, new),
             Command::Schedule { reply, local, new } => {

@@ -107,17 +107,18 @@ impl Jobs {
     /// The handler has ended after an order to end. `stop`: the result of its stop handler, if that has returned.
     pub(super) fn end_as_ordered(&mut self, ctx: &mut Ctx, key: &JobKey, stop: Result<(), String>) {
         let Some(held) = self.held.get(key) else { return };
-        let why = held.order.as_ref().map_or(StopReason::LeaseLost, |o| o.why);
-        let (mode, result) = release_of(why);
+        let lost = StopOrder::own(StopReason::LeaseLost);
+        let order = held.order.as_deref().unwrap_or(&lost);
+        let (why, (mode, result)) = (order.why, order.release());
         match (why, held.progress) {
             (StopReason::Stalled, Some(timeout)) => {
                 let error = format!("{result} for {} s", timeout.get().as_secs_f64());
                 self.after_failure(ctx, key, Failure::Stalled, true, &error);
             }
-            _ if mode == ReleaseMode::Fail => self.after_failure(ctx, key, Failure::Start, true, result),
+            _ if mode == ReleaseMode::Fail => self.after_failure(ctx, key, Failure::Start, true, &result),
             _ => {
                 let failed = stop.err().filter(|_| why == StopReason::Stopped);
-                let result = failed.map_or(result.into(), |error| format!("{STOP_FAILED}{error}"));
+                let result = failed.map_or(result, |error| format!("{STOP_FAILED}{error}"));
                 self.give_up(ctx, key, mode, Duration::ZERO, result);
             }
         }
@@ -181,6 +182,15 @@ impl Jobs {
                     (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
                     item.result = release_of(order.why).1.into();
                 }
+                StopReason::Parked if !matches!(mode, ReleaseMode::Delete | ReleaseMode::Park) => {
+                    (item.mode, item.result) = order.release();
+                    item.delay = Duration::ZERO;
+                }
+                StopReason::Bounced if matches!(mode, ReleaseMode::GiveBack | ReleaseMode::Refuse) => {
+                    (item.mode, item.result) = order.release();
+                    item.delay = Duration::ZERO;
+                }
+                StopReason::Bounced if matches!(mode, ReleaseMode::Elsewhere { .. }) => {}
                 why if goes_on(why)
                     && matches!(mode, ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }) =>
                 {

@@ -13,7 +13,7 @@ use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
 use crate::model::wire::ProgressTimeout;
-use crate::store::{Attest, AttestItem, ReleaseMode};
+use crate::store::{Attest, AttestItem, ReleaseMode, Way};
 
 /// Where a held job is.
 #[derive(Debug)]
@@ -38,12 +38,40 @@ pub(in crate::core) struct StopOrder {
     pub(super) tell: Option<NodeName>,
     /// Entries of the worker's stream that the release answers.
     pub(super) entries: Vec<EntryId>,
+    /// The wish of an operator for the job, and the reason.
+    steered: Option<(Way, String)>,
 }
 
 impl StopOrder {
+    /// A stop by a user: the node that waits for it, and the entry that says so.
+    pub(super) fn stop(tell: Option<NodeName>, entries: Vec<EntryId>) -> Self {
+        Self { why: StopReason::Stopped, tell, entries, steered: None }
+    }
+
+    /// An order of an operator's.
+    pub(super) fn steered(way: Way, reason: String) -> Self {
+        let why = if way == Way::Park { StopReason::Parked } else { StopReason::Bounced };
+        Self { steered: Some((way, reason)), ..Self::own(why) }
+    }
+
     /// An order of the worker's own.
     pub(in crate::core) fn own(why: StopReason) -> Self {
-        Self { why, tell: None, entries: Vec::new() }
+        Self { why, tell: None, entries: Vec::new(), steered: None }
+    }
+
+    /// The release mode and the result of a job that has ended by this order.
+    pub(super) fn release(&self) -> (ReleaseMode, String) {
+        match (self.why, &self.steered) {
+            (StopReason::Parked, Some((_, reason))) => (ReleaseMode::Park, reason.clone()),
+            // An operator's word is no sign that a worker is full, so no pause follows.
+            (StopReason::Bounced, Some((Way::Elsewhere, _))) => {
+                (ReleaseMode::Elsewhere { workers: u32::MAX }, String::new())
+            }
+            (why, _) => {
+                let (mode, result) = release_of(why);
+                (mode, result.to_owned())
+            }
+        }
     }
 }
 
@@ -213,7 +241,7 @@ impl HeldJob {
             return;
         };
         if urgency(order.why) > urgency(present.why) {
-            present.why = order.why;
+            (present.why, present.steered) = (order.why, order.steered);
         }
         present.tell = order.tell.or(present.tell.take());
         present.entries.extend(order.entries);
@@ -265,26 +293,30 @@ impl LeavingJob {
 
 fn urgency(why: StopReason) -> u8 {
     match why {
-        StopReason::Moved | StopReason::Updated => 0,
+        StopReason::Moved | StopReason::Updated | StopReason::Bounced => 0,
         StopReason::Draining => 1,
         StopReason::StartTimeout | StopReason::Stalled => 2,
-        StopReason::Stopped => 3,
-        StopReason::Shutdown => 4,
-        StopReason::LeaseLost => 5,
+        StopReason::Parked => 3,
+        StopReason::Stopped => 4,
+        StopReason::Shutdown => 5,
+        StopReason::LeaseLost => 6,
     }
 }
 
 /// A job that ends here for this reason goes on at once, here or elsewhere.
 pub(super) fn goes_on(why: StopReason) -> bool {
-    matches!(why, StopReason::Moved | StopReason::Updated | StopReason::Draining)
+    matches!(why, StopReason::Moved | StopReason::Updated | StopReason::Bounced | StopReason::Draining)
 }
 
 /// The release mode and the result of a job that has ended for this reason.
 pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
     match why {
-        StopReason::Moved | StopReason::Updated | StopReason::Draining | StopReason::LeaseLost => {
-            (ReleaseMode::HandOff, "")
-        }
+        StopReason::Moved
+        | StopReason::Updated
+        | StopReason::Bounced
+        | StopReason::Draining
+        | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
+        StopReason::Parked => (ReleaseMode::Park, ""),
         StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
         StopReason::Stalled => (ReleaseMode::Fail, "no progress"),
         StopReason::Stopped => (ReleaseMode::Delete, ""),

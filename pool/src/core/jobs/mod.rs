@@ -19,6 +19,7 @@ pub(super) mod restarting;
 mod saving;
 mod seen;
 mod starting;
+mod steering;
 mod taking_up;
 mod timing;
 mod unsaid;
@@ -224,6 +225,13 @@ impl Jobs {
                     }
                 }
             }
+            WorkerEvent::Steer { jobs } => {
+                if self.inbox.admit(entry, 0) {
+                    for (key, token, way, reason) in jobs {
+                        self.steered(ctx, &key, token, way, reason);
+                    }
+                }
+            }
             WorkerEvent::Ask { .. } | WorkerEvent::Unknown => {
                 self.inbox.admit(entry, 0);
             }
@@ -270,7 +278,7 @@ impl Jobs {
         of: Option<DispatchId>,
     ) {
         if self.is_here(&id.0, id.1) {
-            self.order(ctx, &id.0, StopOrder { why: StopReason::Stopped, tell, entries: vec![entry] });
+            self.order(ctx, &id.0, StopOrder::stop(tell, vec![entry]));
             return;
         }
         if let Some(early) = self.beginning.get_mut(&id) {

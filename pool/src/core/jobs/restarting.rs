@@ -66,8 +66,10 @@ impl Jobs {
         }
         let why = held.order.as_ref().map(|order| order.why);
         let too_late = matches!(why, Some(StopReason::StartTimeout | StopReason::Stalled));
-        let updated = why == Some(StopReason::Updated) || self.updates.is_open(key);
-        let again = held.started_before || too_late || updated || held.policy != RestartPolicy::Never;
+        // Its end was asked for, and is not the job's.
+        let goes_on = matches!(why, Some(StopReason::Updated | StopReason::Bounced | StopReason::Parked))
+            || self.updates.is_open(key);
+        let again = held.started_before || too_late || goes_on || held.policy != RestartPolicy::Never;
         let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
         self.after_failure(ctx, key, what, again, error);
     }

@@ -34,6 +34,7 @@ mod shared_calls;
 mod shutting_down;
 mod stalling;
 mod starting;
+mod steering;
 mod stopping;
 mod sweeping;
 mod taking_up;

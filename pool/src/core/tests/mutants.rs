@@ -17,7 +17,7 @@ use crate::model::member::MemberState;
 use crate::model::settings::{Settings, ShardId};
 use crate::mutation::{Mutation, Mutations};
 use crate::store::AttestReply::Kept;
-use crate::store::{Expired, PoolState, Reaped, ShutdownMode};
+use crate::store::{Expired, PoolState, Reaped, ShutdownMode, Way};
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(mutation: Mutation) -> [Bench; 2] {
@@ -534,6 +534,16 @@ fn an_ask_comes_after_the_update_before_it() {
         bench.of(&["ASK"])
     });
     assert_eq!(asked.concat(), ["ASK k@7 ask-1"]);
+}
+
+#[test]
+fn a_worker_ends_what_an_operator_wants_to_end() {
+    let stops = whole_and_broken(Mutation::SteerUnheard).map(|mut bench| {
+        bench.running(7, &["k"]);
+        super::steering::event(&mut bench, 9, 7, Way::Park);
+        bench.of(&["STOP"])
+    });
+    assert_eq!(stops.concat(), ["STOP k@7 Parked"]);
 }
 
 #[test]

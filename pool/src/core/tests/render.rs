@@ -12,7 +12,7 @@ use crate::core::input::Answer;
 use crate::model::record::Begun;
 use crate::store::{
     AskItem, Attest, AttestItem, DispatchItem, NotifyOrStartItem, ReleaseItem, ReleaseMode, ReplyItem,
-    SaveItem, ScheduleChange, StartedItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
+    SaveItem, ScheduleChange, StartedItem, SteerItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -160,6 +160,13 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("notify-or-start {} by {ring}", join(items, item))
         }
+        Call::Steer(items) => {
+            let item = |i: &SteerItem| {
+                let at = format!("{}/{}@{}+{}", i.key, i.id, i.token, i.since);
+                format!("{at} {}{}{}", i.way.letter(), some("owner", i.guess), quoted(&i.reason))
+            };
+            format!("steer {}", join(items, item))
+        }
         Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
         Call::Update(items) => {
             format!("update {}", join(items, update))
@@ -246,6 +253,8 @@ fn answer(answer: &Answer) -> String {
                 let named = [
                     "JobNotFound",
                     "NotParked",
+                    "Parked",
+                    "NotWaiting",
                     "OtherGeneration",
                     "OtherDispatch",
                     "NotifyFull",
@@ -271,6 +280,7 @@ fn answer(answer: &Answer) -> String {
         Answer::Asked(Ok(body)) => format!("asked {}", String::from_utf8_lossy(body)),
         Answer::Asked(Err(error)) => format!("asked: {error}"),
         Answer::Notified(r) => result("notified", r),
+        Answer::Steered(r) => result("steered", r),
         Answer::Unparked(r) => result("unparked", r),
         Answer::Updated(Ok(generation)) => format!("updated #{generation}"),
         Answer::Updated(r) => result("updated", r),

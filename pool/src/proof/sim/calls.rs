@@ -71,6 +71,7 @@ fn needs_memory(call: &Call) -> bool {
         | Call::Ask(_)
         | Call::Unpark(_)
         | Call::Update(_)
+        | Call::Steer(_)
         | Call::Sweep { .. }
         | Call::Inspect { .. }
         | Call::Join { .. }

@@ -41,6 +41,8 @@ pub(super) struct Judge {
     pub(super) memory_full_at: Option<u64>,
     /// When a key's job last had the maximum of waiting notifications.
     pub(super) crowded_at: BTreeMap<JobKey, u64>,
+    /// When a job of each key was last parked, or ceased to be.
+    pub(super) parked_at: BTreeMap<JobKey, u64>,
     /// The minimum time that the outcome of a caller's own id is kept, ns.
     pub(super) own_kept: u64,
     /// The number of attempts after which a job is parked.

@@ -44,6 +44,7 @@ mod rest;
 mod rng;
 mod saves;
 mod stalls;
+mod steers;
 mod updates;
 mod users;
 mod world;

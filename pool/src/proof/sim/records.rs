@@ -244,10 +244,12 @@ impl Judge {
                     let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
                     same && wanted && (step == "stop" || step == "plan")
                 }
+                (Some(Assigned | Queued), Queued) | (Some(Assigned), Parked) if step == "steer" => true,
                 (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
                     matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
                 }
-                (Some(Parked), Queued) => step == "unpark",
+                (Some(Parked), Queued) => matches!(step, "unpark" | "steer"),
+                (Some(Queued), Parked) => step == "steer",
                 (Some(from), to) if from == to => same,
                 _ => false,
             },
@@ -278,6 +280,9 @@ impl Judge {
             && let Some(life) = self.lives.get_mut(&record.id)
         {
             life.settled.get_or_insert(now);
+        }
+        if record.state == Parked || before.is_some_and(|before| before.state == Parked) {
+            self.parked_at.insert(key.clone(), now);
         }
         if record.state == Parked
             && let Some(life) = self.lives.get_mut(&record.id)

@@ -10,9 +10,9 @@ use super::world::{Event, World};
 use crate::core::input::{Answer, Command, Input, LocalSchedule, LocalWorker, ReplyTo, Until};
 use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
-use crate::model::id::{DispatchId, JobKey, NodeName, WorkerId};
+use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::ticket::Ticket;
-use crate::store::{DispatchItem, Membership, SettingChange, ShutdownMode};
+use crate::store::{DispatchItem, Membership, SettingChange, ShutdownMode, Way};
 
 /// The extra time after its deadline for an answer that was lost.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -64,6 +64,12 @@ pub(super) enum Ask {
     Unpark,
     Update {
         key: JobKey,
+    },
+    /// `run`: the token of its run at the time of the request.
+    Steer {
+        key: JobKey,
+        way: Way,
+        run: Option<Token>,
     },
     Drain,
     Schedule {
@@ -393,10 +399,14 @@ impl World {
                 self.judge.violations.push(what);
             }
             (
-                Ask::Stop { key, .. } | Ask::Notify { key, .. } | Ask::Update { key },
+                Ask::Stop { key, .. }
+                | Ask::Notify { key, .. }
+                | Ask::Update { key }
+                | Ask::Steer { key, .. },
                 Answer::Stopped(Err(Error::JobNotFound(_)))
                 | Answer::Notified(Err(Error::JobNotFound(_)))
-                | Answer::Updated(Err(Error::JobNotFound(_))),
+                | Answer::Updated(Err(Error::JobNotFound(_)))
+                | Answer::Steered(Err(Error::JobNotFound(_))),
             ) if self.judge.lived_throughout(&key, asked.since) => {
                 self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
             }
@@ -410,6 +420,11 @@ impl World {
                 self.judge
                     .violations
                     .push(format!("S11: n{at} says {key} has {body:?}, which was never kept"));
+            }
+            (Ask::Steer { key, way, run }, Answer::Steered(Ok(()))) => {
+                if let Some(what) = self.objects_to_steer(&key, way, run, asked.since) {
+                    self.judge.violations.push(format!("L8: {key} is said to be steered, and {what}"));
+                }
             }
             (Ask::Schedule { local }, Answer::Scheduled(Ok(()))) => {
                 if let Some(part) = self.nodes[at].schedules.get_mut(&local) {

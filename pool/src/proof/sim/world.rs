@@ -19,6 +19,7 @@ use super::node::{SimNode, nanos};
 use super::rng::Rng;
 use super::saves::Saves;
 use super::stalls::Stalls;
+use super::steers::Steers;
 use super::updates::Updates;
 use super::{Fault, Options, Report};
 use crate::core::input::{Input, LocalSchedule, ReplyTo};
@@ -94,6 +95,7 @@ pub(super) struct World {
     pub(super) crowds: Crowds,
     pub(super) updates: Updates,
     pub(super) askers: Askers,
+    pub(super) steers: Steers,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     server_ms: Arc<AtomicU64>,
@@ -176,6 +178,7 @@ impl World {
             crowds: Crowds::of(seed),
             updates: Updates::of(seed),
             askers: Askers::of(seed),
+            steers: Steers::of(seed),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_ms,
@@ -328,6 +331,7 @@ impl World {
                 self.cordon();
                 self.update();
                 self.ask_owner();
+                self.steer();
                 if self.healed {
                     let left = !self.store.facts().closed && !self.nodes.iter().any(|node| node.alive);
                     if !self.ending || self.ends_early && left {

@@ -108,6 +108,8 @@ fn each_label_value_means_what_is_documented() {
             (reason(StopReason::Stopped), "stopped"),
             (reason(StopReason::Moved), "moved"),
             (reason(StopReason::Updated), "updated"),
+            (reason(StopReason::Bounced), "bounced"),
+            (reason(StopReason::Parked), "parked"),
             (reason(StopReason::Draining), "draining"),
             (reason(StopReason::Shutdown), "shutdown"),
             (reason(StopReason::LeaseLost), "lease_lost"),

@@ -174,6 +174,14 @@ fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
                 pair(b"t", token.to_string().as_bytes());
             }
         }
+        WorkerEvent::Steer { jobs } => {
+            for (key, token, way, reason) in jobs {
+                pair(b"r", key.as_bytes());
+                pair(b"t", token.to_string().as_bytes());
+                pair(b"w", way.letter().as_bytes());
+                pair(b"e", reason.as_bytes());
+            }
+        }
         WorkerEvent::Update { jobs } => {
             for (key, token, generation) in jobs {
                 pair(b"u", key.as_bytes());

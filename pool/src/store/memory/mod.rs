@@ -32,6 +32,7 @@ mod schedules;
 mod scored;
 mod server;
 mod state;
+mod steering;
 mod stopping;
 mod store;
 mod streams;

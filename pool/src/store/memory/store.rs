@@ -23,8 +23,8 @@ use crate::store::{
     Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage,
     PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, SaveItem,
     SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules, Seat, Seen,
-    ServerIdentity, SettingChange, ShutdownMode, Store, Swept, TermItem, Terms, TickReply, Turn, UnparkReply,
-    Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, Store, Swept, TermItem, Terms,
+    TickReply, Turn, UnparkReply, Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -220,6 +220,11 @@ impl Parking for MemoryStore {
     async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
         check_batch(jobs.len())?;
         self.step(|state, now| state.unpark(now, inc, jobs)).await
+    }
+
+    async fn steer(&self, inc: Incarnation, items: &[SteerItem]) -> Result<Vec<SteerReply>> {
+        check_batch(items.len())?;
+        self.step(|state, now| state.steer(now, inc, items)).await
     }
 
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {

@@ -1,11 +1,14 @@
-//! Parked jobs: retries and listings.
+//! Parked jobs: retries and listings. And what operators want of single jobs.
 
 use async_trait::async_trait;
 
 use super::RedisStore;
+use super::steps::{Targets, column};
 use crate::model::id::{DispatchId, Incarnation, JobKey};
 use crate::model::record::Record;
-use crate::store::{Parked, ParkedPage, Parking, Pause, Result, UnparkReply, check_batch};
+use crate::store::{
+    Parked, ParkedPage, Parking, Pause, Result, SteerItem, SteerReply, UnparkReply, check_batch,
+};
 
 #[async_trait]
 impl Parking for RedisStore {
@@ -34,6 +37,36 @@ impl Parking for RedisStore {
                 })
             })
             .collect()
+    }
+
+    async fn steer(&self, inc: Incarnation, items: &[SteerItem]) -> Result<Vec<SteerReply>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut targets = Targets::new();
+        let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
+        let mut call = self.steps.scripts.steer.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
+        call.arg(items.iter().map(|item| item.way.letter()).collect::<String>());
+        call.args(targets.iter().map(|worker| worker.0));
+        call.args(items.iter().map(|item| item.key.as_bytes()));
+        call.args(items.iter().map(|item| item.id.as_str()));
+        call.args(items.iter().map(|item| item.token.0)).args(items.iter().map(|item| item.since));
+        call.args(items.iter().map(|item| &*item.reason));
+        let mut values = self.steps.run("steer", call).await?.ok()?;
+        values.letters(items.len(), "a steer's answers", |letter, _| {
+            Ok(Some(match letter {
+                b'K' => SteerReply::Told,
+                b'Q' => SteerReply::Queued,
+                b'P' => SteerReply::Parked,
+                b'C' => SteerReply::Changed,
+                b'S' => SteerReply::Stopping,
+                b'N' => SteerReply::Absent,
+                b'R' => SteerReply::Recovering,
+                b'X' => SteerReply::Bad,
+                _ => return Ok(None),
+            }))
+        })
     }
 
     async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {

@@ -16,7 +16,7 @@ use super::{RedisStore, heartbeats};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::store::{
     AskEvent, AskId, BATCH_MAX, Cursors, Events, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result,
-    Said, WorkerEvent,
+    Said, Way, WorkerEvent,
 };
 
 #[async_trait]
@@ -229,6 +229,7 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
             Some(WorkerEvent::Ask { asker, asks: asks(fields)? })
         }
         b"u" => Some(WorkerEvent::Update { jobs: updates(fields)? }),
+        b"r" => Some(WorkerEvent::Steer { jobs: steers(fields)? }),
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
@@ -262,6 +263,20 @@ fn updates(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, u
         }
         let generation = std::str::from_utf8(&generation).ok()?.parse().ok()?;
         jobs.push((JobKey::new(key).ok()?, token(&number)?, generation));
+    }
+    Some(jobs)
+}
+
+/// Jobs whose runs are to end: `r key t token w way e reason`.
+fn steers(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, Way, String)>> {
+    let mut jobs = Vec::with_capacity(fields.len() / 4);
+    while let Some((r, key)) = fields.next() {
+        let ((t, number), (w, way), (e, reason)) = (fields.next()?, fields.next()?, fields.next()?);
+        if [&*r, &*t, &*w, &*e] != [b"r", b"t", b"w", b"e"] {
+            return None;
+        }
+        let reason = String::from_utf8_lossy(&reason).into_owned();
+        jobs.push((JobKey::new(key).ok()?, token(&number)?, Way::of(&way)?, reason));
     }
     Some(jobs)
 }

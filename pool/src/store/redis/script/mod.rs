@@ -120,6 +120,7 @@ scripts! {
     settle = "settle-4",
     shutdown = "shutdown-3",
     started = "started-5+",
+    steer = "steer-9+",
     stop = "stop-15+",
     sweep = "sweep-11",
     take = "take-4",

@@ -1,0 +1,147 @@
+//! Steers of single jobs: one begins now, ends where it runs and begins anew, or is parked.
+//!
+//! The record is looked at first, because the step names what was seen. So a late copy finds another record and does
+//! nothing. The owner of a running job is only told, and tells nobody: the record shows what has become of the run. Until
+//! then the record is looked at again and again, and the owner is told once more each [`AGAIN`].
+
+use std::time::Duration;
+
+use super::request::{Request, Want, bad_record};
+use super::requests::{Requests, send};
+use crate::core::call::Call;
+use crate::core::ctx::{Ctx, RETRY};
+use crate::core::input::ReplyTo;
+use crate::core::time::Time;
+use crate::error::Error;
+use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::record::{JobState, Record};
+use crate::store::{SteerItem, SteerReply, StoreError, Way};
+
+/// How often an owner is told that has not ended the run.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The first pause between two looks at a job whose owner is told. Each further one is twice as long, up to [`AGAIN`].
+const FIRST: Duration = Duration::from_millis(50);
+
+/// A steer of a job, on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Steering {
+    way: Way,
+    /// Why it is parked.
+    reason: String,
+    /// The stretch of the job's life that was seen first: its dispatch, its token, and whether it ran.
+    first: Option<(DispatchId, Token, bool)>,
+    /// The record as it was seen last: its token, and since when.
+    seen: (Token, u64),
+    /// When the owner was told last, of this run.
+    told: Option<(Token, Time)>,
+    /// How often the record was looked at since.
+    looks: u32,
+}
+
+impl Requests {
+    pub(in crate::core) fn steer(
+        &mut self,
+        to: ReplyTo,
+        key: JobKey,
+        (way, reason): (Way, String),
+        deadline: Time,
+    ) {
+        let seen = (Token(0), 0);
+        let steering = Steering { way, reason, first: None, seen, told: None, looks: 0 };
+        self.timers.insert((deadline, to));
+        self.open.insert(to, Request::new(key, Want::Steer(Box::new(steering)), None, deadline));
+        self.find(to);
+    }
+
+    /// The record of the job, looked at.
+    pub(super) fn on_record_to_steer(&mut self, ctx: &mut Ctx, to: ReplyTo, record: &Record) {
+        let Some(request) = self.open.get_mut(&to) else { return };
+        let Want::Steer(steering) = &mut request.want else { return };
+        let runs = record.state == JobState::Running;
+        let first = (record.id.clone(), record.token, runs);
+        let (id, token, ran) = steering.first.get_or_insert(first);
+        let went_on = record.token != *token || *ran && !runs;
+        if record.id != *id || record.state == JobState::Stopping {
+            return self.refuse(ctx, to, Error::JobNotFound);
+        }
+        let waits = matches!(record.state, JobState::Queued | JobState::Parked);
+        match steering.way {
+            Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
+            Way::Now if !waits && went_on => return self.finish(ctx, to, Ok(())),
+            Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),
+            Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
+            Way::Home | Way::Elsewhere if record.state == JobState::Parked => {
+                return self.refuse(ctx, to, Error::Parked);
+            }
+            _ => {}
+        }
+        steering.seen = (record.token, record.since);
+        request.owner = record.owner;
+        match steering.told {
+            Some((token, at)) if token == record.token && ctx.now < at + AGAIN => {
+                let look = (ctx.now + steering.pause()).min(at + AGAIN);
+                self.wait_until(to, Some(look));
+            }
+            _ => self.steers.push(to),
+        }
+    }
+
+    pub(in crate::core) fn on_steered(&mut self, ctx: &mut Ctx, replies: &[SteerReply]) {
+        self.steers.answered();
+        for (to, reply) in std::mem::take(&mut self.in_flight.steers).into_iter().zip(replies) {
+            let Some(Request { want: Want::Steer(steering), .. }) = self.open.get_mut(&to) else { continue };
+            match reply {
+                SteerReply::Told => {
+                    (steering.told, steering.looks) = (Some((steering.seen.0, ctx.now)), 0);
+                    let pause = steering.pause();
+                    self.wait_until(to, Some(ctx.now + pause));
+                }
+                SteerReply::Parked if steering.way != Way::Park => self.refuse(ctx, to, Error::Parked),
+                SteerReply::Queued | SteerReply::Parked => self.finish(ctx, to, Ok(())),
+                SteerReply::Changed => self.wait_until(to, Some(ctx.now + FIRST)),
+                SteerReply::Stopping | SteerReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
+                SteerReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
+                SteerReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
+            }
+        }
+    }
+
+    /// The pool is stopping: no job is steered.
+    pub(in crate::core) fn on_steer_shut(&mut self, ctx: &mut Ctx) {
+        self.steers.answered();
+        for to in std::mem::take(&mut self.in_flight.steers) {
+            self.finish(ctx, to, Err(Error::ShuttingDown));
+        }
+    }
+
+    /// Returns whether the error is news, and the key of the first job.
+    pub(in crate::core) fn steer_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
+        let items = std::mem::take(&mut self.in_flight.steers);
+        let (whole, key) = (items.len(), self.first(&items));
+        (self.steers.failed(now, items, whole, error), key)
+    }
+
+    pub(super) fn flush_steers(&mut self, ctx: &mut Ctx) {
+        let Some(batch) = self.steers.batch(ctx.now, |_| 1_536) else { return };
+        let open = |to: &ReplyTo| {
+            let Request { key, want: Want::Steer(steering), owner, .. } = self.open.get(to)? else {
+                return None;
+            };
+            let (id, ..) = steering.first.clone()?;
+            let (way, reason, (token, since)) = (steering.way, steering.reason.clone(), steering.seen);
+            Some((*to, SteerItem { key: key.clone(), id, token, since, way, guess: *owner, reason }))
+        };
+        let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
+        self.in_flight.steers = tos;
+        send(ctx, &mut self.steers, items, Call::Steer);
+    }
+}
+
+impl Steering {
+    /// How long to wait for the owner.
+    fn pause(&mut self) -> Duration {
+        let pause = FIRST * (1 << self.looks.min(4));
+        self.looks += 1;
+        pause
+    }
+}

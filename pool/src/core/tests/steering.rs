@@ -1,0 +1,284 @@
+//! An operator's word to single jobs: on its way, and at the worker that runs the job.
+
+use super::bench::{Bench, config, key, millis, record, secs};
+use crate::core::call::Done;
+use crate::core::ctx::Config;
+use crate::core::input::{Command, HandlerEvent};
+use crate::model::id::{Token, WorkerId};
+use crate::model::record::{JobState, Record};
+use crate::store::{Lookup, Refusal, SteerReply, StoreError, Way, WorkerEvent};
+
+fn found(bench: &mut Bench, record: Option<Record>) {
+    bench.answer("find", |_| Done::FindOwners(Ok(vec![Lookup { record, ..Lookup::default() }])));
+}
+
+fn steered(bench: &mut Bench, reply: SteerReply) {
+    bench.answer("steer", |_| Done::Steer(Ok(vec![reply])));
+}
+
+/// k under this token, in this state since 50.
+fn seen(state: JobState, token: u64) -> Record {
+    let mut record = record("k", token, WorkerId(9));
+    (record.state, record.since) = (state, 50);
+    if matches!(state, JobState::Queued | JobState::Parked) {
+        record.owner = None;
+    }
+    record
+}
+
+/// An operator wants this of k, which was found in this state.
+fn steering(way: Way, state: JobState) -> Bench {
+    let mut bench = Bench::attached();
+    let deadline = bench.now + secs(30);
+    let reason = if way == Way::Park { "bad feed" } else { "" }.to_owned();
+    bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason, deadline });
+    found(&mut bench, Some(seen(state, 7)));
+    bench
+}
+
+/// The owner of k was told.
+fn told(way: Way) -> Bench {
+    let mut bench = steering(way, JobState::Running);
+    bench.all();
+    steered(&mut bench, SteerReply::Told);
+    bench.all();
+    bench
+}
+
+/// The record of k, at the next look.
+fn later(bench: &mut Bench, record: Option<Record>) -> Vec<String> {
+    bench.advance(millis(60));
+    assert_eq!(bench.seen(), ["find k"]);
+    found(bench, record);
+    bench.seen()
+}
+
+#[test]
+fn a_steer_names_what_was_seen() {
+    let mut bench = steering(Way::Park, JobState::Running);
+    assert_eq!(bench.seen(), ["find k", "steer k/n.k@7+50 p owner=9 'bad feed'"]);
+    let mut bench = steering(Way::Now, JobState::Parked);
+    assert_eq!(bench.seen(), ["find k", "steer k/n.k@7+50 n"]);
+}
+
+#[test]
+fn the_answer_of_a_steer_is_that_of_the_pool() {
+    let answers = [
+        (Way::Now, SteerReply::Queued, "ok"),
+        (Way::Elsewhere, SteerReply::Queued, "ok"),
+        (Way::Park, SteerReply::Parked, "ok"),
+        (Way::Home, SteerReply::Parked, "Parked"),
+        (Way::Home, SteerReply::Stopping, "JobNotFound"),
+        (Way::Park, SteerReply::Absent, "JobNotFound"),
+        (Way::Park, SteerReply::Bad, "BadRecord"),
+    ];
+    for (way, reply, said) in answers {
+        let mut bench = steering(way, JobState::Queued);
+        bench.all();
+        steered(&mut bench, reply);
+        assert_eq!(bench.seen(), [format!("reply 1 steered {said}")], "{way:?} {reply:?}");
+    }
+}
+
+#[test]
+fn what_needs_no_step_is_answered_at_once() {
+    let cases = [
+        (Way::Park, JobState::Parked, "ok"),
+        (Way::Home, JobState::Parked, "Parked"),
+        (Way::Elsewhere, JobState::Parked, "Parked"),
+        (Way::Now, JobState::Running, "NotWaiting"),
+        (Way::Now, JobState::Assigned, "NotWaiting"),
+        (Way::Park, JobState::Stopping, "JobNotFound"),
+        (Way::Now, JobState::Stopping, "JobNotFound"),
+    ];
+    for (way, state, said) in cases {
+        let expected = ["find k".to_owned(), format!("reply 1 steered {said}")];
+        assert_eq!(steering(way, state).seen(), expected, "{way:?} {state:?}");
+    }
+}
+
+#[test]
+fn a_bounce_is_done_when_its_run_is_over() {
+    for over in [seen(JobState::Queued, 7), seen(JobState::Running, 8), seen(JobState::Parked, 7)] {
+        let mut bench = told(Way::Elsewhere);
+        assert_eq!(later(&mut bench, Some(seen(JobState::Running, 7))), [""; 0], "it still ends");
+        bench.advance(millis(60));
+        assert_eq!(later(&mut bench, Some(over)), ["reply 1 steered ok"]);
+    }
+    let mut bench = told(Way::Elsewhere);
+    assert_eq!(later(&mut bench, None), ["reply 1 steered JobNotFound"]);
+}
+
+#[test]
+fn a_park_follows_its_job() {
+    let mut bench = told(Way::Park);
+    let mut moved = seen(JobState::Running, 8);
+    moved.owner = Some(WorkerId(4));
+    assert_eq!(later(&mut bench, Some(moved)), ["steer k/n.k@8+50 p owner=4 'bad feed'"]);
+    steered(&mut bench, SteerReply::Changed);
+    bench.all();
+    assert_eq!(later(&mut bench, Some(seen(JobState::Queued, 8))), ["steer k/n.k@8+50 p 'bad feed'"]);
+    steered(&mut bench, SteerReply::Parked);
+    assert_eq!(bench.seen(), ["reply 1 steered ok"]);
+}
+
+#[test]
+fn a_later_job_of_the_key_is_not_steered() {
+    for way in [Way::Park, Way::Elsewhere, Way::Home] {
+        let mut bench = told(way);
+        let mut another = seen(JobState::Running, 8);
+        another.id = "n.another".parse().unwrap();
+        assert_eq!(later(&mut bench, Some(another)), ["reply 1 steered JobNotFound"]);
+    }
+}
+
+#[test]
+fn an_owner_that_does_not_end_the_run_is_told_again() {
+    let mut bench = told(Way::Park);
+    let mut steers = 0;
+    for _ in 0..40 {
+        bench.advance(millis(100));
+        if bench.is_calling("find") {
+            found(&mut bench, Some(seen(JobState::Running, 7)));
+        }
+        if bench.is_calling("steer") {
+            steered(&mut bench, SteerReply::Told);
+            steers += 1;
+        }
+    }
+    assert_eq!(steers, 4, "once a second");
+}
+
+#[test]
+fn a_steer_whose_answer_was_lost_is_made_again_as_it_was() {
+    let mut bench = steering(Way::Now, JobState::Parked);
+    bench.all();
+    bench.fail("steer");
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["steer k/n.k@7+50 n"]);
+    steered(&mut bench, SteerReply::Changed);
+    bench.all();
+    assert_eq!(later(&mut bench, Some(seen(JobState::Running, 8))), ["reply 1 steered ok"], "it was done");
+}
+
+#[test]
+fn a_pool_that_recovers_is_asked_again_and_no_other_one() {
+    let mut bench = steering(Way::Park, JobState::Queued);
+    bench.all();
+    steered(&mut bench, SteerReply::Recovering);
+    bench.all();
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), ["find k"]);
+    found(&mut bench, Some(seen(JobState::Queued, 7)));
+    bench.all();
+    bench.fail_with("steer", StoreError::Refused(Refusal::ShuttingDown));
+    assert_eq!(bench.seen(), ["reply 1 steered ShuttingDown"]);
+}
+
+#[test]
+fn a_steer_ends_at_its_deadline() {
+    let mut bench = told(Way::Park);
+    bench.advance(secs(31));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
+}
+
+pub(super) fn event(bench: &mut Bench, number: u64, token: u64, way: Way) {
+    let reason = if way == Way::Park { "bad feed" } else { "" }.to_owned();
+    bench.event(1, number, WorkerEvent::Steer { jobs: vec![(key("k"), Token(token), way, reason)] });
+}
+
+fn released(bench: &mut Bench) -> String {
+    let releases = bench.of(&["release"]);
+    releases[0].split(';').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_running_job_leaves_in_the_way_that_is_wanted() {
+    let ways = [
+        (Way::Home, "Bounced", "release 1: k@7 h"),
+        (Way::Elsewhere, "Bounced", "release 1: k@7 e"),
+        (Way::Park, "Parked", "release 1: k@7 p result='bad feed'"),
+    ];
+    for (way, why, release) in ways {
+        let mut bench = Bench::with_worker();
+        bench.running(7, &["k"]);
+        event(&mut bench, 9, 6, way);
+        assert_eq!(bench.of(&["STOP"]), [""; 0], "another token");
+        event(&mut bench, 10, 7, way);
+        event(&mut bench, 11, 7, way);
+        assert_eq!(bench.of(&["STOP"]), [format!("STOP k@7 {why}")], "once");
+        bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+        assert_eq!(released(&mut bench), release);
+    }
+}
+
+#[test]
+fn a_start_is_cancelled_by_a_park_and_not_by_a_bounce() {
+    for (way, acts) in [(Way::Park, vec!["CANCEL k@7"]), (Way::Elsewhere, vec![])] {
+        let mut bench = Bench::with_worker();
+        bench.assign(1, 5, 7, &["k"]);
+        bench.begun();
+        bench.all();
+        event(&mut bench, 9, 7, way);
+        assert_eq!(bench.of(&["STOP", "CANCEL"]), acts);
+    }
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 5, 7, &["k"]);
+    bench.begun();
+    bench.all();
+    event(&mut bench, 9, 7, Way::Park);
+    bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
+    assert_eq!(
+        released(&mut bench),
+        "release 1: k@7 p tell=n result='bad feed'",
+        "it failed because it was cancelled"
+    );
+}
+
+#[test]
+fn a_job_that_waits_for_its_permit_leaves_at_once() {
+    let ways = [
+        (Way::Home, "release 1: k@7 h tell=n"),
+        (Way::Elsewhere, "release 1: k@7 e tell=n"),
+        (Way::Park, "release 1: k@7 p tell=n result='bad feed'"),
+    ];
+    for (way, release) in ways {
+        let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
+        bench.worker(1);
+        bench.assign(1, 5, 7, &["a", "k"]);
+        bench.begun();
+        bench.all();
+        event(&mut bench, 9, 7, way);
+        assert_eq!(released(&mut bench), release);
+    }
+}
+
+#[test]
+fn a_job_that_ends_by_itself_is_gone_though_it_was_to_be_parked() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, Way::Park);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(released(&mut bench), "release 1: k@7 d");
+}
+
+#[test]
+fn the_stronger_word_counts() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, Way::Elsewhere);
+    event(&mut bench, 10, 7, Way::Park);
+    event(&mut bench, 11, 7, Way::Home);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, Way::Park);
+    bench.stop_event(1, 10, Some("m"), &[("k", 7)]);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(released(&mut bench), "release 1: k@7 d stopper=m");
+}

@@ -1,0 +1,87 @@
+//! Steers of single jobs, as an operator wants it.
+
+use std::collections::BTreeMap;
+
+use super::state::State;
+use super::streams::Starts;
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::model::record::JobState;
+use crate::mutation::Mutation;
+use crate::store::{Refusal, SteerItem, SteerReply, Way, WorkerEvent};
+
+/// The words of one call for each owner.
+type Told = BTreeMap<WorkerId, Vec<(JobKey, Token, Way, String)>>;
+
+impl State {
+    /// Places jobs anew or parks them, and tells the owners of those that run.
+    pub(super) fn steer(
+        &mut self,
+        now: u64,
+        inc: Incarnation,
+        items: &[SteerItem],
+    ) -> Result<Vec<SteerReply>, Refusal> {
+        let recovering = self.guard(inc)?;
+        if self.stopping() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let (mut told, mut starts) = (Told::new(), Starts::new());
+        let steer = |item| self.steer_one(now, item, recovering, &mut told, &mut starts);
+        let replies = items.iter().map(steer).collect();
+        self.emit(now, &starts);
+        for (worker, jobs) in told {
+            self.send_to_owner(now, worker, WorkerEvent::Steer { jobs });
+        }
+        Ok(replies)
+    }
+
+    fn steer_one(
+        &mut self,
+        now: u64,
+        item: &SteerItem,
+        recovering: bool,
+        told: &mut Told,
+        starts: &mut Starts,
+    ) -> SteerReply {
+        let SteerItem { key, id, token, since, way, guess, reason } = item;
+        // An owner that has not attested yet may run it.
+        if recovering {
+            return SteerReply::Recovering;
+        }
+        let Some(mut record) = self.record(key).cloned() else {
+            return if self.is_damaged(key) { SteerReply::Bad } else { SteerReply::Absent };
+        };
+        if record.id != *id {
+            return SteerReply::Absent;
+        }
+        let is_seen = record.token == *token && record.since == *since;
+        match (record.state, way) {
+            (JobState::Stopping, _) => return SteerReply::Stopping,
+            (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => return SteerReply::Parked,
+            _ if !is_seen && !self.broken.has(Mutation::LateSteerWins) => return SteerReply::Changed,
+            (JobState::Running | JobState::Assigned, Way::Now) => return SteerReply::Changed,
+            (JobState::Running, way) => {
+                let Some(owner) = record.owner.filter(|owner| *guess == Some(*owner)) else {
+                    return SteerReply::Changed;
+                };
+                let job = (key.clone(), record.token, *way, reason.clone());
+                told.entry(owner).or_default().push(job);
+                return SteerReply::Told;
+            }
+            (JobState::Parked, Way::Now) => {
+                self.parked.remove(key);
+                self.errors.remove(key);
+                (record.attempts, record.strikes) = (0, 0);
+            }
+            (JobState::Assigned, Way::Home) => record.strikes = 0,
+            (JobState::Assigned, Way::Elsewhere) => {
+                self.elsewhere(&mut record, u32::MAX);
+            }
+            (JobState::Assigned | JobState::Queued, _) => {}
+        }
+        let state = match way {
+            Way::Park => self.park(key, record, now, reason),
+            _ => self.requeue(key, record, now, 0, "", starts),
+        };
+        if state == JobState::Parked { SteerReply::Parked } else { SteerReply::Queued }
+    }
+}
