@@ -32,6 +32,7 @@ pub use api::node::{
     ShutdownReport, Steer, StopJob, Update, Wait, WaitingNotification,
 };
 pub use api::parked::{ParkedJob, Unparked};
+pub use api::ring_view::RingView;
 pub use api::schedule::{Schedule, Ticker};
 pub use api::scheduled::ScheduleInfo;
 pub use api::shard_state::ShardState;
@@ -56,7 +57,7 @@ pub use model::member::MemberState;
 pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};
 pub use model::record::JobState;
-pub use model::settings::{InvalidSetting, Settings};
+pub use model::settings::{InvalidSetting, SettingInfo, Settings};
 pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;

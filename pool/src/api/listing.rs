@@ -151,6 +151,9 @@ pub struct JobInfo {
     pub token: Token,
     /// The number of begins since it was last healthy.
     pub attempts: u32,
+    /// The strikes against its placement: every [`strikes`](crate::Settings::strikes) of them send it to the next worker of
+    /// its chain.
+    pub strikes: u32,
     /// How often it was given another payload ([`Node::update`](crate::Node::update)).
     pub generation: u64,
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
@@ -180,6 +183,7 @@ impl JobInfo {
             node: record.owner.and_then(|owner| Some(members.entries.get(&owner)?.node.to_string())),
             token: record.token,
             attempts: record.attempts,
+            strikes: record.strikes,
             generation: record.generation(),
             error: pause.error,
             next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),

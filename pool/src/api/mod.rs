@@ -10,6 +10,7 @@ pub(crate) mod listing;
 pub(crate) mod node;
 pub(crate) mod parked;
 pub(crate) mod reader;
+pub(crate) mod ring_view;
 pub(crate) mod schedule;
 pub(crate) mod scheduled;
 pub(crate) mod shard_state;

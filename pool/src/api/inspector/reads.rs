@@ -14,6 +14,7 @@ use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
 use crate::api::node::{Owner, PATIENCE, WaitingNotification};
 use crate::api::parked::ParkedJob;
 use crate::api::reader::{NO_SHARD, stream_of};
+use crate::api::ring_view::RingView;
 use crate::api::scheduled::ScheduleInfo;
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
@@ -64,6 +65,24 @@ impl Inspector {
     /// Safe to drop at any time.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         self.read(self.reader.stores(), |reader| async move { Ok(reader.workers()) }.boxed()).await
+    }
+
+    /// The ring of each shard.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn rings(&self) -> Result<Vec<RingView>, Error> {
+        let rings = self.read(self.reader.stores(), |reader| {
+            async move {
+                let shards = reader.stores().iter().enumerate();
+                Ok(shards.map(|(shard, store)| RingView::of(shard, &**store)).collect())
+            }
+            .boxed()
+        });
+        rings.await
     }
 
     /// The nodes that have workers, by name. Other nodes leave no trace in the store.

@@ -10,9 +10,11 @@ use crate::model::id::{Incarnation, Revision};
 
 pub(crate) mod bounds;
 mod given;
+mod listed;
 mod shown;
 
 pub(crate) use given::Given;
+pub use listed::SettingInfo;
 pub(crate) use shown::shown;
 
 /// The protocol's major number. Members with different numbers cannot run together.
