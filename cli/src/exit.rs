@@ -24,8 +24,14 @@ pub(crate) enum Code {
     Refused = 4,
     /// The time was up. It may still happen.
     Late = 5,
+    /// It looked, and found what it was to look for.
+    Finding = 6,
     /// Redis does not answer, refuses, or cannot be used.
     Redis = 7,
+    /// Some of many failed. The others were done.
+    SomeFailed = 8,
+    /// Ctrl-C ended the wait. The act itself goes on.
+    Interrupted = 130,
 }
 
 impl Code {
@@ -38,7 +44,10 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Refused => "refused",
             Self::Late => "late",
+            Self::Finding => "finding",
             Self::Redis => "redis",
+            Self::SomeFailed => "some_failed",
+            Self::Interrupted => "interrupted",
         }
     }
 }
@@ -145,6 +154,8 @@ fn code_of(error: &Error) -> Code {
         | Error::LoweredSetting { .. }
         | Error::OutOfTokens
         | Error::NotParked(_)
+        | Error::Parked(_)
+        | Error::NotWaiting(_)
         | Error::WrongStart { .. }
         | Error::OtherGeneration { .. }
         | Error::NotifyFull(_)

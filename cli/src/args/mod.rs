@@ -2,9 +2,11 @@
 
 #![allow(clippy::doc_markdown, reason = "these texts are the help")]
 
+mod body;
 mod key;
 mod named;
 mod steer;
+mod target;
 mod which;
 
 use std::time::Duration;
@@ -12,9 +14,11 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser};
 
+pub(crate) use body::Body;
 pub(crate) use key::KeyArg;
 pub(crate) use named::Named;
 pub(crate) use steer::Steer;
+pub(crate) use target::Target;
 pub(crate) use which::Which;
 
 use crate::cmd::Command;

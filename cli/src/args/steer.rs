@@ -26,6 +26,14 @@ impl Steer {
         self.answered(question, |answer| answer == word, &format!("type {word}"))
     }
 
+    /// Asks for a yes, on the terminal.
+    ///
+    /// # Errors
+    /// The answer is another one, or there is nobody to ask.
+    pub(crate) fn confirm(self, question: &str) -> Result<(), Failure> {
+        self.answered(question, |answer| matches!(answer, "y" | "yes"), "y/N")
+    }
+
     fn answered(self, question: &str, is_yes: impl Fn(&str) -> bool, hint: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());

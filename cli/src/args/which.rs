@@ -111,6 +111,13 @@ pub(crate) struct Which {
 }
 
 impl Which {
+    /// Whether every job is meant.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { state, pattern, worker, node, plan, older, failing } = self;
+        let names_a_part = pattern.is_some() || worker.is_some() || node.is_some() || plan.is_some();
+        state.is_empty() && !names_a_part && older.is_none() && !failing
+    }
+
     /// Whether this job is meant. Its worker is checked where the jobs are read.
     pub(crate) fn means(&self, job: &JobInfo, now: SystemTime) -> bool {
         let is_old = |older| now.duration_since(job.since).is_ok_and(|age| age > older);

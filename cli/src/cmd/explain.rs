@@ -3,10 +3,10 @@
 use clap::Args;
 use futures::StreamExt;
 use serde_json::{Map, Value, json};
-use tenure_pool::{Explanation, Inspector, JobKey, JobState, Ticket, Verdict};
+use tenure_pool::{Explanation, Inspector, JobKey, JobState, Verdict};
 
-use super::Session;
 use super::watch::Watch;
+use super::{Session, ticket};
 use crate::args::KeyArg;
 use crate::exit::{Code, Failure};
 use crate::out::{Tone, shown, when};
@@ -39,7 +39,7 @@ impl Explain {
             None => oldest_waiting(pool).await?,
         };
         let seen = match &self.id {
-            Some(id) => pool.explain_dispatch(&Ticket::of_caller(key, id)?).await?,
+            Some(id) => pool.explain_dispatch(&ticket(&key, id)?).await?,
             None => pool.explain(&key).await?,
         };
         if session.out.format.is_data() {
@@ -47,6 +47,9 @@ impl Explain {
         } else {
             let text = styled(&seen, session.out.colour);
             session.out.line(text)?;
+            if let Some(remedy) = remedy(&seen) {
+                session.out.line(format!("  to do: {remedy}"))?;
+            }
         }
         let is_absent = matches!(seen.verdict, Verdict::Absent | Verdict::Ended { .. });
         Ok(if is_absent { Code::NotFound } else { Code::Done })
@@ -59,7 +62,8 @@ async fn oldest_waiting(pool: &Inspector) -> Result<JobKey, Failure> {
     let mut jobs = pool.job_stream();
     while let Some(job) = jobs.next().await {
         let job = job?;
-        if job.state == JobState::Queued && oldest.as_ref().is_none_or(|(created, _)| job.created < *created) {
+        if job.state == JobState::Queued && oldest.as_ref().is_none_or(|(created, _)| job.created < *created)
+        {
             oldest = Some((job.created, job.key));
         }
     }
@@ -90,6 +94,45 @@ fn styled(seen: &Explanation, colour: bool) -> String {
     }
 }
 
+/// The remedy, for those who do not want to wait. None where nothing needs to be done.
+fn remedy(seen: &Explanation) -> Option<String> {
+    let key = shown::key(&seen.key);
+    let node = seen.owner.as_ref().and_then(|owner| owner.node.as_deref()).unwrap_or("its node");
+    Some(match &seen.verdict {
+        Verdict::Parked => format!("mend the cause, then `tenure retry {key}`; or `tenure stop {key}`"),
+        Verdict::BackOff => format!("mend the cause; `tenure retry {key}` does not wait for the pause"),
+        Verdict::NoWorker => "start a node with a worker".to_owned(),
+        Verdict::NobodyLives { .. } => {
+            "start a node with a worker: those that are members are dead".to_owned()
+        }
+        Verdict::AllCordoned => "`tenure uncordon NODE`, or add a node".to_owned(),
+        Verdict::NoRoom { .. } => {
+            "add workers, or raise their capacity: `tenure workers` shows their jobs".to_owned()
+        }
+        Verdict::OnHold | Verdict::Moving { on_hold: true, .. } => {
+            "`tenure unhold`, when the incident is over".to_owned()
+        }
+        Verdict::NotBegun | Verdict::PassedOver { .. } => {
+            format!(
+                "look at the log of the worker that passes it over; `tenure bounce {key}` asks the next one"
+            )
+        }
+        Verdict::OwnerSilent => format!("look at the process of {node}: it is dead, hangs, or is cut off"),
+        Verdict::Stopping => {
+            format!("if this lasts, restart the process of {node}: its handler does not end")
+        }
+        Verdict::Starting => format!("if this lasts, `tenure bounce {key}` starts it on another worker"),
+        Verdict::PastHome { .. } => format!("`tenure bounce --home {key}`, if it is to go home"),
+        Verdict::Unreadable { newer: Some(_) } => {
+            "upgrade this command: a newer node wrote the record".to_owned()
+        }
+        Verdict::Unreadable { newer: None } => {
+            "see the section on repairs by hand in docs/operating.md".to_owned()
+        }
+        _ => return None,
+    })
+}
+
 /// The document: lengths of time end in `_ms`, points in time are RFC 3339.
 fn fields(seen: &Explanation) -> Value {
     let (key, key64) = shown::key_fields(&seen.key);
@@ -107,6 +150,7 @@ fn fields(seen: &Explanation) -> Value {
         all.insert("key".into(), json!(key));
         all.insert("key64".into(), json!(key64));
         all.insert("text".into(), json!(seen.to_string()));
+        all.insert("remedy".into(), json!(remedy(seen)));
     }
     fields
 }

@@ -3,24 +3,40 @@
 #![allow(clippy::doc_markdown, reason = "these texts are the help")]
 #![allow(clippy::large_enum_variant, reason = "there is one command in a process")]
 
+mod bench;
+mod bulk;
 mod completions;
 mod cordon;
 mod ctx;
+mod dispatch;
+mod doctor;
+mod drain;
+mod explain;
+mod fleet;
 mod get;
 mod jobs;
 mod ls;
 mod man;
+mod many;
+mod moves;
 mod nodes;
 mod payload;
+mod schedules;
+mod settings;
 mod shutdown;
+mod simulate;
+mod steer;
+mod talk;
 mod version;
+mod wait;
 mod watch;
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use tenure_pool::Node;
+use tenure_pool::{DispatchId, IdError, JobKey, Node, NodeName, Ticket};
 
+use self::dispatch::How;
 use crate::args::Global;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
@@ -31,11 +47,40 @@ use crate::out::Out;
 pub(crate) enum Command {
     Ls(ls::Ls),
     Get(get::Get),
+    Explain(explain::Explain),
+    /// Start a job, or many from a file, and wait until they have started
+    Dispatch(dispatch::Dispatch),
+    /// As dispatch, but a job that is there already is fine
+    Ensure(dispatch::Dispatch),
+    /// As dispatch, but wait only until the pool has accepted the job
+    Submit(dispatch::Dispatch),
+    Wait(wait::Wait),
+    Stop(steer::Stop),
+    Retry(steer::Retry),
+    Bounce(steer::Bounce),
+    Park(steer::Park),
+    Update(talk::Update),
+    Notify(talk::Notify),
+    Ask(talk::Ask),
+    Workers(fleet::Workers),
+    Nodes(fleet::Nodes),
+    Ring(fleet::Ring),
+    Simulate(simulate::Simulate),
+    Drain(drain::Drain),
     /// Give no new job to a node's workers: they keep what they have
     Cordon(cordon::Cordon),
     /// Lift the cordon of a node
     Uncordon(cordon::Cordon),
+    /// Start no job from now on, while a dependency is down
+    Hold(settings::Hold),
+    /// Lift the hold of the pool
+    Unhold(settings::Hold),
+    #[command(subcommand)]
+    Settings(settings::Settings),
+    Schedules(schedules::Schedules),
     Shutdown(shutdown::Shutdown),
+    Doctor(doctor::Doctor),
+    Bench(bench::Bench),
     #[command(subcommand)]
     Ctx(ctx::Ctx),
     Completions(completions::Completions),
@@ -49,6 +94,14 @@ const LEAVING: Duration = Duration::from_secs(2);
 /// Leaves the pool. The command has its answer, so nobody has to know how it went.
 pub(crate) async fn close(node: &Node) {
     let _ = node.close_within(LEAVING).await;
+}
+
+/// The dispatch of a key with this id of a caller: it is the same from every node.
+///
+/// # Errors
+/// The id is not valid.
+fn ticket(key: &JobKey, id: &str) -> Result<Ticket, IdError> {
+    Ok(Ticket { key: key.clone(), id: DispatchId::of_caller(&NodeName::new("cli")?, id)? })
 }
 
 /// The global options and the output of a command.
@@ -88,6 +141,29 @@ impl Command {
         match self {
             Self::Ls(ls) => ls.run(session).await,
             Self::Get(get) => get.run(session).await,
+            Self::Explain(explain) => explain.run(session).await,
+            Self::Dispatch(dispatch) => dispatch.run(session, How::Dispatch).await,
+            Self::Ensure(dispatch) => dispatch.run(session, How::Ensure).await,
+            Self::Submit(dispatch) => dispatch.run(session, How::Submit).await,
+            Self::Wait(wait) => wait.run(session).await,
+            Self::Stop(stop) => stop.run(session).await,
+            Self::Retry(retry) => retry.run(session).await,
+            Self::Bounce(bounce) => bounce.run(session).await,
+            Self::Park(park) => park.run(session).await,
+            Self::Update(update) => update.run(session).await,
+            Self::Notify(notify) => notify.run(session).await,
+            Self::Ask(ask) => ask.run(session).await,
+            Self::Workers(workers) => workers.run(session).await,
+            Self::Nodes(nodes) => nodes.run(session).await,
+            Self::Ring(ring) => ring.run(session).await,
+            Self::Simulate(simulate) => simulate.run(session).await,
+            Self::Drain(drain) => drain.run(session).await,
+            Self::Hold(hold) => hold.run(session, true).await,
+            Self::Unhold(hold) => hold.run(session, false).await,
+            Self::Settings(settings) => settings.run(session).await,
+            Self::Schedules(schedules) => schedules.run(session).await,
+            Self::Doctor(doctor) => doctor.run(session).await,
+            Self::Bench(bench) => bench.run(session).await,
             Self::Cordon(cordon) => cordon.run(session, true).await,
             Self::Uncordon(cordon) => cordon.run(session, false).await,
             Self::Shutdown(shutdown) => shutdown.run(session).await,

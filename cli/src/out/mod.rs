@@ -1,6 +1,7 @@
 //! The output of commands: tables for people, versioned JSON and CSV for programs.
 
 mod list;
+pub(crate) mod progress;
 pub(crate) mod shown;
 mod table;
 pub(crate) mod when;

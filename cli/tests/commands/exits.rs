@@ -7,7 +7,36 @@ use crate::world::{World, assert, printed, said, status, tenure};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistyped_pool_is_not_found_and_creates_no_key() {
     let server = RedisServer::start().unwrap();
-    for args in [&["ls"][..], &["get", "acme"], &["cordon", "n1"], &["shutdown", "--yes"]] {
+    let commands: &[&[&str]] = &[
+        &["ls"],
+        &["get", "acme"],
+        &["explain", "acme"],
+        &["dispatch", "acme"],
+        &["dispatch", "acme", "--dry-run"],
+        &["ensure", "acme"],
+        &["submit", "acme"],
+        &["wait", "acme"],
+        &["stop", "acme"],
+        &["retry", "acme"],
+        &["bounce", "acme"],
+        &["park", "acme"],
+        &["update", "acme", "x"],
+        &["notify", "acme", "x"],
+        &["ask", "acme", "x"],
+        &["workers"],
+        &["nodes"],
+        &["ring"],
+        &["simulate", "--add", "1"],
+        &["drain", "n1", "--yes"],
+        &["cordon", "n1"],
+        &["hold", "--yes"],
+        &["settings", "ls"],
+        &["settings", "set", "strikes=4", "--yes"],
+        &["schedules"],
+        &["doctor"],
+        &["shutdown", "--yes"],
+    ];
+    for args in commands.iter().copied() {
         let command = tenure(args).env("REDIS_URL", server.url()).env("TENURE_POOL", "typo");
         let done = assert(command).await;
         assert_eq!(status(&done), Some(3), "{args:?}");

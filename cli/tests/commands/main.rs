@@ -4,6 +4,8 @@
 
 mod contexts;
 mod exits;
+mod fleet;
 mod jobs;
+mod steering;
 mod texts;
 mod world;

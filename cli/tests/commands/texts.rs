@@ -11,6 +11,8 @@ fn the_help_of_every_command_is_as_it_was() {
     let help = printed(&tenure(["--help"]).assert());
     let commands =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A text that is too long for its line goes on in the next one, further to the right.
+    let commands = commands.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     for command in commands.filter_map(|line| line.split_whitespace().next()) {
         let expected = snapbox::Data::read_from(
             &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/help/{command}.txt")),

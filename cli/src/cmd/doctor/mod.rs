@@ -1,0 +1,126 @@
+//! `tenure doctor`: what is wrong with a pool and its server, and what to do.
+
+mod pool;
+mod server;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::Session;
+use super::watch::Watch;
+use crate::exit::{Code, Failure};
+use crate::out::{Cell, Column, List, Row, Tone};
+
+/// Check the pool and its server, and say what to do
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Only the checks of these parts
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
+    only: Vec<Part>,
+    /// End with status 6 from this on
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = FailOn::Fail)]
+    fail_on: FailOn,
+    /// Look at no more than this many jobs
+    #[arg(long, value_name = "COUNT", default_value_t = 20_000)]
+    sample: usize,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// A part of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The Redis server
+    Server,
+    /// The pool: its phase, members, queue and jobs
+    Pool,
+}
+
+/// From which severity on it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// From warnings on
+    Warn,
+    /// Failures only
+    Fail,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    Ok,
+    /// It is unwise, or may soon fail.
+    Warn,
+    /// Jobs wait, are at risk, or cannot run.
+    Fail,
+}
+
+/// The result of one check.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) text: String,
+    pub(crate) remedy: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn ok(check: &'static str, text: impl Into<String>) -> Self {
+        Self { check, severity: Severity::Ok, text: text.into(), remedy: None }
+    }
+
+    pub(crate) fn warn(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { severity: Severity::Warn, remedy: Some(remedy.into()), ..Self::ok(check, text) }
+    }
+
+    pub(crate) fn fail(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { severity: Severity::Fail, remedy: Some(remedy.into()), ..Self::ok(check, text) }
+    }
+}
+
+impl Row for Finding {
+    const KIND: &'static str = "findings";
+    const COLUMNS: &'static [Column] =
+        &[Column::new("CHECK"), Column::new("STATE"), Column::new("FINDING"), Column::new("REMEDY")];
+
+    fn cells(&self, _: bool) -> Vec<Cell> {
+        let state = match self.severity {
+            Severity::Ok => Cell::new("ok").tone(Tone::Good),
+            Severity::Warn => Cell::new("warn").tone(Tone::Warn),
+            Severity::Fail => Cell::new("fail").tone(Tone::Bad),
+        };
+        vec![Cell::new(self.check), state, Cell::new(&self.text), Cell::maybe(self.remedy.as_ref())]
+    }
+
+    fn name(&self) -> String {
+        self.check.to_owned()
+    }
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { only, fail_on, sample, watch } = self;
+        let place = session.place()?;
+        let checks = |part| only.is_empty() || only.contains(&part);
+        watch
+            .run(session, async |session| {
+                let mut findings = Vec::new();
+                let pool = place.inspector().await?;
+                if checks(Part::Server) {
+                    findings.extend(server::check(&place, &pool).await?);
+                }
+                if checks(Part::Pool) {
+                    findings.extend(pool::check(&pool, sample).await?);
+                }
+                let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
+                List::print(&mut session.out, findings)?;
+                let limit = match fail_on {
+                    FailOn::Warn => Severity::Warn,
+                    FailOn::Fail => Severity::Fail,
+                };
+                Ok(if worst >= limit { Code::Finding } else { Code::Done })
+            })
+            .await
+    }
+}

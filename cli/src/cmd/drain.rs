@@ -1,0 +1,105 @@
+//! `tenure drain`.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tenure_pool::{Inspector, WorkerInfo};
+
+use super::moves::forecast;
+use super::{Session, close};
+use crate::args::{Named, Steer, time};
+use crate::exit::{Code, Failure};
+use crate::out::List;
+use crate::out::progress::Progress;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Take workers out of the ring: their nodes hand their jobs on, and remove them for good
+#[derive(Args, Debug)]
+pub(crate) struct Drain {
+    /// A worker by its id, or all workers of a node
+    #[arg(value_name = "NODE|WORKER", required = true)]
+    named: Vec<Named>,
+    /// Wait until they have gone
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait. They go on draining after that
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", requires = "wait")]
+    within: Duration,
+    #[command(flatten)]
+    steer: Steer,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    workers: Vec<u64>,
+    drained: usize,
+    gone: bool,
+}
+
+impl Drain {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { named, wait, within, steer } = self;
+        let place = session.place()?;
+        let pool = place.inspector().await?;
+        let workers = pool.workers().await?;
+        for name in &named {
+            if !workers.iter().any(|worker| name.means(worker)) {
+                return Err(Failure::new(Code::NotFound, format!("there is no {name}")));
+            }
+        }
+        let goes = |worker: &WorkerInfo| named.iter().any(|name| name.means(worker));
+        let leaving: Vec<_> = workers.iter().filter(|worker| goes(worker)).cloned().collect();
+        if steer.dry_run {
+            let forecast = forecast(&pool, &workers, goes, 0).await?;
+            if session.out.format.is_data() {
+                session.out.document(&forecast)?;
+            } else {
+                let (count, moves, jobs) = (leaving.len(), forecast.moves, forecast.jobs);
+                session.out.line(format!("{count} workers would drain, and {moves} of {jobs} jobs move"))?;
+                List::print(&mut session.out, forecast.workers)?;
+            }
+            return Ok(Code::Done);
+        }
+        steer.confirm(&format!("{} workers are meant: drain them all?", leaving.len()))?;
+        let node = place.node().await?;
+        let drained = node.drain_all(&leaving).await;
+        close(&node).await;
+        let drained = drained?;
+        let ids = leaving.iter().map(|worker| worker.id.0).collect();
+        let mut answer = Answer { workers: ids, drained, gone: false };
+        if wait {
+            tokio::select! {
+                gone = tokio::time::timeout(within, until_gone(&pool, &leaving)) => {
+                    let late = "the workers have not gone in time; they go on draining";
+                    gone.map_err(|_| Failure::new(Code::Late, late))??;
+                    answer.gone = true;
+                }
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(Failure::new(Code::Interrupted, "no longer waiting; the workers go on draining"));
+                }
+            }
+        }
+        let state = if answer.gone { "have gone" } else { "drain" };
+        session.out.one(&answer, format!("{drained} workers {state}"))?;
+        Ok(Code::Done)
+    }
+}
+
+/// Looks until none of these workers is a member any more.
+async fn until_gone(pool: &Inspector, leaving: &[WorkerInfo]) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    loop {
+        let figures = pool.figures().await?;
+        let is_leaving = |shard, id| leaving.iter().any(|worker| worker.shard == shard && worker.id == id);
+        let left: Vec<_> = figures.workers.iter().filter(|of| is_leaving(of.shard, of.worker)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let jobs: u64 = left.iter().map(|of| of.jobs).sum();
+        progress.show(|| format!("{} workers have {jobs} jobs left", left.len()));
+        tokio::time::sleep(PAUSE).await;
+    }
+}

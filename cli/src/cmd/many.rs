@@ -1,0 +1,138 @@
+//! One act on each of many jobs, with one line of output for each.
+
+use futures::{StreamExt, stream};
+use serde::Serialize;
+use tenure_pool::{Error, JobKey, Node};
+
+use super::jobs::all_meant;
+use super::{Session, close};
+use crate::args::Target;
+use crate::exit::{Code, Failure};
+use crate::out::progress::Progress;
+use crate::out::{Cell, Column, List, Row, Tone, shown};
+
+/// How many jobs are under way at a time: as many as one step of the pool takes.
+const WINDOW: usize = 128;
+
+/// The act on each job, in words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verb {
+    /// `stop`: in questions, and in what a dry run says.
+    pub(crate) plain: &'static str,
+    /// `stopped`: in the answer.
+    pub(crate) done: &'static str,
+}
+
+/// The answer for one job.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    key: Option<String>,
+    key64: Option<String>,
+    /// `stopped` and so on; `would_stop`, `gone` or `failed`.
+    outcome: String,
+    error: Option<String>,
+    #[serde(skip)]
+    title: String,
+    #[serde(skip)]
+    tone: Tone,
+}
+
+impl Answer {
+    pub(crate) fn new(key: &JobKey, outcome: impl Into<String>, tone: Tone) -> Self {
+        let (text, key64) = shown::key_fields(key);
+        Self { key: text, key64, outcome: outcome.into(), error: None, title: shown::key(key), tone }
+    }
+
+    pub(crate) fn failed(key: &JobKey, error: &str) -> Self {
+        Self { error: Some(error.to_owned()), ..Self::new(key, "failed", Tone::Bad) }
+    }
+}
+
+impl Row for Answer {
+    const KIND: &'static str = "outcomes";
+    const COLUMNS: &'static [Column] = &[Column::new("KEY"), Column::new("OUTCOME"), Column::new("WHY")];
+
+    fn cells(&self, _: bool) -> Vec<Cell> {
+        let why = self.error.as_deref().map(shown::plain);
+        vec![Cell::new(&self.title), Cell::new(&self.outcome).tone(self.tone), Cell::maybe(why)]
+    }
+
+    fn name(&self) -> String {
+        self.title.clone()
+    }
+}
+
+/// Acts on each of the jobs. A job that a filter has found and that has ended since is no failure.
+///
+/// # Errors
+/// No job is named, nobody confirms, or the pool is not there. If the only job fails, its failure.
+pub(crate) async fn each(
+    session: &mut Session,
+    target: Target,
+    verb: Verb,
+    act: impl AsyncFn(&Node, JobKey) -> Result<(), Error>,
+) -> Result<Code, Failure> {
+    let Target { keys, which, steer } = target;
+    let by_filter = keys.is_empty();
+    if by_filter == which.is_empty() {
+        return Err(Failure::usage("name the jobs: either by their keys, or by a filter such as --match"));
+    }
+    let place = session.place()?;
+    let pool = place.inspector().await?;
+    let keys = if by_filter {
+        all_meant(&pool, &which).await?.into_iter().map(|job| job.key).collect()
+    } else {
+        keys
+    };
+    let count = keys.len();
+    if steer.dry_run {
+        let would = format!("would_{}", verb.plain);
+        List::print(&mut session.out, keys.iter().map(|key| Answer::new(key, &*would, Tone::Plain)))?;
+        return Ok(Code::Done);
+    }
+    if by_filter && count > 0 {
+        steer.confirm(&format!("{count} jobs are meant: {} them all?", verb.plain))?;
+    }
+    let node = place.node().await?;
+    let done = run(session, &node, (keys, by_filter), verb, act).await;
+    close(&node).await;
+    done
+}
+
+async fn run(
+    session: &mut Session,
+    node: &Node,
+    (keys, by_filter): (Vec<JobKey>, bool),
+    verb: Verb,
+    act: impl AsyncFn(&Node, JobKey) -> Result<(), Error>,
+) -> Result<Code, Failure> {
+    let (count, act) = (keys.len(), &act);
+    let acts = keys.into_iter().map(|key| async move {
+        let result = act(node, key.clone()).await;
+        (key, result)
+    });
+    let mut acts = stream::iter(acts).buffer_unordered(WINDOW);
+    let mut list = List::new(&mut session.out)?;
+    let (mut ended, mut failed, mut progress) = (0, None, Progress::new());
+    let mut failures = 0;
+    while let Some((key, result)) = acts.next().await {
+        ended += 1;
+        progress.show(|| format!("{ended} of {count} jobs, {failures} failures"));
+        match result {
+            Ok(()) => list.row(&Answer::new(&key, verb.done, Tone::Good))?,
+            Err(Error::JobNotFound(_)) if by_filter => list.row(&Answer::new(&key, "gone", Tone::Dim))?,
+            Err(error) => {
+                failures += 1;
+                list.row(&Answer::failed(&key, &error.to_string()))?;
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    drop(progress);
+    list.end()?;
+    match failed {
+        None => Ok(Code::Done),
+        Some(error) if count == 1 => Err(error.into()),
+        Some(_) => Err(Failure::new(Code::SomeFailed, format!("{failures} of {count} jobs failed"))),
+    }
+}

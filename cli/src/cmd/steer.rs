@@ -1,0 +1,89 @@
+//! `tenure stop`, `retry`, `bounce` and `park`.
+
+use clap::Args;
+
+use super::Session;
+use super::many::{Verb, each};
+use crate::args::Target;
+use crate::exit::{Code, Failure};
+
+/// Stop jobs: each ends where it runs, and is gone
+#[derive(Args, Debug)]
+pub(crate) struct Stop {
+    /// Wait until their handlers have ended
+    #[arg(long)]
+    until_stopped: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Stop {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { until_stopped, target } = self;
+        let within = session.global.timeout;
+        let verb = Verb { plain: "stop", done: if until_stopped { "ended" } else { "stopped" } };
+        each(session, target, verb, async move |node, key| {
+            let stop = node.stop_job(key).deadline(within);
+            if until_stopped { stop.until_stopped().await } else { stop.await }
+        })
+        .await
+    }
+}
+
+/// Have jobs begin now that wait for a pause or are parked
+#[derive(Args, Debug)]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Retry {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let within = session.global.timeout;
+        let verb = Verb { plain: "retry", done: "retried" };
+        each(session, self.target, verb, async move |node, key| node.retry(key).within(within).await).await
+    }
+}
+
+/// Have jobs run elsewhere: on the next worker of their chain
+#[derive(Args, Debug)]
+pub(crate) struct Bounce {
+    /// Have them begin anew at home instead
+    #[arg(long)]
+    home: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Bounce {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { home, target } = self;
+        let within = session.global.timeout;
+        let verb = Verb { plain: "bounce", done: "bounced" };
+        each(session, target, verb, async move |node, key| {
+            let bounce = if home { node.restart(key) } else { node.bounce(key) };
+            bounce.within(within).await
+        })
+        .await
+    }
+}
+
+/// Park jobs: each ends where it runs, and nobody runs it before a retry
+#[derive(Args, Debug)]
+pub(crate) struct Park {
+    /// Why. Listings show it as the job's error
+    #[arg(long, value_name = "TEXT", default_value = "parked by hand")]
+    reason: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Park {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { reason, target } = self;
+        let within = session.global.timeout;
+        let verb = Verb { plain: "park", done: "parked" };
+        each(session, target, verb, async |node, key| node.park(key, reason.as_str()).within(within).await)
+            .await
+    }
+}

@@ -1,0 +1,186 @@
+//! Workers, the ring, drains, settings, schedules, the doctor and the bench.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, World, add_worker, printed, said, status, tenure};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_and_nodes_are_listed_with_their_jobs() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let other = world.another("n2").await;
+    let second = add_worker(&other).await;
+    other.cordon("n2").await.unwrap();
+    let workers = world.json(&["workers"]).await;
+    let rows = workers["items"].as_array().unwrap();
+    assert_eq!((&workers["kind"], rows.len()), (&json!("workers"), 2));
+    let of = |node: &str| rows.iter().find(|row| row["node"] == json!(node)).unwrap();
+    assert_eq!((&of("n1")["jobs"], &of("n1")["share_percent"]), (&json!(1), &json!(100.0)));
+    assert_eq!((&of("n2")["jobs"], &of("n2")["cordoned"]), (&json!(0), &json!(true)));
+    assert_eq!(of("n2")["worker"], json!(second.id.0));
+    let table = printed(&world.run(&["workers", "--node", "n2"]).await.success());
+    assert!(table.lines().count() == 2 && table.contains("up, cordoned"), "{table}");
+    let nodes = world.json(&["nodes"]).await;
+    assert_eq!(nodes["items"][0]["node"], json!("n1"));
+    assert_eq!((&nodes["items"][0]["up"], &nodes["items"][1]["cordoned"]), (&json!(1), &json!(true)));
+    let slots = world.json(&["ring"]).await;
+    let places: Vec<_> = slots["items"].as_array().unwrap().iter().map(|row| &row["node"]).collect();
+    assert_eq!(places, [&json!("n1"), &json!("n2")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forecast_is_what_then_happens() {
+    let world = World::with_workers(2).await;
+    for n in 0..40 {
+        world.node.dispatch((format!("k{n}"), "x")).await.unwrap();
+    }
+    let forecast = world.json(&["simulate", "--add", "1"]).await;
+    let (moves, jobs) = (forecast["moves"].as_u64().unwrap(), forecast["jobs"].as_u64().unwrap());
+    assert!(jobs == 40 && moves > 0 && moves < 40, "{forecast}");
+    let done = world.run(&["simulate", "--add", "1", "--max-moves", "0.1%"]).await;
+    assert_eq!(status(&done), Some(6), "more would move");
+    let before = world.node.jobs().await.unwrap();
+    let third = world.add_worker().await;
+    eventually(PATIENCE, "the moves", async || {
+        let jobs = world.node.jobs_of(&third, None, 100).await.unwrap();
+        jobs.len() as u64 == moves
+    })
+    .await;
+    let after = world.node.jobs().await.unwrap();
+    let moved = before.iter().zip(&after).filter(|(was, is)| was.owner != is.owner).count();
+    assert_eq!(moved as u64, moves, "key by key");
+    assert_eq!(status(&world.run(&["simulate", "--remove", "none"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_drained_as_it_was_forecast() {
+    let world = World::with_workers(1).await;
+    let other = world.another("n2").await;
+    add_worker(&other).await;
+    for n in 0..30 {
+        world.node.dispatch((format!("k{n}"), "x")).await.unwrap();
+    }
+    let would = world.json(&["drain", "n2", "--dry-run"]).await;
+    let moves = would["moves"].as_u64().unwrap();
+    assert_eq!(other.workers().len(), 2);
+    let done = world.run(&["drain", "n2"]).await;
+    assert_eq!(status(&done), Some(2));
+    assert!(said(&done).contains("1 workers are meant"), "{}", said(&done));
+    let before = world.node.jobs().await.unwrap();
+    let done = world.run(&["drain", "n2", "--yes", "--wait"]).await.success();
+    assert_eq!(printed(&done), "1 workers have gone\n");
+    eventually(PATIENCE, "the node to hear of it", async || world.node.workers().len() == 1).await;
+    eventually(PATIENCE, "all to run on n1", async || {
+        let jobs = world.node.jobs().await.unwrap();
+        jobs.iter().all(|job| job.node.as_deref() == Some("n1"))
+    })
+    .await;
+    let after = world.node.jobs().await.unwrap();
+    let moved = before.iter().zip(&after).filter(|(was, is)| was.owner != is.owner).count();
+    assert_eq!(moved as u64, moves);
+    assert_eq!(status(&world.run(&["drain", "n9", "--yes"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_listed_and_changed_by_name() {
+    let world = World::new().await;
+    let listed = world.json(&["settings", "ls"]).await;
+    let of = |list: &serde_json::Value, name: &str| {
+        let all = list["items"].as_array().unwrap();
+        all.iter().find(|setting| setting["name"] == json!(name)).cloned().unwrap()
+    };
+    assert_eq!(of(&listed, "max_attempts")["value"], json!("20"));
+    assert_eq!(of(&listed, "worker_ttl")["changeable"], json!(false));
+    let set = ["settings", "set", "max_attempts=5", "assign_timeout=9s"];
+    let would = world.json(&[&set[..], &["--dry-run"]].concat()).await;
+    assert_eq!(would["items"].as_array().unwrap().len(), 2);
+    assert_eq!(world.node.settings().max_attempts, 20);
+    world.run(&[&set[..], &["--yes"]].concat()).await.success();
+    // A node hears of another one's change a moment later.
+    eventually(PATIENCE, "the node to hear of it", async || {
+        let settings = world.node.settings();
+        (settings.max_attempts, settings.assign_timeout) == (5, Duration::from_secs(9))
+    })
+    .await;
+    for wrong in ["rubbish=1", "strikes=0", "max_attempts=5s", "strikes"] {
+        assert_eq!(status(&world.run(&["settings", "set", wrong, "--yes"]).await), Some(2), "{wrong}");
+    }
+    assert_eq!(status(&world.run(&["settings", "set", "worker_ttl=9s", "--yes"]).await), Some(4));
+    world.run(&["hold", "--yes"]).await.success();
+    eventually(PATIENCE, "the hold", async || world.node.settings().hold).await;
+    world.run(&["unhold"]).await.success();
+    eventually(PATIENCE, "its end", async || !world.node.settings().hold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_are_listed_with_their_holders() {
+    let world = World::new().await;
+    let ticker = world.node.ticker("beat", Duration::from_secs(60)).await.unwrap();
+    eventually(PATIENCE, "its turn to be taken", async || {
+        world.node.schedules().await.unwrap().first().is_some_and(|schedule| schedule.holder.is_some())
+    })
+    .await;
+    let list = world.json(&["schedules"]).await;
+    let beat = &list["items"][0];
+    assert_eq!(
+        (&beat["name"], &beat["kind"], &beat["holder"]),
+        (&json!("beat"), &json!("ticker"), &json!("n1"))
+    );
+    assert_eq!(beat["period_ms"], json!(60_000));
+    drop(ticker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_names_what_is_wrong_and_what_to_do() {
+    let world = World::new().await;
+    let of = async |check: &str, extra: &[&str]| {
+        let args: Vec<_> = ["doctor", "-o", "jsonl"].iter().chain(extra).copied().collect();
+        let done = world.run(&args).await;
+        let lines = printed(&done);
+        let found = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let found = found.into_iter().find(|finding| finding["check"] == json!(check)).unwrap();
+        (status(&done), found)
+    };
+    let (code, found) = of("pool.workers", &[]).await;
+    assert_eq!((code, &found["severity"]), (Some(6), &json!("fail")), "no worker is up");
+    assert_eq!(found["remedy"], json!("start a node with a worker"));
+    world.add_worker().await;
+    let (code, found) = of("pool.workers", &[]).await;
+    assert_eq!((code, &found["severity"]), (Some(0), &json!("ok")));
+    world.node.cordon("n1").await.unwrap();
+    let (_, found) = of("pool.workers", &[]).await;
+    assert_eq!((&found["severity"], &found["remedy"]), (&json!("fail"), &json!("tenure uncordon NODE")));
+    world.node.uncordon("n1").await.unwrap();
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    world.node.park("acme", "bad feed").await.unwrap();
+    let (code, found) = of("pool.parked", &[]).await;
+    assert_eq!((code, &found["severity"]), (Some(0), &json!("warn")));
+    assert!(found["text"].as_str().unwrap().contains("1 with: bad feed"), "{found}");
+    assert_eq!(of("pool.parked", &["--fail-on", "warn"]).await.0, Some(6));
+    world.node.hold(true).await.unwrap();
+    assert_eq!(of("pool.hold", &[]).await.1["severity"], json!("warn"));
+    let (_, found) = of("server.eviction", &["--only", "server"]).await;
+    assert_eq!(found["severity"], json!("ok"));
+    let only = world.json(&["doctor", "--only", "server", "--fail-on", "fail"]).await;
+    let all = only["items"].as_array().unwrap();
+    assert!(all.iter().all(|finding| finding["check"].as_str().unwrap().starts_with("server.")), "{only}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bench_ends_the_pool_that_it_makes() {
+    let server = tenure_testing::RedisServer::start().unwrap();
+    let args = ["bench", "--jobs", "200", "--workers", "2", "-o", "json"];
+    let done = crate::world::assert(tenure(args).env("REDIS_URL", server.url())).await.success();
+    let figures: serde_json::Value = serde_json::from_str(&printed(&done)).unwrap();
+    let phases: Vec<_> = figures["items"].as_array().unwrap().iter().map(|phase| &phase["phase"]).collect();
+    assert_eq!(phases, [&json!("dispatch"), &json!("notify"), &json!("stop")]);
+    assert!(figures["items"][0]["per_second"].as_f64().unwrap() > 0.0, "{figures}");
+    let keys = tenure_pool::Client::open(&server.url()).unwrap().commands();
+    let mut all = redis::cmd("KEYS");
+    let keys = keys.command(all.arg("*")).await.unwrap();
+    let keys: Vec<String> = redis::from_redis_value(keys).unwrap();
+    assert!(keys.iter().all(|key| key.ends_with(":pool")), "a tombstone at most is left: {keys:?}");
+}

@@ -1,0 +1,217 @@
+//! The commands that change jobs: stop, retry, bounce, park, update, notify, ask, dispatch and wait.
+
+use std::fs;
+
+use serde_json::json;
+use tenure_pool::{Job, JobSpec, JobState};
+use tenure_testing::eventually;
+
+use crate::world::{PATIENCE, World, add_worker, assert, printed, said, status};
+
+async fn state(world: &World, key: &str) -> Option<JobState> {
+    world.node.job(key).await.unwrap().map(|job| job.state)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_parked_explained_and_retried() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let done = world.run(&["park", "acme", "--reason", "feed sends rubbish"]).await.success();
+    assert_eq!(printed(&done), "KEY   OUTCOME  WHY\nacme  parked   -\n");
+    assert_eq!(state(&world, "acme").await, Some(JobState::Parked));
+    let text = printed(&world.run(&["explain", "acme"]).await.success());
+    assert!(text.starts_with("acme: parked for "), "{text}");
+    assert!(text.contains("feed sends rubbish") && text.contains("to do: mend the cause"), "{text}");
+    let seen = world.json(&["explain", "acme"]).await;
+    assert_eq!((&seen["verdict"], &seen["state"]), (&json!("parked"), &json!("parked")));
+    assert!(seen["remedy"].as_str().unwrap().contains("tenure retry acme"));
+    assert_eq!(status(&world.run(&["bounce", "acme"]).await), Some(4), "nothing of it runs");
+    world.run(&["retry", "acme"]).await.success();
+    world.run(&["wait", "acme"]).await.success();
+    assert_eq!(state(&world, "acme").await, Some(JobState::Running));
+    let done = world.run(&["retry", "acme"]).await;
+    assert_eq!(status(&done), Some(4), "it runs");
+    assert!(said(&done).contains("nothing to retry"), "{}", said(&done));
+    assert_eq!(status(&world.run(&["retry", "none"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_bounced_to_another_worker_and_home() {
+    let world = World::with_workers(2).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let owner = async || world.node.job("acme").await.unwrap().unwrap().owner;
+    let home = owner().await;
+    for (args, goes_home) in [(&["bounce", "acme"][..], false), (&["bounce", "acme", "--home"], true)] {
+        world.run(args).await.success();
+        eventually(PATIENCE, "the job to run there", async || {
+            let now = owner().await;
+            now.is_some()
+                && (now == home) == goes_home
+                && state(&world, "acme").await == Some(JobState::Running)
+        })
+        .await;
+    }
+    let chain = world.json(&["ring", "--key", "acme"]).await;
+    assert_eq!(chain["items"][0]["worker"], json!(home.unwrap().0));
+    assert_eq!(chain["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_are_steered_by_a_filter_that_is_confirmed() {
+    let world = World::with_workers(1).await;
+    for key in ["eu-1", "eu-2", "us-1"] {
+        world.node.dispatch((key, "x")).await.unwrap();
+    }
+    let done = world.run(&["park"]).await;
+    assert_eq!(status(&done), Some(2), "no job is named");
+    let done = world.run(&["park", "us-1", "--match", "eu-*"]).await;
+    assert_eq!(status(&done), Some(2), "keys and a filter are one too many");
+    let done = world.run(&["park", "--match", "eu-*"]).await;
+    assert_eq!(status(&done), Some(2));
+    assert!(said(&done).contains("2 jobs are meant: park them all? Say --yes"), "{}", said(&done));
+    let would = world.json(&["park", "--match", "eu-*", "--dry-run"]).await;
+    assert_eq!(would["items"][1]["outcome"], json!("would_park"));
+    assert_eq!(state(&world, "eu-1").await, Some(JobState::Running));
+    let parked = world.json(&["park", "--match", "eu-*", "--yes"]).await;
+    assert_eq!((&parked["kind"], &parked["items"][0]["outcome"]), (&json!("outcomes"), &json!("parked")));
+    assert_eq!(state(&world, "us-1").await, Some(JobState::Running));
+    let done = world.run(&["retry", "eu-1", "eu-2", "us-1"]).await;
+    assert_eq!(status(&done), Some(8), "some of many failed");
+    assert!(said(&done).contains("1 of 3 jobs failed"), "{}", said(&done));
+    let none = world.run(&["stop", "--match", "asia-*", "--yes"]).await.success();
+    assert_eq!(printed(&none), "KEY  OUTCOME  WHY\n");
+    world.run(&["stop", "--state", "running", "--yes", "--until-stopped"]).await.success();
+    assert_eq!(world.node.jobs().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_dispatched_ensured_submitted_and_waited_for() {
+    let world = World::with_workers(1).await;
+    let started = world.json(&["dispatch", "acme", r#"{"plan":"gold"}"#, "--policy", "always"]).await;
+    assert_eq!((&started["key"], &started["outcome"]), (&json!("acme"), &json!("started")));
+    assert_eq!(status(&world.run(&["dispatch", "acme"]).await), Some(4), "it exists");
+    let done = world.run(&["ensure", "acme"]).await.success();
+    assert_eq!(printed(&done), "acme is there\n");
+    let accepted = world.json(&["submit", "zenith", "x", "--id", "mine"]).await;
+    assert!(accepted["id"].as_str().unwrap().ends_with(".!mine"), "{accepted}");
+    let done = world.run(&["wait", "zenith", "--id", "mine"]).await.success();
+    assert_eq!(printed(&done), "zenith has started\n");
+    assert_eq!(world.json(&["dispatch", "new", "--dry-run"]).await["dry_run"], json!(true));
+    assert_eq!(state(&world, "new").await, None);
+    assert_eq!(status(&world.run(&["wait", "zenith", "--for", "gone", "--within", "300ms"]).await), Some(5));
+    world.run(&["stop", "zenith"]).await.success();
+    world.run(&["wait", "zenith", "--for", "gone"]).await.success();
+    assert_eq!(status(&world.run(&["wait", "zenith"]).await), Some(3));
+    let failing = world.run(&["dispatch", "bad", "fail", "--timeout", "30s"]).await.success();
+    assert_eq!(printed(&failing), "bad is started\n", "the run of this handler is its start");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_updated_notified_and_asked() {
+    let world = World::new().await;
+    let serve = |job: Job| async move {
+        loop {
+            tokio::select! {
+                ask = job.asked() => {
+                    let answer = format!("{} of {}", String::from_utf8_lossy(ask.body()), job.key());
+                    ask.answer(answer);
+                }
+                () = job.cancelled() => return Ok::<(), tenure_pool::BoxError>(()),
+            }
+        }
+    };
+    let worker = world.node.add_worker(tenure_pool::run(serve)).await.unwrap();
+    eventually(PATIENCE, "the worker", async || worker.info().is_some_and(|info| info.slot.is_some())).await;
+    world.node.dispatch(("acme", "one")).await.unwrap();
+    let updated = world.json(&["update", "acme", "two", "--expect-generation", "0"]).await;
+    assert_eq!(updated["generation"], json!(1));
+    assert_eq!(status(&world.run(&["update", "acme", "three", "--expect-generation", "0"]).await), Some(4));
+    assert_eq!(status(&world.run(&["update", "acme"]).await), Some(2), "no payload is named");
+    assert_eq!(world.json(&["get", "acme", "--payload"]).await["payload"], json!({"text": "two"}));
+    let answer = world.run(&["ask", "acme", "how many?"]).await.success();
+    assert_eq!(printed(&answer), "how many? of acme\n");
+    assert_eq!(world.json(&["ask", "acme", "x"]).await["answer"], json!({"text": "x of acme"}));
+    assert_eq!(status(&world.run(&["ask", "none", "x"]).await), Some(3));
+    // This handler takes none, so no ask comes after it.
+    world.run(&["notify", "acme", "hello"]).await.success();
+    assert_eq!(world.node.notifications("acme").await.unwrap().len(), 1);
+    assert_eq!(status(&world.run(&["notify", "none", "hello"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_are_dispatched_from_a_file() {
+    let world = World::with_workers(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.csv").to_string_lossy().into_owned();
+    fs::write(&file, "key,payload\na,1\nb,2\nc,3\n").unwrap();
+    assert_eq!(world.json(&["dispatch", "-f", &file, "--dry-run"]).await["jobs"], json!(3));
+    let done = world.run(&["dispatch", "-f", &file]).await.success();
+    assert_eq!(printed(&done), "3 jobs started\n");
+    let done = world.run(&["dispatch", "-f", &file, "--continue"]).await;
+    assert_eq!(status(&done), Some(8));
+    assert!(said(&done).contains("3 jobs failed"), "{}", said(&done));
+    let rows = world.json(&["ensure", "-f", &file]).await;
+    assert_eq!(rows["items"].as_array().unwrap().len(), 3);
+    let jobs = "{\"key\":\"d\",\"payload\":{\"n\":1}}\n{\"key\":\"e\"}\n";
+    let stdin = world.tenure(["dispatch", "-f", "-", "--rate", "1000"]).stdin(jobs);
+    assert_eq!(printed(&assert(stdin).await.success()), "2 jobs started\n");
+    let bad = world.tenure(["dispatch", "-f", "-"]).stdin("key\nf\n\"\"\n");
+    let done = assert(bad).await;
+    assert_eq!(status(&done), Some(2));
+    assert!(said(&done).contains("job 2: it has no key"), "{}", said(&done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_dispatch_of_many_goes_on_and_starts_no_job_twice() {
+    let world = World::new().await;
+    let starts = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::new()));
+    let seen = starts.clone();
+    let count = move |job: Job| {
+        let seen = seen.clone();
+        async move {
+            *seen.lock().unwrap().entry(job.key().to_string()).or_insert(0) += 1;
+            job.cancelled().await;
+            Ok::<(), tenure_pool::BoxError>(())
+        }
+    };
+    let worker = world.node.add_worker(tenure_pool::run(count)).await.unwrap();
+    eventually(PATIENCE, "the worker", async || worker.info().is_some_and(|info| info.slot.is_some())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (file, state) = (path("jobs"), path("state"));
+    let lines: Vec<_> = (0..1_000).map(|n| json!({"key": format!("job-{n}")}).to_string()).collect();
+    fs::write(&file, lines.join("\n")).unwrap();
+    let args = ["dispatch", "-f", &*file, "--resume", &*state, "--rate", "500"];
+    let mut child = std::process::Command::new(snapbox::cmd::cargo_bin!("tenure"));
+    child.args(args).env("REDIS_URL", world.server.url()).env("TENURE_POOL", "feeds");
+    let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+    eventually(PATIENCE, "some jobs to be done", async || {
+        fs::read_to_string(&state).is_ok_and(|text| text.lines().count() > 50)
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = fs::read_to_string(&state).unwrap().lines().count();
+    assert!(before < 1_000, "it was killed before its end");
+    let done = world.run(&args[..5]).await.success();
+    assert!(printed(&done).contains("were done before"), "{}", printed(&done));
+    eventually(PATIENCE, "all to run", async || starts.lock().unwrap().len() == 1_000).await;
+    assert!(starts.lock().unwrap().values().all(|count| *count == 1), "each was started once");
+    let again = world.run(&args[..5]).await.success();
+    assert_eq!(printed(&again), "0 jobs started, 1000 were done before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_moves_is_waited_for() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(JobSpec::new("acme", "x")).await.unwrap();
+    let other = world.another("n2").await;
+    add_worker(&other).await;
+    let moved = tokio::spawn(assert(world.tenure(["wait", "acme", "--for", "moved", "--within", "20s"])));
+    while !moved.is_finished() {
+        // Each bounce is a move, whenever the command has first looked.
+        let _ = world.node.bounce("acme").await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(printed(&moved.await.unwrap().success()), "acme has moved\n");
+}
