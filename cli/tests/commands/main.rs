@@ -6,6 +6,7 @@ mod contexts;
 mod exits;
 mod fleet;
 mod jobs;
+mod pages;
 mod steering;
 mod texts;
 mod world;
