@@ -595,6 +595,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_late_copy_of_a_steer_finds_another_token";
     "a steer goes by no time": "steer", " or p.since ~= argv[of_sinces + i]"
         => "", by "a_late_copy_of_a_steer_does_nothing";
+    "a steer leaves no trace within its moment": "steer", "since >= t and since < t + 60000 and since + 1 or t"
+        => "t", by "a_late_copy_of_a_steer_of_the_same_moment_does_nothing";
     "a parked job is steered anew": "steer", "if p.state == 'P' and way ~= 'n' then return 'P' end"
         => "", by "a_parked_job_stays_parked";
     "a steer goes to whoever is guessed": "steer", " or event.owner ~= p.owner then"

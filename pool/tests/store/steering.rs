@@ -18,6 +18,7 @@ scenarios! {
     an_assigned_job_goes_to_the_next_worker_or_home,
     a_late_copy_of_a_steer_does_nothing,
     a_late_copy_of_a_steer_finds_another_token,
+    a_late_copy_of_a_steer_of_the_same_moment_does_nothing,
     a_steer_is_of_its_dispatch,
     a_steer_that_guesses_the_owner_wrong_does_nothing,
     a_parked_job_stays_parked,
@@ -313,6 +314,18 @@ async fn a_late_copy_of_a_steer_finds_another_token(kind: Kind) {
     lab.route("k", worker).await;
     let before = lab.backend.dump().await;
     assert_eq!(lab.record("k").await.unwrap().since, item.since, "an assignment leaves the time");
+    assert_eq!(lab.steer_all(&[item]).await, [SteerReply::Changed]);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_late_copy_of_a_steer_of_the_same_moment_does_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.g").await;
+    let item = steer("k", &lab.record("k").await.unwrap(), Way::Park);
+    // The clock stands still.
+    assert_eq!(lab.steer_all(&[item.clone(), item.clone()]).await, [SteerReply::Parked; 2]);
+    assert_eq!(lab.steer("k", Way::Now).await, SteerReply::Queued);
+    let before = lab.backend.dump().await;
     assert_eq!(lab.steer_all(&[item]).await, [SteerReply::Changed]);
     assert_eq!(lab.backend.dump().await, before);
 }

@@ -147,24 +147,8 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
-            Done::Unpark(answer) => match answer {
-                Ok(replies) => self.requests.on_unparked(&mut self.ctx, &replies),
-                Err(StoreError::Refused(Refusal::ShuttingDown)) => {
-                    self.requests.on_unpark_shut(&mut self.ctx);
-                }
-                Err(error) => {
-                    let (news, key) = self.requests.unpark_again(now, &error, may_be_done(&error));
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::Steer(answer) => match answer {
-                Ok(replies) => self.requests.on_steered(&mut self.ctx, &replies),
-                Err(StoreError::Refused(Refusal::ShuttingDown)) => self.requests.on_steer_shut(&mut self.ctx),
-                Err(error) => {
-                    let (news, key) = self.requests.steer_again(now, &error);
-                    return self.heard(news, key, error);
-                }
-            },
+            Done::Unpark(answer) => return self.on_unparks(answer),
+            Done::Steer(answer) => return self.on_steers(answer),
             Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),

@@ -9,6 +9,7 @@ mod due;
 mod inspecting;
 mod namesake;
 pub(crate) mod status;
+mod steering;
 mod updating;
 
 use std::collections::BTreeMap;

@@ -53,7 +53,10 @@ local function answer(i)
     event[j + 5], event[j + 6], event[j + 7], event[j + 8], event.n = 'w', way, 'e', reason, j + 8
     return 'K'
   end
-  if way == 'p' then return requeue(key, p, t, 0, route_ms, 0, reason) end
+  -- The time since when must differ from the one that was seen, also within a millisecond.
+  local since = tonumber(p.since)
+  local at = since >= t and since < t + 60000 and since + 1 or t
+  if way == 'p' then return requeue(key, p, at, 0, route_ms, 0, reason) end
   if p.state == 'P' then
     p.attempts, p.strikes = '0', '0'
     unparked[#unparked + 1] = key
@@ -61,7 +64,7 @@ local function answer(i)
     if way == 'n' then return 'C' end
     if way == 'h' then p.strikes = '0' else elsewhere(p, 4294967296) end
   end
-  return requeue(key, p, t, 0, route_ms, max_attempts, '')
+  return requeue(key, p, at, 0, route_ms, max_attempts, '')
 end
 
 for i = 1, n do letters[i] = answer(i) end

@@ -78,9 +78,12 @@ impl State {
             }
             (JobState::Assigned | JobState::Queued, _) => {}
         }
+        // The time since when must differ from the one that was seen, also within a millisecond.
+        let is_as_new = (now..now + 60_000).contains(&record.since);
+        let at = if is_as_new { record.since + 1 } else { now };
         let state = match way {
-            Way::Park => self.park(key, record, now, reason),
-            _ => self.requeue(key, record, now, 0, "", starts),
+            Way::Park => self.park(key, record, at, reason),
+            _ => self.requeue(key, record, at, 0, "", starts),
         };
         if state == JobState::Parked { SteerReply::Parked } else { SteerReply::Queued }
     }
