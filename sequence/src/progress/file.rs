@@ -1,0 +1,110 @@
+//! Progress in a file on disk, by an embedded store with transactions (`redb`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::{Database, ReadableTable, TableDefinition, TableError};
+use tokio::task::spawn_blocking;
+
+use crate::error::ProgressError;
+use crate::progress::Progress;
+
+const PROGRESS: TableDefinition<'_, &str, u64> = TableDefinition::new("progress");
+
+/// A file with the progress of any number of consumers of this process. Cheap to clone.
+///
+/// A save returns when it is on the disk: it survives a crash of the process and of the machine. Only one process can
+/// have the file open, which keeps a second consumer away.
+#[derive(Clone, Debug)]
+pub struct FileStore(Arc<Database>);
+
+impl FileStore {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// [`ProgressError::Broken`]: the folder or the file cannot be used, or another process has it open.
+    ///
+    /// # Cancel safety
+    /// The file may have been made.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, ProgressError> {
+        let path = path.as_ref().to_owned();
+        let open = move || Database::create(path).map_err(ProgressError::broken);
+        Ok(Self(Arc::new(blocking(open).await?)))
+    }
+
+    /// The progress of the consumer with this name.
+    pub fn progress(&self, name: impl Into<Arc<str>>) -> FileProgress {
+        FileProgress { file: self.0.clone(), name: name.into() }
+    }
+}
+
+/// The progress of one consumer in a [`FileStore`].
+#[derive(Clone, Debug)]
+pub struct FileProgress {
+    file: Arc<Database>,
+    name: Arc<str>,
+}
+
+impl FileProgress {
+    /// Stores what `next` makes of the stored progress, and returns that. Nothing is written if it is the same.
+    async fn change(
+        &self,
+        next: impl FnOnce(Option<u64>) -> u64 + Send + 'static,
+    ) -> Result<u64, ProgressError> {
+        let Self { file, name } = self.clone();
+        blocking(move || {
+            change(&file, &name, next).map_err(|error: redb::Error| ProgressError::broken(error))
+        })
+        .await
+    }
+}
+
+fn change(file: &Database, name: &str, next: impl FnOnce(Option<u64>) -> u64) -> Result<u64, redb::Error> {
+    let writing = file.begin_write()?;
+    let mut table = writing.open_table(PROGRESS)?;
+    let before = table.get(name)?.map(|kept| kept.value());
+    let after = next(before);
+    if before == Some(after) {
+        drop(table);
+        writing.abort()?;
+        return Ok(after);
+    }
+    table.insert(name, after)?;
+    drop(table);
+    writing.commit()?;
+    Ok(after)
+}
+
+fn read(file: &Database, name: &str) -> Result<Option<u64>, redb::Error> {
+    match file.begin_read()?.open_table(PROGRESS) {
+        Ok(table) => Ok(table.get(name)?.map(|kept| kept.value())),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Runs what waits for the disk, on a thread for that.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProgressError> + Send + 'static,
+) -> Result<T, ProgressError> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        // It has panicked, or the runtime ends.
+        Err(error) => Err(ProgressError::broken(error)),
+    }
+}
+
+impl Progress for FileProgress {
+    async fn load(&self) -> Result<Option<u64>, ProgressError> {
+        let Self { file, name } = self.clone();
+        blocking(move || read(&file, &name).map_err(ProgressError::broken)).await
+    }
+
+    async fn init(&self, default: u64) -> Result<u64, ProgressError> {
+        self.change(move |stored| stored.unwrap_or(default)).await
+    }
+
+    async fn save(&self, index: u64) -> Result<(), ProgressError> {
+        self.change(move |stored| stored.map_or(index, |stored| stored.max(index))).await.map(drop)
+    }
+}

@@ -1,0 +1,114 @@
+//! Progress in Redis, fenced by a token.
+
+use std::sync::{Arc, LazyLock};
+
+use redis::Value;
+use tenure_connection::{Client, Connection, Script};
+
+use crate::error::{Error, ProgressError};
+use crate::keys;
+use crate::progress::Progress;
+
+static CLAIM: LazyLock<Script> = LazyLock::new(|| {
+    let source = concat!("#!lua\n", include_str!("lua/decimal.lua"), include_str!("lua/claim-1.lua"));
+    Script::new("sequence.claim", source)
+});
+
+// It needs next to no memory, and what is done must not run again because others have filled the server.
+static SAVE: LazyLock<Script> = LazyLock::new(|| {
+    let source =
+        concat!("#!lua flags=allow-oom\n", include_str!("lua/decimal.lua"), include_str!("lua/save-1.lua"));
+    Script::new("sequence.save", source)
+});
+
+/// The progress of one consumer in Redis. Cheap to clone.
+///
+/// With a token ([`fenced`](Self::fenced)) the consumer owns the progress: its first step claims it, and from then on a
+/// former owner with a lower token can neither claim nor save. Without one the token is 0.
+#[derive(Clone, Debug)]
+pub struct RedisProgress {
+    redis: Connection,
+    key: Arc<str>,
+    name: Arc<str>,
+    token: u64,
+}
+
+impl RedisProgress {
+    /// The progress of the consumer with this name. The progresses of one set lie in one hash. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: a name has 1 to 256 bytes, without control characters and braces.
+    pub fn new(client: &Client, set: &str, name: impl Into<Arc<str>>) -> Result<Self, Error> {
+        let name = name.into();
+        keys::check("set", set)?;
+        keys::check("consumer", &name)?;
+        Ok(Self { redis: client.commands(), key: keys::progress(set).into(), name, token: 0 })
+    }
+
+    /// The same progress, owned with this token, such as that of a pool's job.
+    #[must_use]
+    pub fn fenced(self, token: u64) -> Self {
+        Self { token, ..self }
+    }
+
+    async fn call(&self, script: &Script, index: u64) -> Result<u64, ProgressError> {
+        let mut call = script.call(&[&*self.key]);
+        call.arg(&*self.name).arg(self.token).arg(index);
+        let reply = self.redis.call(&call).await.map_err(failure)?;
+        let words: Option<Vec<String>> = match &reply {
+            Value::Array(items) => items.iter().map(word).collect(),
+            _ => None,
+        };
+        let words: Vec<_> = words.iter().flatten().map(String::as_str).collect();
+        match words[..] {
+            ["OK", index] => number(index),
+            ["FENCED", by] => Err(ProgressError::Fenced { by: Some(number(by)?) }),
+            ["DAMAGED"] => Err(damaged()),
+            _ => Err(ProgressError::broken("the script gave another answer than it can")),
+        }
+    }
+}
+
+impl Progress for RedisProgress {
+    async fn load(&self) -> Result<Option<u64>, ProgressError> {
+        let mut command = redis::cmd("HGET");
+        match self.redis.command(command.arg(&*self.key).arg(&*self.name)).await.map_err(failure)? {
+            Value::Nil => Ok(None),
+            kept => {
+                let kept = word(&kept).ok_or_else(damaged)?;
+                match kept.split('|').collect::<Vec<_>>()[..] {
+                    ["1", _, index] => number(index).map(Some),
+                    _ => Err(damaged()),
+                }
+            }
+        }
+    }
+
+    async fn init(&self, default: u64) -> Result<u64, ProgressError> {
+        self.call(&CLAIM, default).await
+    }
+
+    async fn save(&self, index: u64) -> Result<(), ProgressError> {
+        self.call(&SAVE, index).await.map(drop)
+    }
+}
+
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Result<u64, ProgressError> {
+    text.parse().map_err(|_| damaged())
+}
+
+fn damaged() -> ProgressError {
+    ProgressError::broken("what is stored is no progress")
+}
+
+fn failure(error: tenure_connection::Error) -> ProgressError {
+    if error.is_transient() { ProgressError::unavailable(error) } else { ProgressError::broken(error) }
+}

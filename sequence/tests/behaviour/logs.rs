@@ -1,0 +1,262 @@
+//! Logs in memory and in Redis, as sources and as the output of a consumer.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_connection::Client;
+use tenure_sequence::{
+    BoxError, Consumer, Delivery, Error, LogError, MemoryLog, MemoryProgress, RedisLogs, Source, SourceError,
+};
+use tenure_testing::{RedisServer, eventually};
+
+use crate::PATIENCE;
+
+fn client(server: &RedisServer) -> Client {
+    Client::builder(&server.url()).response_timeout(Duration::from_secs(8)).build().unwrap()
+}
+
+fn logs(server: &RedisServer) -> RedisLogs {
+    RedisLogs::open(&client(server), "set").unwrap()
+}
+
+/// A delivery of this index, whose consumer has stored the index before it.
+async fn delivery(index: u64) -> (Consumer, Delivery<u64>) {
+    let log = MemoryLog::new();
+    log.append(1..=index);
+    let builder = Consumer::builder(log, MemoryProgress::new()).default_index(index - 1);
+    let (consumer, mut jobs, _) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    let delivery = jobs.next().await.unwrap();
+    (consumer, delivery)
+}
+
+#[tokio::test]
+async fn a_log_numbers_its_bodies_without_a_hole() {
+    let server = RedisServer::start().unwrap();
+    let (log, other) = (logs(&server).log("acme").unwrap(), logs(&server).log("globex").unwrap());
+    assert_eq!((log.head().await.unwrap(), log.at(1).await.unwrap()), (0, None));
+    assert_eq!(log.append(["a", "b", "c"]).await.unwrap().indexes, 1..4);
+    assert_eq!(other.append(["x"]).await.unwrap().indexes, 1..2);
+    assert_eq!(log.append(["d"]).await.unwrap().indexes, 4..5);
+    assert!(log.append(Vec::<Bytes>::new()).await.unwrap().indexes.is_empty());
+    assert_eq!(log.head().await.unwrap(), 4);
+    assert_eq!(log.read(2, 2).await.unwrap(), ["b", "c"]);
+    assert_eq!(log.read(3, 9).await.unwrap(), ["c", "d"]);
+    assert_eq!(log.read(5, 9).await.unwrap(), Vec::<Bytes>::new());
+    assert_eq!(log.at(1).await.unwrap(), Some(Bytes::from_static(b"a")));
+}
+
+#[tokio::test]
+async fn a_trimmed_index_is_gone_and_not_missing() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("acme").unwrap();
+    log.append(["a", "b", "c"]).await.unwrap();
+    log.trim(2).await.unwrap();
+    let gone = log.read(1, 9).await;
+    assert!(matches!(gone, Err(SourceError::Gone { index: 1, left: Some(3) })), "{gone:?}");
+    assert_eq!(log.read(3, 9).await.unwrap(), ["c"]);
+    log.trim(3).await.unwrap();
+    let gone = log.at(2).await;
+    assert!(matches!(gone, Err(SourceError::Gone { index: 2, left: None })), "{gone:?}");
+    assert_eq!(log.at(4).await.unwrap(), None);
+    assert_eq!(log.append(["d"]).await.unwrap().indexes, 4..5, "numbers go on");
+
+    let memory = MemoryLog::new();
+    memory.append(["a", "b", "c"]);
+    memory.trim(2);
+    for gone in [memory.at(2).await.err(), memory.read(1, 9).await.err()] {
+        assert!(matches!(gone, Some(SourceError::Gone { left: Some(3), .. })), "{gone:?}");
+    }
+    assert_eq!((memory.at(3).await.unwrap(), memory.append(["d"])), (Some("c"), 4..5));
+}
+
+#[tokio::test]
+async fn a_hole_in_a_log_ends_the_read_before_it() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("acme").unwrap();
+    log.append(["a", "b", "c"]).await.unwrap();
+    let mut delete = redis::cmd("XDEL");
+    client(&server)
+        .commands()
+        .command(delete.arg("tenure:sequence:{set}:log:acme").arg("0-2"))
+        .await
+        .unwrap();
+    assert_eq!(log.read(1, 9).await.unwrap(), ["a"]);
+    assert!(matches!(log.read(2, 9).await, Err(SourceError::Gone { index: 2, left: Some(3) })));
+}
+
+#[tokio::test]
+async fn an_input_appends_once() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("out").unwrap();
+    let memory = MemoryLog::new();
+    let (_five, input) = delivery(5).await;
+    let first = log.append_for(&input, ["a", "b"]).await.unwrap();
+    assert_eq!((first.indexes, first.repeated), (1..3, false));
+    let again = log.append_for(&input, ["other"]).await.unwrap();
+    assert_eq!((again.indexes, again.repeated), (1..3, true));
+    assert_eq!(log.head().await.unwrap(), 2);
+    let first = memory.append_for(&input, ["a", "b"]).unwrap();
+    assert_eq!(memory.append_for(&input, ["other"]).unwrap().indexes, first.indexes);
+    // An input without an output counts, too.
+    let (_seven, next) = delivery(7).await;
+    let none = log.append_for(&next, Vec::<Bytes>::new()).await.unwrap();
+    assert!(none.indexes.is_empty() && log.append_for(&next, ["late"]).await.unwrap().repeated);
+    assert!(memory.append_for(&next, []).unwrap().indexes.is_empty());
+    // The feeder has stored 6: a former owner's word about 5 comes late.
+    let late = log.append_for(&input, ["c"]).await;
+    assert!(matches!(late, Err(LogError::Late { input: 5, floor: 6 })), "{late:?}");
+    assert!(matches!(memory.append_for(&input, ["c"]), Err(LogError::Late { input: 5, floor: 6 })));
+    assert_eq!((log.head().await.unwrap(), memory.head().await.unwrap()), (2, 2));
+    let mut count = redis::cmd("ZCARD");
+    let kept = client(&server).commands();
+    let kept = kept.command(count.arg("tenure:sequence:{set}:inputs:out")).await.unwrap();
+    assert_eq!(kept, redis::Value::Int(1), "what is below the floor is forgotten");
+}
+
+#[tokio::test]
+async fn an_append_tells_the_consumer_of_the_log_at_once() {
+    let server = RedisServer::start().unwrap();
+    let mut consumers = Vec::new();
+    let (reading, writing) = (logs(&server), logs(&server));
+    for name in ["acme", "globex"] {
+        let builder = Consumer::builder(reading.log(name).unwrap(), reading.progress(name).unwrap());
+        let consumer = builder.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
+        consumer.start().await.unwrap();
+        consumers.push((writing.log(name).unwrap(), consumer));
+    }
+    // Far less than the pause after which a consumer looks in any case.
+    let soon = Duration::from_secs(20);
+    for round in 1..=20 {
+        for (log, consumer) in &consumers {
+            log.append(["x"]).await.unwrap();
+            eventually(soon, "it to be done", async || consumer.stored() == round).await;
+        }
+    }
+    let connections = server.clients().unwrap();
+    let listening = connections
+        .iter()
+        .filter(|client| client.flags.contains('P') || client.command.starts_with("ssubscribe"));
+    assert_eq!(listening.count(), 1, "{connections:?}");
+}
+
+#[tokio::test]
+async fn a_log_is_looked_at_after_an_outage() {
+    let server = RedisServer::builder().append_only().config("appendfsync", "always").start().unwrap();
+    let set = logs(&server);
+    let log = set.log("acme").unwrap();
+    let consumer = Consumer::builder(set.log("acme").unwrap(), set.progress("acme").unwrap());
+    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    log.append(["a"]).await.unwrap();
+    eventually(PATIENCE, "1 to be done", async || consumer.stored() == 1).await;
+    server.kill().unwrap();
+    server.restart(tenure_testing::Data::Keep).unwrap();
+    log.append(["b"]).await.unwrap();
+    eventually(PATIENCE, "2 to be done", async || consumer.stored() == 2).await;
+}
+
+#[tokio::test]
+async fn too_much_is_refused_before_anything_is_sent() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("acme").unwrap();
+    let many = log.append(vec!["x"; 1_001]).await;
+    assert!(matches!(many, Err(LogError::TooLarge { what: "bodies", is: 1_001, limit: 1_000 })), "{many:?}");
+    let long = log.append([vec![0; (4 << 20) + 1]]).await;
+    assert!(matches!(long, Err(LogError::TooLarge { what: "bytes", .. })), "{long:?}");
+    assert_eq!(log.head().await.unwrap(), 0);
+    log.append(vec!["x"; 1_000]).await.unwrap();
+    assert_eq!(log.read(1, 5_000).await.unwrap().len(), 1_000);
+}
+
+#[tokio::test]
+async fn names_that_fit_into_no_key_are_refused() {
+    let server = RedisServer::start().unwrap();
+    for bad in ["", "a{b", "a}b", "a\nb", &"x".repeat(257)] {
+        assert!(matches!(RedisLogs::open(&client(&server), bad), Err(Error::Setting { name: "set", .. })));
+        assert!(matches!(logs(&server).log(bad), Err(Error::Setting { name: "log", .. })), "{bad:?}");
+        assert!(matches!(logs(&server).progress(bad), Err(Error::Setting { name: "consumer", .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_destroyed_log_leaves_no_key() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("acme").unwrap();
+    let (_one, input) = delivery(1).await;
+    log.append(["a"]).await.unwrap();
+    log.append_for(&input, ["b"]).await.unwrap();
+    log.destroy().await.unwrap();
+    assert_eq!(server.keys().unwrap(), Vec::<String>::new());
+    assert_eq!(log.append(["a"]).await.unwrap().indexes, 1..2);
+}
+
+#[tokio::test]
+async fn keys_of_another_kind_are_found_before_anything_is_written() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("acme").unwrap();
+    let redis = client(&server).commands();
+    let (_one, input) = delivery(1).await;
+    for key in ["log:acme", "heads"] {
+        let key = format!("tenure:sequence:{{set}}:{key}");
+        redis.command(redis::cmd("SET").arg(&key).arg("x")).await.unwrap();
+        assert!(matches!(log.append_for(&input, ["a"]).await, Err(LogError::Redis(_))), "{key}");
+        assert_eq!(server.keys().unwrap(), [key.as_str()]);
+        redis.command(redis::cmd("DEL").arg(&key)).await.unwrap();
+    }
+    assert!(!log.append_for(&input, ["a"]).await.unwrap().repeated);
+}
+
+/// Three stages: lines, their words, and how often each word came.
+#[tokio::test]
+async fn a_pipeline_has_each_output_once_although_its_stages_crash() {
+    let server = RedisServer::start().unwrap();
+    let set = logs(&server);
+    let (lines, words) = (set.log("lines").unwrap(), set.log("words").unwrap());
+    let counted = Arc::new(Mutex::new(Vec::new()));
+    for number in 1..=40 {
+        lines.append([format!("w{number}a w{number}b")]).await.unwrap();
+    }
+    for life in 1..=6 {
+        let out = words.clone();
+        let split = move |line: Delivery<Bytes>| {
+            let out = out.clone();
+            async move {
+                let text = String::from_utf8(line.job().to_vec())?;
+                out.append_for(&line, text.split(' ')).await?;
+                // It crashes between its output and its end: the job runs again.
+                if life < 6 && line.index() % 5 == 0 {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, BoxError>(())
+            }
+        };
+        let sink = counted.clone();
+        let count = move |word: Delivery<Bytes>| {
+            sink.lock().unwrap().push((word.index(), word.job().clone()));
+            async { Ok::<_, BoxError>(()) }
+        };
+        let first = Consumer::builder(set.log("lines").unwrap(), set.progress("split").unwrap().fenced(life));
+        let first = first.concurrency(4).look_ahead(9).build(split).unwrap();
+        let second =
+            Consumer::builder(set.log("words").unwrap(), set.progress("count").unwrap().fenced(life));
+        let second = second.build(count).unwrap();
+        first.start().await.unwrap();
+        second.start().await.unwrap();
+        let done = async || {
+            let (first, second) = (first.explain(), second.explain());
+            (life < 6 && !first.running.is_empty() && first.progress >= 4) || second.stored == 80
+        };
+        eventually(PATIENCE, "some to be done", done).await;
+        // Both crash.
+    }
+    let mut seen = counted.lock().unwrap().clone();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (1..=80).collect::<Vec<_>>());
+    let mut words: Vec<_> = seen.into_iter().map(|(_, word)| word).collect();
+    words.sort();
+    words.dedup();
+    assert_eq!(words.len(), 80, "no word came twice into the log");
+}

@@ -1,0 +1,37 @@
+//! The consumer through its public API: the seed's traces on all stores of progress, the checklist line by line, and a
+//! model with crashes at every step.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod checklist;
+mod ending;
+mod failing;
+mod logs;
+mod model;
+mod shelf;
+mod stores;
+mod traces;
+mod watching;
+
+use std::time::Duration;
+
+use shelf::Shelf;
+use tenure_sequence::{Consumer, Explanation};
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The state in the notation of the traces: progress, then the indexes that run (`!`) or are done (`*`).
+fn shown(seen: &Explanation) -> String {
+    let state = |index| {
+        let runs = seen.running.iter().any(|job| job.index == index);
+        format!(" {index}{}", if runs { '!' } else { '*' })
+    };
+    let begun: String = (seen.progress + 1..=seen.begun).map(state).collect();
+    format!("{}#{begun}", seen.progress)
+}
+
+/// The state when there is nothing left to do.
+async fn state(consumer: &Consumer) -> String {
+    consumer.settled().await;
+    shown(&consumer.explain())
+}
