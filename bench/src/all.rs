@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::{
     Error, ask, checkpoint, deploy, dispatch, failover, held, idle, machine, rebalance, requests, results,
-    rmap, streaming,
+    rmap, sequence, streaming,
 };
 
 #[derive(Args, Debug)]
@@ -41,5 +41,6 @@ pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), E
     add(Box::pin(idle::run(each)).await?)?;
     add(held::run(each).await?)?;
     add(rmap::run(each).await?)?;
-    add(streaming::run(each).await?)
+    add(streaming::run(each).await?)?;
+    add(sequence::run(each).await?)
 }

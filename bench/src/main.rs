@@ -29,6 +29,7 @@ mod report;
 mod requests;
 mod results;
 mod rmap;
+mod sequence;
 mod staged;
 mod streaming;
 mod tally;
@@ -92,6 +93,8 @@ enum Scenario {
     Rmap(Options),
     /// Streams: adding, a sink, the delay until a reader wakes up.
     Streaming(Options),
+    /// A consumer of indexed jobs beside a bare loop, and its memory with a hole.
+    Sequence(Options),
     /// All scenarios, written to a folder as a table and plots.
     All(all::Everything),
     /// A process with workers.
@@ -128,6 +131,7 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Fleet { options, part } => (fleet::run(options, part).await?, options),
             Scenario::Rmap(options) => (rmap::run(options).await?, options),
             Scenario::Streaming(options) => (streaming::run(options).await?, options),
+            Scenario::Sequence(options) => (sequence::run(options).await?, options),
             Scenario::All(options) => return Box::pin(all::run(options)).await,
             Scenario::Worker(options) => return worker::run(options).await,
             Scenario::Follow(options) => return rmap::follow::run(options).await,

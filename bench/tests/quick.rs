@@ -72,6 +72,7 @@ fn all_scenarios_are_written_to_a_folder() {
         "held",
         "rmap",
         "streaming",
+        "sequence",
     ] {
         assert_eq!(results[scenario]["scenario"], scenario);
         assert!(read("results.md").contains(&format!("| {scenario} | median |")));
@@ -166,4 +167,16 @@ fn maps_and_streams_are_reported_with_their_floors() {
     assert_measured(&figures("rmap", &[]), &map);
     let stream = ["add_per_s", "add_per_s_64_callers", "sink_events_per_s_64_ackers", "wakeup_ms_p50_floor"];
     assert_measured(&figures("streaming", &[]), &stream);
+}
+
+#[test]
+fn a_sequence_is_reported_beside_a_bare_loop() {
+    let figures = figures("sequence", &[]);
+    for concurrency in [1, 16, 256] {
+        let name = format!("us_per_job_{concurrency}");
+        assert_measured(&figures, &[&name, &format!("{name}_floor")]);
+        assert!(figures.contains_key(&format!("overhead_{name}")));
+    }
+    assert_eq!(figures["hole_done_ahead"].as_f64(), Some(5_000.0));
+    assert!(figures.contains_key("hole_bytes"));
 }

@@ -42,6 +42,9 @@ mod pages {
     #[doc = include_str!("../../docs/how-to/change-a-running-job.md")]
     pub struct ChangeARunningJob;
 
+    #[doc = include_str!("../../docs/how-to/consume-an-event-log.md")]
+    pub struct ConsumeAnEventLog;
+
     #[doc = include_str!("../../docs/how-to/health-and-metrics.md")]
     pub struct HealthAndMetrics;
 

@@ -50,5 +50,7 @@ stories! {
     typed_payloads: "typed-payloads",
     pool_ask: "pool-ask",
     pool_messages: "pool-messages",
+    sequence_tenants: "sequence-tenants",
+    sequence_pipeline: "sequence-pipeline",
     graceful_shutdown: "graceful-shutdown",
 }

@@ -73,6 +73,7 @@ pub fn converted<T, H: Handler<T>>(handler: H) -> Converted<T, H> {
 /// A job that is not of the type that its handler takes.
 #[derive(Debug, thiserror::Error)]
 #[error("job {index} is not of the type {wanted}")]
+#[non_exhaustive]
 pub struct ConversionError {
     /// The job's index.
     pub index: u64,

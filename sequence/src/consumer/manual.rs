@@ -13,10 +13,19 @@ use crate::consumer::handler::Handler;
 use crate::consumer::shared::{Life, Shared};
 use crate::error::{BoxError, Error, Irrecoverable};
 
-/// Those who wait for the end of their jobs, by index.
-type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
+/// Where the word that a job is done meets the job.
+#[derive(Debug)]
+enum Meeting {
+    /// The job waits for the word.
+    Waits(oneshot::Sender<()>),
+    /// The word came while the job was on its way out, or between two attempts.
+    Done,
+}
 
-fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<()>>> {
+/// The meetings, by index.
+type Waiting = Arc<Mutex<HashMap<u64, Meeting>>>;
+
+fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<u64, Meeting>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -63,14 +72,28 @@ impl Finisher {
     /// # Cancel safety
     /// It is told all the same.
     pub async fn finish(&self, index: u64) -> Result<u64, Error> {
-        let told = lock(&self.waiting).remove(&index);
-        if told.is_some_and(|told| told.send(()).is_ok()) {
+        if self.tell(index) {
             self.shared.until(|state| state.core.running().all(|(running, _)| running != index)).await;
         }
         if *self.shared.life.borrow() == Life::Ended {
             return Err(Error::Ended);
         }
         Ok(self.shared.lock().core.progress())
+    }
+
+    /// Whether the job runs, and hears of it.
+    fn tell(&self, index: u64) -> bool {
+        let mut waiting = lock(&self.waiting);
+        match waiting.remove(&index) {
+            Some(Meeting::Waits(job)) => job.send(()).is_ok(),
+            earlier => {
+                let runs = earlier.is_some() || self.shared.lock().core.running_mut(index).is_some();
+                if runs {
+                    waiting.insert(index, Meeting::Done);
+                }
+                runs
+            }
+        }
     }
 }
 
@@ -103,7 +126,10 @@ impl<J: Send + Sync + 'static> Handler<J> for Manual<J> {
     async fn handle(&self, delivery: Delivery<J>) -> Result<(), BoxError> {
         let index = delivery.index();
         let (told, done) = oneshot::channel();
-        lock(&self.waiting).insert(index, told);
+        if let Some(Meeting::Done) = lock(&self.waiting).insert(index, Meeting::Waits(told)) {
+            lock(&self.waiting).remove(&index);
+            return Ok(());
+        }
         let _registered = Registered(&self.waiting, index);
         if self.jobs.send(delivery).is_err() {
             return Err(Irrecoverable::new("nobody takes the jobs any more").into());

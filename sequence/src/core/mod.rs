@@ -194,7 +194,7 @@ impl<R> Core<R> {
 
     /// How many further jobs may begin.
     pub(crate) fn room(&self) -> usize {
-        let slots = self.limit - self.unfinished.len();
+        let slots = self.limit.saturating_sub(self.unfinished.len());
         let window = match self.ahead {
             0 => u64::MAX,
             ahead => ahead.saturating_sub(self.begun - self.progress()),

@@ -59,6 +59,19 @@ fn jobs_done_ahead_of_a_hole_take_no_memory() {
 }
 
 #[test]
+fn a_window_of_three_unfinished_jobs_is_full() {
+    let mut bench = Bench::new(4, 0, 2, 12);
+    bench.finish(&[4, 7, 8, 9, 10, 11]);
+    bench.core.limit = 3;
+    assert_eq!((bench.running(), bench.core.room()), (vec![3, 5, 6, 12], 0));
+    bench.head = 20;
+    bench.finish(&[12]);
+    assert_eq!((bench.running(), bench.core.progress()), (vec![3, 5, 6], 2), "nothing begins");
+    bench.finish(&[3, 5]);
+    assert_eq!((bench.running(), bench.core.progress()), (vec![6, 13, 14], 5));
+}
+
+#[test]
 fn the_last_index_of_all_ends_the_sequence() {
     let mut bench = Bench::new(3, 0, u64::MAX - 2, u64::MAX);
     assert_eq!(bench.running(), [u64::MAX - 1, u64::MAX]);
@@ -113,6 +126,7 @@ fn one_save_is_under_way_and_the_newest_comes_next() {
     bench.core.not_saved();
     assert_eq!((bench.core.stored(), bench.core.save()), (1, Some(3)));
     bench.core.saved(3);
+    bench.settle();
     assert!(bench.core.is_settled());
 }
 

@@ -19,9 +19,9 @@ use crate::progress::redis::RedisProgress;
 use crate::source::Source;
 
 static APPEND: LazyLock<Script> =
-    LazyLock::new(|| Script::new("sequence.append", concat!("#!lua\n", include_str!("lua/append-4.lua"))));
+    LazyLock::new(|| Script::new("sequence.append", concat!("#!lua\n", include_str!("../lua/append-4.lua"))));
 static READ: LazyLock<Script> = LazyLock::new(|| {
-    Script::new("sequence.read", concat!("#!lua flags=no-writes\n", include_str!("lua/read-2.lua")))
+    Script::new("sequence.read", concat!("#!lua flags=no-writes\n", include_str!("../lua/read-2.lua")))
 });
 
 /// The most bodies of one append.

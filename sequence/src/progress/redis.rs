@@ -10,14 +10,17 @@ use crate::keys;
 use crate::progress::Progress;
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| {
-    let source = concat!("#!lua\n", include_str!("lua/decimal.lua"), include_str!("lua/claim-1.lua"));
+    let source = concat!("#!lua\n", include_str!("../lua/decimal.lua"), include_str!("../lua/claim-1.lua"));
     Script::new("sequence.claim", source)
 });
 
 // It needs next to no memory, and what is done must not run again because others have filled the server.
 static SAVE: LazyLock<Script> = LazyLock::new(|| {
-    let source =
-        concat!("#!lua flags=allow-oom\n", include_str!("lua/decimal.lua"), include_str!("lua/save-1.lua"));
+    let source = concat!(
+        "#!lua flags=allow-oom\n",
+        include_str!("../lua/decimal.lua"),
+        include_str!("../lua/save-1.lua")
+    );
     Script::new("sequence.save", source)
 });
 
@@ -51,6 +54,19 @@ impl RedisProgress {
         Self { token, ..self }
     }
 
+    /// Deletes the progress, whoever owns it. The next start begins at the consumer's default index.
+    ///
+    /// # Errors
+    /// [`ProgressError`]: it may be there still.
+    ///
+    /// # Cancel safety
+    /// It may be deleted all the same.
+    pub async fn forget(&self) -> Result<(), ProgressError> {
+        let mut command = redis::cmd("HDEL");
+        self.redis.command(command.arg(&*self.key).arg(&*self.name)).await.map_err(failure)?;
+        Ok(())
+    }
+
     async fn call(&self, script: &Script, index: u64) -> Result<u64, ProgressError> {
         let mut call = script.call(&[&*self.key]);
         call.arg(&*self.name).arg(self.token).arg(index);
@@ -77,7 +93,7 @@ impl Progress for RedisProgress {
             kept => {
                 let kept = word(&kept).ok_or_else(damaged)?;
                 match kept.split('|').collect::<Vec<_>>()[..] {
-                    ["1", _, index] => number(index).map(Some),
+                    ["1", token, index] => number(token).and(number(index)).map(Some),
                     _ => Err(damaged()),
                 }
             }

@@ -60,7 +60,8 @@ async fn a_job_whose_attempts_are_used_up_ends_the_consumer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_panics_has_failed() {
-    let builder = Consumer::builder(Shelf::with(1..=2), MemoryProgress::new()).retry(patient().attempts(2));
+    let builder = Consumer::builder(Shelf::with(1..=2), MemoryProgress::new()).concurrency(1);
+    let builder = builder.retry(patient().attempts(2));
     // In the call itself, and in its future.
     let handler = |delivery: Delivery<u64>| {
         assert!(delivery.attempt() != 1 || delivery.index() != 1, "in the call");

@@ -153,7 +153,7 @@ async fn a_log_is_looked_at_after_an_outage() {
     eventually(PATIENCE, "1 to be done", async || consumer.stored() == 1).await;
     server.kill().unwrap();
     server.restart(tenure_testing::Data::Keep).unwrap();
-    log.append(["b"]).await.unwrap();
+    logs(&server).log("acme").unwrap().append(["b"]).await.unwrap();
     eventually(PATIENCE, "2 to be done", async || consumer.stored() == 2).await;
 }
 

@@ -7,6 +7,7 @@ mod ending;
 mod failing;
 mod logs;
 mod model;
+mod mutants;
 mod shelf;
 mod stores;
 mod traces;

@@ -120,6 +120,17 @@ async fn a_progress_that_was_lost_is_stored_again() {
 }
 
 #[tokio::test]
+async fn a_progress_that_is_forgotten_begins_anew() {
+    let server = tenure_testing::RedisServer::start().unwrap();
+    let client = tenure_connection::Client::open(&server.url()).unwrap();
+    let progress = tenure_sequence::RedisProgress::new(&client, "set", "acme").unwrap();
+    progress.clone().fenced(9).init(4).await.unwrap();
+    progress.forget().await.unwrap();
+    assert_eq!((progress.load().await.unwrap(), server.keys().unwrap()), (None, Vec::<String>::new()));
+    assert_eq!(progress.init(1).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn a_file_is_open_in_one_place_only() {
     let Store::File(_open, folder) = Store::file().await else { unreachable!() };
     let again = tenure_sequence::FileStore::open(folder.path().join("progress")).await;
