@@ -322,7 +322,7 @@ async fn a_consumer_that_is_fenced_ends_and_drops_its_jobs() {
     of(2).init(0).await.unwrap();
     // Job 2 and those behind it hang, and the grace is long: a later owner runs them by now.
     finisher.finish(1).await.unwrap();
-    let error = consumer.ended().await.unwrap_err();
+    let error = tokio::time::timeout(PATIENCE, consumer.ended()).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Progress(ProgressError::Fenced { by: Some(2) })), "{error:?}");
     assert_eq!(of(2).load().await.unwrap(), Some(0), "the former owner has stored nothing");
 }

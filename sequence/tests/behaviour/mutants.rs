@@ -13,11 +13,11 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
     "a claim does not raise the token": "claim-1.lua", "'1|' .. ARGV[2] .. '|' .. index)"
         => "'1|0|' .. index)", by "failing::a_former_owner_can_neither_save_nor_claim";
     "a claim begins anew": "claim-1.lua", "token, index = string.match(kept"
-        => "token = string.match(kept", by "stores::initialising_is_idempotent";
+        => "token = string.match(kept", by "checklist::initialising_is_idempotent";
     "a damaged progress is claimed": "claim-1.lua", "if not token then return { 'DAMAGED' } end"
         => "if not token then token, index = '0', '0' end", by "failing::a_damaged_progress_is_an_error_and_stays";
     "a former owner saves": "save-1.lua", "if less(ARGV[2], token) then return { 'FENCED', token } end"
-        => "", by "failing::a_consumer_that_is_fenced_ends_and_drops_its_jobs";
+        => "", by "failing::a_former_owner_can_neither_save_nor_claim";
     "a save lowers": "save-1.lua", "if less(index, stored) then index = stored end"
         => "", by "stores::a_stored_progress_is_never_lowered";
     "a damaged progress is saved over": "save-1.lua", "if not token then return { 'DAMAGED' } end"
