@@ -62,7 +62,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// What a job does: it lets the others run once.
+/// A job: it lets the others run once.
 async fn job(number: u64) {
     tokio::task::yield_now().await;
     std::hint::black_box(number);
@@ -109,7 +109,7 @@ async fn consumed(source: Numbers, concurrency: usize) -> Result<f64, Error> {
     Ok(elapsed)
 }
 
-/// The first job hangs while so many behind it are done. Returns the growth of this process, bytes, and how many are done
+/// The first job hangs while this many behind it are done. Returns the growth of this process, bytes, and how many are done
 /// ahead.
 async fn hole(ahead: u64) -> Result<(f64, f64), Error> {
     let (count, warm) = (Arc::new(AtomicU64::new(0)), ahead / 50);

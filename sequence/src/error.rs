@@ -19,7 +19,7 @@ pub enum Error {
     Setting {
         /// Its name in [`Builder`](crate::Builder).
         name: &'static str,
-        /// What it has to be.
+        /// Its bounds.
         why: &'static str,
     },
     /// The consumer was started before. It runs on as it was.
@@ -41,10 +41,10 @@ pub enum Error {
         /// The last error.
         source: SharedError,
     },
-    /// A notification, the source or the store of progress has panicked. What was not stored runs again.
+    /// A notification, the source or the store of progress has panicked. Jobs above the stored progress run again.
     #[error("{who} panicked ({text}); what is not stored runs again")]
     Panicked {
-        /// Whose code it was.
+        /// The owner of the code.
         who: &'static str,
         /// The text of the panic.
         text: Arc<str>,
@@ -60,7 +60,7 @@ pub enum Error {
     NotSaved {
         /// The progress.
         done: u64,
-        /// What is stored for sure.
+        /// The progress that is stored for sure.
         stored: u64,
         /// The last trouble, if there was any.
         source: Option<ProgressError>,

@@ -128,7 +128,7 @@ where
     }
 }
 
-/// What the pool makes of a consumer's error.
+/// The consumer's error in the words of the pool.
 fn ending(error: Error) -> BoxError {
     match &error {
         Error::Progress(ProgressError::Fenced { .. }) => JobEnd::Lost(whole(&error)).into(),

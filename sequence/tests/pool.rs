@@ -19,7 +19,7 @@ async fn join(store: &MemoryStore, name: &str) -> Node {
     builder.join_settle(Duration::from_millis(100)).assume_fresh(true).join().await.unwrap()
 }
 
-/// What jobs of the tests did: node, index.
+/// The deeds of the jobs: node, index.
 type Done = Arc<Mutex<Vec<(String, u64)>>>;
 
 /// A worker whose consumers read this log, and keep their progress as the job's checkpoint. A job of the body 13 is

@@ -52,7 +52,7 @@ async fn serve(
             // With the token a former owner of the tenant can no longer move its progress.
             let progress = logs.progress(&*tenant)?.fenced(job.token().0);
             let builder = Consumer::builder(logs.log(&*tenant)?, progress).name(&*tenant).concurrency(4);
-            // What runs when the tenant moves may end, and counts.
+            // Events that are being handled when the tenant moves may end, and count.
             let builder = builder.grace(Duration::from_secs(10));
             let handle = move |event: Delivery<Bytes>| {
                 let (tenant, ledger) = (tenant.clone(), ledger.clone());

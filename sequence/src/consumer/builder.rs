@@ -77,7 +77,7 @@ impl<S: Source, P: Progress> Builder<S, P> {
         self
     }
 
-    /// What comes of a job that has failed. [`Retry::never`] by default.
+    /// Says whether and when a job that has failed is tried again. [`Retry::never`] by default.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.settings.retry = retry;
         self

@@ -1,4 +1,4 @@
-//! What acts: it looks into the source and runs jobs. A worker that has finished a job looks for the next one itself, so
+//! The acting part: it looks into the source and runs jobs. A worker that has finished a job looks for the next one itself, so
 //! that a busy consumer needs neither a task nor a message for each job.
 
 use std::future::Future;
@@ -73,7 +73,7 @@ where
         }
     }
 
-    /// Takes a look, and those that are wanted meanwhile. What is found begins: each job in a task of its own, but for
+    /// Takes a look, and those that are wanted meanwhile. Each job that is found begins in a task of its own, but for
     /// one, the lowest of the last look, if the caller keeps that.
     pub(crate) async fn look(self: &Arc<Self>, mut look: Look, keeps_one: bool) -> Option<Begun<S::Job>> {
         loop {

@@ -10,13 +10,13 @@ use crate::consumer::shared::{Life, Shared, State};
 use crate::core::Ended;
 use crate::error::whole;
 
-/// What a consumer does at a moment: a verdict, and figures.
+/// The state of a consumer at a moment: a verdict, and figures.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The consumer's name.
     pub name: Arc<str>,
-    /// What it waits for.
+    /// The thing that it waits for.
     pub verdict: Verdict,
     /// All jobs up to this index are done.
     pub progress: u64,
@@ -46,7 +46,7 @@ pub struct RunningJob {
     pub last_error: Option<Arc<str>>,
 }
 
-/// What a consumer waits for.
+/// The thing that a consumer waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {

@@ -184,7 +184,7 @@ impl Consumer {
         self.owner.engine.head().await
     }
 
-    /// What the consumer does now, what it waits for, and which job holds it up.
+    /// Says what the consumer does now, what it waits for, and which job holds it up.
     pub fn explain(&self) -> Explanation {
         Explanation::of(&self.owner.shared)
     }

@@ -33,7 +33,7 @@ where
     async fn scout_on(self: &Arc<Self>) {
         let shared = &self.shared;
         let (mut failed, mut idle) = (Backoff::new(FAILED.0, FAILED.1), Backoff::new(IDLE.0, IDLE.1));
-        // What had begun when the source last told of something new.
+        // The highest index that had begun when the source last told of something new.
         let mut told_at = None;
         loop {
             let look = shared.lock().core.look();

@@ -1,4 +1,4 @@
-//! What the tasks and the handles of a consumer share.
+//! The state that the tasks and the handles of a consumer share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) enum Life {
     Ended,
 }
 
-/// What is kept of a running job.
+/// The things that are known of a running job.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) begun: Instant,
@@ -54,7 +54,7 @@ pub(crate) struct State {
     pub(crate) source_trouble: Option<SourceError>,
     /// Why the last save failed, until one succeeds.
     pub(crate) progress_trouble: Option<ProgressError>,
-    /// The keeper knows that something is to be saved.
+    /// The keeper knows that it must save.
     keeper_is_told: bool,
     /// The scout waits for the source.
     pub(crate) scout_watches: bool,

@@ -1,4 +1,4 @@
-//! What goes on for long is said once in half a minute.
+//! A lasting trouble is said once in half a minute.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

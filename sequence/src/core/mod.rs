@@ -1,4 +1,4 @@
-//! What decides: which indexes begin, which are done, how far the progress is, and what is to be stored.
+//! The deciding part: which indexes begin, which are done, how far the progress is, and what must be stored.
 //!
 //! Plain state without I/O, clock or log. The consumer calls it under one lock, and does what it says.
 //!

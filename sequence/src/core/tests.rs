@@ -106,7 +106,7 @@ fn a_look_that_ends_after_a_stop_begins_nothing() {
 }
 
 #[test]
-fn a_source_that_gives_too_much_begins_no_more_than_there_is_room() {
+fn a_source_that_gives_too_much_begins_no_more_than_fits() {
     let mut core: Core<()> = Core::new(2, 0);
     core.start(0);
     let look = core.look().unwrap();
@@ -182,7 +182,7 @@ impl Model {
         self.begun.difference(&self.done).copied().collect()
     }
 
-    /// What may begin now, by the seed's rule: from the stored progress on, one index after the other.
+    /// How many may begin now, by the rule: from the stored progress on, one index after the other.
     fn startable(&self, limit: usize, ahead: u64, head: u64) -> usize {
         let (progress, running) = (self.progress(), self.running().len());
         let mut count = 0;
@@ -201,7 +201,7 @@ struct World {
     limit: usize,
     ahead: u64,
     head: u64,
-    /// What the store has, and each index that was ever done.
+    /// The stored progress, and each index that was ever done.
     store: u64,
     ever_done: BTreeSet<u64>,
     core: Core<u64>,
@@ -324,7 +324,7 @@ impl World {
         assert!(self.store <= self.core.progress());
     }
 
-    /// With everything in order again, all that is there is done.
+    /// All that is there is done once nothing fails any more.
     fn drain(&mut self) {
         self.crash();
         loop {

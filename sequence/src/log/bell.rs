@@ -9,7 +9,7 @@ use tenure_connection::{Client, Event, Subscriber};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What a log has heard.
+/// The news that a log has heard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     /// The highest index that was told.

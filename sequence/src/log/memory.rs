@@ -26,7 +26,7 @@ struct Kept<J> {
     jobs: VecDeque<J>,
     /// How many jobs were trimmed.
     trimmed: u64,
-    /// What inputs above the floor have appended.
+    /// The indexes that inputs above the floor have appended.
     inputs: BTreeMap<u64, Range<u64>>,
     /// The feeder is done with these for good.
     floor: u64,

@@ -9,7 +9,7 @@ pub(crate) mod redis;
 
 use std::ops::Range;
 
-/// What an append has come to.
+/// The result of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {

@@ -82,7 +82,7 @@ impl RedisLogs {
 
 /// A log in Redis: a stream whose entry `0-5` is the body of index 5. Cheap to clone.
 ///
-/// What is appended wakes the consumers of the log. A consumer looks once in 30 s in any case.
+/// An append wakes the consumers of the log. A consumer looks once in 30 s in any case.
 #[derive(Clone, Debug)]
 pub struct RedisLog {
     redis: Connection,
@@ -94,7 +94,7 @@ pub struct RedisLog {
     listening: Listening,
 }
 
-/// What one consumer of a log has heard. A clone of the log is for another consumer, and has heard nothing.
+/// The news that one consumer of a log has heard. A clone of the log is for another consumer, and has heard nothing.
 #[derive(Debug, Default)]
 struct Listening {
     /// Kept between two calls, so that nothing is missed.
@@ -263,7 +263,7 @@ impl Source for RedisLog {
         self.belfry.listen();
         let seen = subscribed.load(Ordering::Relaxed);
         let news = heard.wait_for(|heard| heard.head > above || heard.subscribed > seen);
-        // What comes after this is told by the next one; without any news, it is time to look.
+        // The next call tells of later news. Without any news, it is time to look.
         if let Ok(Ok(heard)) = timeout(LISTEN_MAX, news).await {
             subscribed.store(heard.subscribed, Ordering::Relaxed);
         }

@@ -8,7 +8,7 @@ use tenure_pool::{Job, NotSaved};
 use crate::error::ProgressError;
 use crate::progress::Progress;
 
-/// What a progress begins with among the checkpoint's bytes.
+/// The bytes of a progress begin with this.
 const MARK: &str = "sequence 1 ";
 
 /// Progress that a pool keeps as its job's checkpoint: it goes with the job from owner to owner, and only the owner can
@@ -26,7 +26,7 @@ impl CheckpointProgress {
         Self { job: job.clone(), given: Arc::default() }
     }
 
-    /// What the former owner has left.
+    /// The progress that the former owner has left.
     fn left(&self) -> Result<Option<u64>, ProgressError> {
         let Some(left) = self.job.checkpointed() else { return Ok(None) };
         let text = std::str::from_utf8(left.bytes()).ok();
@@ -36,7 +36,7 @@ impl CheckpointProgress {
 }
 
 impl Progress for CheckpointProgress {
-    /// What the former owner has left: a save of this owner is not seen.
+    /// Returns the progress that the former owner has left: a save of this owner is not seen.
     async fn load(&self) -> Result<Option<u64>, ProgressError> {
         self.left()
     }

@@ -345,7 +345,7 @@ async fn a_hundred_concurrent_adds_and_ends_run_each_once() {
 
 // The component.
 
-/// What a test was told, in order.
+/// The notifications of a test, in order.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -446,7 +446,7 @@ async fn signals_before_ready_do_nothing() {
 }
 
 #[tokio::test]
-async fn an_irrecoverable_error_reaches_the_parent_and_no_done_is_told() {
+async fn an_irrecoverable_error_reaches_the_parent_and_is_no_done() {
     let (told, progress) = (Told::default(), MemoryProgress::new());
     let builder = Consumer::builder(Shelf::with(1..=3), progress.clone()).concurrency(1);
     let builder = builder.retry(tenure_sequence::Retry::forever(Duration::ZERO, Duration::ZERO));

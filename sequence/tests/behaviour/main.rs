@@ -1,4 +1,4 @@
-//! The consumer through its public API: the seed's traces on all stores of progress, the checklist line by line, and a
+//! The consumer through its public API: traces on all stores of progress, the checklist line by line, and a
 //! model with crashes at every step.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

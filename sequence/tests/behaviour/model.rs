@@ -33,7 +33,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..24)
 }
 
-/// What the seed's rule says, index by index.
+/// The naive consumer: it follows the rule index by index.
 #[derive(Default)]
 struct Model {
     there: BTreeSet<u64>,

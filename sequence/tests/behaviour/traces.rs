@@ -1,4 +1,4 @@
-//! The seed's behaviour as text tables, on all stores of progress.
+//! The behaviour as text tables, on all stores of progress.
 //!
 //! A line is `settings: steps => state`, and one that begins with `…` goes on where the last one has ended.
 //!

@@ -1,4 +1,4 @@
-//! What a consumer shows: explanations, metrics and log lines.
+//! Explanations, metrics and log lines.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
