@@ -5,6 +5,7 @@ mod cmd;
 mod connect;
 mod exit;
 mod out;
+mod work;
 
 use std::process::ExitCode;
 
@@ -14,6 +15,9 @@ use crate::exit::Code;
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
+    if let Some(code) = work::part(std::env::args_os()) {
+        return code;
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {

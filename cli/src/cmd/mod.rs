@@ -41,6 +41,7 @@ use crate::args::Global;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::out::Out;
+use crate::work::{Ctl, Work};
 
 /// A command.
 #[derive(Debug, Subcommand)]
@@ -81,6 +82,9 @@ pub(crate) enum Command {
     Shutdown(shutdown::Shutdown),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
+    Work(Box<Work>),
+    #[command(subcommand)]
+    Ctl(Ctl),
     #[command(subcommand)]
     Ctx(ctx::Ctx),
     Completions(completions::Completions),
@@ -126,6 +130,12 @@ impl Command {
     /// # Errors
     /// The command failed.
     pub(crate) fn run(self, global: Global) -> Result<Code, Failure> {
+        // They have no runtime, or one of their own.
+        match self {
+            Self::Work(work) => return work.run(&global),
+            Self::Ctl(ctl) => return ctl.run(),
+            _ => {}
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let mut session = Session { out: Out::new(&global), global };
         let done = runtime.block_on(self.run_in(&mut session));
@@ -167,6 +177,8 @@ impl Command {
             Self::Cordon(cordon) => cordon.run(session, true).await,
             Self::Uncordon(cordon) => cordon.run(session, false).await,
             Self::Shutdown(shutdown) => shutdown.run(session).await,
+            Self::Work(work) => work.run(&session.global),
+            Self::Ctl(ctl) => ctl.run(),
             Self::Ctx(ctx) => ctx.run(session),
             Self::Completions(completions) => completions.run(session),
             Self::Man(man) => man.run(session),

@@ -69,7 +69,7 @@ impl Place {
     async fn builder(&self) -> Result<NodeBuilder, Failure> {
         // It also finds the number of shards.
         let shards = u32::try_from(self.inspector().await?.shards()).unwrap_or(u32::MAX);
-        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name());
+        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name("cli"));
         let builder = if shards > 1 { builder.shards(shards) } else { builder };
         Ok(builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)))
     }
@@ -113,11 +113,11 @@ fn sought(
     Ok(Contexts::read()?.in_use()?.and_then(of))
 }
 
-/// The name of this process as a node: it stands in the ids of its dispatches. `cli-<host>-<process>`, in the alphabet
-/// of names.
-fn node_name() -> String {
+/// The name of this process as a node: it stands in the ids of its dispatches. `<kind>-<host>-<process>`, in the
+/// alphabet of names.
+pub(crate) fn node_name(kind: &str) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let host: String = host.chars().take_while(|c| *c != '.').take(40).collect();
     let host = host.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
-    format!("cli-{host}-{}", std::process::id())
+    format!("{kind}-{host}-{}", std::process::id())
 }

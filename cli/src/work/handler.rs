@@ -1,0 +1,207 @@
+//! The handler of a node's workers: each job is a run of the program.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::Pid;
+use tenure_pool::{BoxError, Job, JobEnd, JobHandler, JobKey, NotYet, Start, Token};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::book::Book;
+use super::cgroup::Groups;
+use super::desk::{Desk, Talk};
+use super::folder::Folder;
+use super::launch::{End, Word};
+use super::logs::{self, Last, Lines, Source, Stream, Target};
+use super::options::Work;
+use super::plan::{self, Facts, NoProgram};
+use super::process::{Output, Processes, Program, blocking, told};
+use super::run::Run;
+use crate::out::shown;
+
+/// The pause after the first failure of a command for a notification. It doubles with each one.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// What all runs of a node share.
+pub(super) struct Handler {
+    pub(super) work: Arc<Work>,
+    pub(super) facts: Facts,
+    pub(super) book: Arc<Book>,
+    pub(super) groups: Option<Groups>,
+    pub(super) guard: Pid,
+    pub(super) folder: PathBuf,
+    pub(super) target: Target,
+    pub(super) lines: Option<Lines>,
+    /// How many processes are started at once.
+    pub(super) starts: Semaphore,
+    pub(super) numbers: AtomicU64,
+    pub(super) talks: Talks,
+}
+
+/// The jobs that run, for their notifications.
+#[derive(Debug, Default)]
+pub(super) struct Talks(Mutex<HashMap<JobKey, (Arc<Talk>, Arc<Folder>)>>);
+
+impl Talks {
+    fn all(&self) -> MutexGuard<'_, HashMap<JobKey, (Arc<Talk>, Arc<Folder>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, job: &Job) -> Option<(Arc<Talk>, Arc<Folder>)> {
+        self.all().get(job.key()).filter(|(talk, _)| talk.job.token() == job.token()).cloned()
+    }
+}
+
+/// Removes the job when its run is over.
+struct Entry {
+    handler: Arc<Handler>,
+    key: JobKey,
+    token: Token,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut all = self.handler.talks.all();
+        if all.get(&self.key).is_some_and(|(talk, _)| talk.job.token() == self.token) {
+            all.remove(&self.key);
+        }
+    }
+}
+
+/// A handler that its runs can hold.
+pub(super) struct Shared(pub(super) Arc<Handler>);
+
+impl JobHandler for Shared {
+    async fn start(&self, job: Job) -> Start {
+        let run = match self.0.begin(&job).await {
+            Ok(run) => run,
+            Err(NoProgram::Job(why)) => return Start::Failed(JobEnd::Park(why).into()),
+            Err(NoProgram::Machine(error)) => {
+                tracing::warn!(key = %job.key(), %error, "a job's processes cannot be started here, another worker is asked");
+                return Start::Elsewhere;
+            }
+        };
+        let (talk, folder) = (run.talk.clone(), run.folder.clone());
+        self.0.talks.all().insert(job.key().clone(), (talk, folder));
+        let entry = Entry { handler: self.0.clone(), key: job.key().clone(), token: job.token() };
+        match run.start().await {
+            Start::Running(body) => Start::Running(Box::pin(async move {
+                let _entry = entry;
+                body.await
+            })),
+            start => start,
+        }
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        // A job that has ended takes nothing: its next owner does.
+        let Some((talk, folder)) = self.0.talks.of(job) else { return std::future::pending().await };
+        match &self.0.work.start.on_notify {
+            None => {
+                talk.notes.offer(body).await;
+                Ok(())
+            }
+            Some(command) => {
+                let why = match self.0.run_on_notify(command, job, &folder, &body).await {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(why)) => why,
+                    Err(NoProgram::Job(why)) => why,
+                    Err(NoProgram::Machine(error)) => error.to_string(),
+                };
+                let pause = PAUSE.saturating_mul(1 << job.refusals().min(10)).min(PAUSE_MAX);
+                tracing::warn!(key = %job.key(), why, ?pause, "the command for a notification failed, it comes again");
+                Err(NotYet::after(pause).because(why).into())
+            }
+        }
+    }
+}
+
+impl Handler {
+    /// Starts the processes of a job.
+    async fn begin(&self, job: &Job) -> Result<Run, NoProgram> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let folder = Arc::new(Folder::make(self.folder.join(number.to_string()))?);
+        let program = plan::program(&self.work, &self.facts, job, &folder)?;
+        let talk = Arc::new(Talk::new(job.clone()));
+        let desk = Desk::open(&folder, &talk, plan::takes_sd_notify(&self.work))?;
+        let (processes, readers, last) = self.launch(program, job, number).await?;
+        let (work, ttl) = (self.work.clone(), self.facts.ttl);
+        Ok(Run { processes, talk, last, readers, work, ttl, _desk: desk, folder })
+    }
+
+    /// Starts a program for the job, and the readers of its output.
+    async fn launch(
+        &self,
+        program: Program,
+        job: &Job,
+        number: u64,
+    ) -> io::Result<(Processes, Vec<JoinHandle<()>>, Arc<Last>)> {
+        let _permit = self.starts.acquire().await.map_err(io::Error::other)?;
+        let over = || io::Error::other("its lease is over");
+        let line = self.book.enter(job.lease())?.ok_or_else(over)?;
+        let cgroup = self.groups.as_ref().map(|groups| groups.add(number)).transpose()?;
+        let output = match (&self.lines, &self.target) {
+            (Some(_), _) => Output::Read,
+            (None, Target::Inherit) => Output::Inherit,
+            (None, _) => Output::Null,
+        };
+        let started = blocking(|| Processes::start(program, (&self.book, line), cgroup, &output, self.guard));
+        let (processes, (out, err)) = started?;
+        let last = Arc::new(Last::default());
+        let mut readers = Vec::new();
+        if let Some(lines) = &self.lines {
+            let (key, token) = (shown::key(job.key()), job.token().0);
+            let source = Arc::new(Source { key, token, waiting: AtomicUsize::new(0) });
+            let streams = [(out, Stream::Out, None), (err, Stream::Err, Some(last.clone()))];
+            for (from, stream, last) in streams {
+                let Some(from) = from else { continue };
+                let reading = logs::read(from, stream, source.clone(), lines.clone(), last);
+                readers.push(tokio::spawn(told_of_failure(reading)));
+            }
+        }
+        Ok((processes, readers, last))
+    }
+
+    /// Runs the command for a notification. Returns why it failed, if it did.
+    async fn run_on_notify(
+        &self,
+        command: &str,
+        job: &Job,
+        folder: &Folder,
+        body: &Bytes,
+    ) -> Result<Option<String>, NoProgram> {
+        let program = plan::on_notify(command, (&self.work, &self.facts), job, folder, body.to_vec())?;
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (mut processes, readers, last) = self.launch(program, job, number).await?;
+        let word = loop {
+            match processes.next().await {
+                Word::Started(_) => {}
+                word => break word,
+            }
+        };
+        processes.finish().await;
+        for reader in readers {
+            let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
+        }
+        Ok(match word {
+            Word::Ended(End::Exit(0)) => None,
+            Word::Ended(end) => Some(told(end, &last.text())),
+            Word::NotStarted(why) => Some(why),
+            _ => Some("it was killed".to_owned()),
+        })
+    }
+}
+
+async fn told_of_failure(reading: impl Future<Output = io::Result<()>>) {
+    if let Err(error) = reading.await {
+        tracing::warn!(%error, "a program's output cannot be read any more");
+    }
+}

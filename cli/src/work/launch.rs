@@ -1,0 +1,263 @@
+//! The words between a node and a keeper, and between a keeper and its shim.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use rustix::process::{Pid, Resource, Signal, WaitStatus};
+use serde::{Deserialize, Serialize};
+
+/// The hidden commands of the process that keeps a job, and of the one that becomes its program.
+pub(super) const KEEPER: &str = "__keeper";
+pub(super) const SHIM: &str = "__shim";
+/// The program that this process runs, even after its file was replaced.
+pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// All that a keeper has to know. The bytes for the program's standard input follow it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Launch {
+    /// The keeper's name in listings of processes.
+    pub(super) name: String,
+    /// The book of leases, and the job's line in it.
+    pub(super) book: PathBuf,
+    pub(super) line: usize,
+    /// The number of bytes of its input.
+    pub(super) input: usize,
+    pub(super) confines: Confines,
+}
+
+/// The limits of a job's program.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Confines {
+    /// The folder of its cgroup, if it has one.
+    pub(super) cgroup: Option<PathBuf>,
+    pub(super) limits: BTreeMap<String, u64>,
+    /// The soft limit of open files that the node itself was started with.
+    pub(super) nofile: Option<u64>,
+    pub(super) nice: i32,
+}
+
+/// What a shim has to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// The process that must be its parent.
+    pub(super) keeper: i32,
+    /// The file with its standard input.
+    pub(super) input: PathBuf,
+    pub(super) confines: Confines,
+}
+
+impl Launch {
+    /// Sends it, and the input.
+    ///
+    /// # Errors
+    /// The keeper has gone.
+    pub(super) fn send(&self, input: &[u8], mut to: impl Write) -> io::Result<()> {
+        let launch = serde_json::to_vec(self)?;
+        let len = u32::try_from(launch.len()).map_err(io::Error::other)?;
+        to.write_all(&len.to_le_bytes())?;
+        to.write_all(&launch)?;
+        to.write_all(input)
+    }
+
+    /// Receives it, and the input.
+    ///
+    /// # Errors
+    /// The node has gone.
+    pub(super) fn receive(mut from: impl Read) -> io::Result<(Self, Vec<u8>)> {
+        let mut len = [0; 4];
+        from.read_exact(&mut len)?;
+        let mut launch = vec![0; u32::from_le_bytes(len) as usize];
+        from.read_exact(&mut launch)?;
+        let launch: Self = serde_json::from_slice(&launch)?;
+        let mut input = vec![0; launch.input];
+        from.read_exact(&mut input)?;
+        Ok((launch, input))
+    }
+}
+
+/// The resource of a limit by its name, as `ulimit` and systemd call it.
+pub(super) fn resource(name: &str) -> Option<Resource> {
+    Some(match name {
+        "as" => Resource::As,
+        "core" => Resource::Core,
+        "cpu" => Resource::Cpu,
+        "data" => Resource::Data,
+        "fsize" => Resource::Fsize,
+        "memlock" => Resource::Memlock,
+        "nofile" => Resource::Nofile,
+        "nproc" => Resource::Nproc,
+        "stack" => Resource::Stack,
+        _ => return None,
+    })
+}
+
+/// A word of a node to a keeper. The end of the node is a word, too: kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Send this signal to the program, or to its whole group.
+    Signal { signal: Signal, to_group: bool },
+    /// Kill all processes of the job.
+    Kill,
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signal { signal, to_group: true } => writeln!(f, "group {}", signal.as_raw()),
+            Self::Signal { signal, to_group: false } => writeln!(f, "main {}", signal.as_raw()),
+            Self::Kill => writeln!(f, "kill"),
+        }
+    }
+}
+
+impl FromStr for Command {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let signal = |text: &str| text.parse().ok().and_then(Signal::from_named_raw).ok_or(());
+        match line.split_once(' ') {
+            Some(("group", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: true }),
+            Some(("main", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: false }),
+            None if line == "kill" => Ok(Self::Kill),
+            _ => Err(()),
+        }
+    }
+}
+
+/// How a program has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Exit(i32),
+    Signal(i32),
+}
+
+impl End {
+    pub(super) fn of(status: WaitStatus) -> Self {
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(status), _) => Self::Exit(status),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(status) => write!(f, "exit status {status}"),
+            Self::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "killed by SIG{name}"),
+                None => write!(f, "killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// A word of a keeper to its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The program runs, under this number, which is that of its group, too.
+    Started(Pid),
+    /// The program could not be started, for this reason.
+    NotStarted(String),
+    /// The program has ended. Other processes of the job may still run.
+    Ended(End),
+    /// No process of the job is left.
+    Gone,
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started(pid) => writeln!(f, "started {}", pid.as_raw_pid()),
+            Self::NotStarted(why) => writeln!(f, "not-started {}", why.replace('\n', " ")),
+            Self::Ended(End::Exit(status)) => writeln!(f, "exit {status}"),
+            Self::Ended(End::Signal(signal)) => writeln!(f, "signal {signal}"),
+            Self::Gone => writeln!(f, "gone"),
+        }
+    }
+}
+
+impl FromStr for Word {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let number = |text: &str| text.parse::<i32>().map_err(|_| ());
+        match line.split_once(' ') {
+            Some(("started", pid)) => Pid::from_raw(number(pid)?).map(Self::Started).ok_or(()),
+            Some(("not-started", why)) => Ok(Self::NotStarted(why.to_owned())),
+            Some(("exit", status)) => Ok(Self::Ended(End::Exit(number(status)?))),
+            Some(("signal", signal)) => Ok(Self::Ended(End::Signal(number(signal)?))),
+            None if line == "gone" => Ok(Self::Gone),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Signals by name, without their `SIG`.
+const SIGNALS: [(&str, Signal); 18] = [
+    ("ABRT", Signal::ABORT),
+    ("ALRM", Signal::ALARM),
+    ("BUS", Signal::BUS),
+    ("CONT", Signal::CONT),
+    ("FPE", Signal::FPE),
+    ("HUP", Signal::HUP),
+    ("ILL", Signal::ILL),
+    ("INT", Signal::INT),
+    ("KILL", Signal::KILL),
+    ("PIPE", Signal::PIPE),
+    ("QUIT", Signal::QUIT),
+    ("SEGV", Signal::SEGV),
+    ("SYS", Signal::SYS),
+    ("TERM", Signal::TERM),
+    ("TRAP", Signal::TRAP),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("XCPU", Signal::XCPU),
+];
+
+fn signal_name(number: i32) -> Option<&'static str> {
+    SIGNALS.iter().find(|(_, signal)| signal.as_raw() == number).map(|(name, _)| *name)
+}
+
+/// The signal of this name, with or without its `SIG`.
+pub(super) fn signal_named(name: &str) -> Option<Signal> {
+    let name = name.to_ascii_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_was_said() {
+        let words = [
+            Word::Started(Pid::INIT),
+            Word::NotStarted("no such file".into()),
+            Word::Ended(End::Exit(78)),
+            Word::Ended(End::Signal(9)),
+            Word::Gone,
+        ];
+        for word in words {
+            assert_eq!(word.to_string().trim_end().parse(), Ok(word));
+        }
+        let signal = |to_group| Command::Signal { signal: Signal::TERM, to_group };
+        for command in [signal(true), signal(false), Command::Kill] {
+            assert_eq!(command.to_string().trim_end().parse(), Ok(command));
+        }
+        assert_eq!("group 0".parse::<Command>(), Err(()));
+    }
+
+    #[test]
+    fn an_end_is_told_by_its_name() {
+        assert_eq!(End::Exit(3).to_string(), "exit status 3");
+        assert_eq!(End::Signal(11).to_string(), "killed by SIGSEGV");
+        assert_eq!(End::Signal(40).to_string(), "killed by signal 40");
+        assert_eq!(signal_named("sigint"), Some(Signal::INT));
+        assert_eq!(signal_named("odd"), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! The node of `tenure work`: the guard's child, and the parent of all keepers.
+
+use std::env;
+use std::fs;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tenure_pool::Node;
+use tokio::sync::Semaphore;
+
+use super::book::Book;
+use super::cgroup::Groups;
+use super::guard::{Guarded, LOST};
+use super::handler::{Handler, Shared, Talks};
+use super::launch::Confines;
+use super::logs::{Target, Writer};
+use super::options::{CgroupMode, Work};
+use super::plan::{self, Facts};
+use crate::args::Global;
+use crate::connect::{Place, node_name};
+use crate::exit::{Code, Failure};
+
+/// What the node needs beside the grace of its jobs to have them dead.
+const MARGIN: Duration = Duration::from_secs(3);
+/// How often in a worker TTL the book of leases is written.
+const RENEWALS: u32 = 20;
+/// How often it is seen whether the node's workers were drained.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Runs the node to its end.
+///
+/// # Errors
+/// The command line does not fit, or the pool cannot be joined.
+pub(super) fn run(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
+    end_with_guard(guarded.folder.clone())?;
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(work.log.log_level)
+        .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(serve(work, global, guarded));
+    // A look-up of a host name may hang, and nothing waits for it.
+    runtime.shutdown_background();
+    code
+}
+
+/// Ends this process when its guard has ended. All keepers see that, and kill.
+fn end_with_guard(folder: PathBuf) -> io::Result<()> {
+    let watch = move || {
+        let mut bytes = [0; 64];
+        loop {
+            match io::stdin().lock().read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(1..) => {}
+                Ok(0) | Err(_) => {
+                    let _ = fs::remove_dir_all(&folder);
+                    process::exit(LOST.into());
+                }
+            }
+        }
+    };
+    thread::Builder::new().name("guard".to_owned()).spawn(watch).map(drop)
+}
+
+async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
+    let Guarded { guard, folder } = guarded;
+    let place = Place::of(global)?;
+    let groups = match work.confine.cgroup {
+        CgroupMode::Off => None,
+        CgroupMode::Auto => {
+            Groups::make(guard).inspect_err(|error| tracing::debug!(%error, "jobs have no cgroups here")).ok()
+        }
+        CgroupMode::Require => Some(Groups::make(guard).map_err(|error| {
+            Failure::new(Code::Failed, format!("jobs cannot have cgroups here: {error}"))
+        })?),
+    };
+    let nofile = raise_nofile();
+    let target = work.log.logs.clone().unwrap_or_else(usual_target);
+    let writer = Writer::start(&target, work.log.log_max)
+        .map_err(|error| Failure::usage(format!("the output of programs has no place: {error}")))?;
+    let (writer, lines) = writer.unzip();
+
+    let mut builder = place.worker_builder().await?;
+    let name = work.place.name.clone().or_else(|| env::var("POD_NAME").ok().filter(|name| !name.is_empty()));
+    builder = builder.name(name.unwrap_or_else(|| node_name("work")));
+    if let Some(ttl) = work.place.ttl {
+        builder = builder.worker_ttl(ttl);
+    }
+    let builder = builder.start_timeout(work.start.start_timeout).stop_timeout(work.stop.grace + MARGIN);
+    let node = builder.join().await?;
+    let leaving = node.close_on_signal(work.place.drain);
+
+    let ttl = node.settings().worker_ttl;
+    let book = Arc::new(Book::new(ttl)?);
+    renew(&book, ttl / RENEWALS)?;
+    let limits = work.confine.limit.iter().cloned().collect();
+    let confines = Confines { cgroup: None, limits, nofile, nice: work.confine.nice };
+    let facts = Facts {
+        pool: place.pool.clone(),
+        node: node.name().to_owned(),
+        ttl,
+        unset: plan::unset(&work.start.pass_env),
+        confines,
+    };
+    let parallel = thread::available_parallelism().map_or(2, usize::from) * 2;
+    let starts = Semaphore::new(work.start.start_parallel.map_or(parallel, usize::from));
+    let work = Arc::new(work);
+    let (numbers, talks) = (AtomicU64::new(0), Talks::default());
+    let handler = Handler {
+        work: work.clone(),
+        facts,
+        book,
+        groups,
+        guard,
+        folder,
+        target,
+        lines,
+        starts,
+        numbers,
+        talks,
+    };
+    let handler = Arc::new(handler);
+    let working = async {
+        let mut workers = Vec::new();
+        for _ in 0..work.place.workers {
+            let adding = node.add_worker(Shared(handler.clone())).meta("tenure-work");
+            let adding = match work.place.max_jobs {
+                Some(jobs) => adding.capacity(jobs),
+                None => adding,
+            };
+            workers.push(adding.await?);
+        }
+        tracing::info!(node = node.name(), pool = place.pool, workers = workers.len(), "ready for jobs");
+        // Drained by another node, they have left for good.
+        while workers.iter().any(|worker| worker.ids().iter().any(Option::is_some)) {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok::<_, Failure>(())
+    };
+    let mut leaving = std::pin::pin!(leaving);
+    let report = tokio::select! {
+        report = &mut leaving => report,
+        worked = working => {
+            worked?;
+            tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
+            node.close_within(work.place.drain).await
+        }
+    }?;
+    drop(handler);
+    if let Some(writer) = writer {
+        tokio::task::spawn_blocking(|| writer.end()).await.ok();
+    }
+    if report.complete { Ok(Code::Done) } else { Ok(Code::Failed) }
+}
+
+/// Writes the book of leases again and again, on a thread of its own: no job delays it.
+fn renew(book: &Arc<Book>, every: Duration) -> io::Result<()> {
+    let book: Weak<Book> = Arc::downgrade(book);
+    let run = move || {
+        while let Some(book) = book.upgrade() {
+            if let Err(error) = book.renew() {
+                tracing::error!(%error, "the book of leases cannot be written: jobs will be killed");
+            }
+            drop(book);
+            thread::sleep(every);
+        }
+    };
+    thread::Builder::new().name("leases".to_owned()).spawn(run).map(drop)
+}
+
+/// Lets this process have as many files as it may, because each job needs some. Returns the former limit.
+fn raise_nofile() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // The old limit serves if the new one is refused.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    current
+}
+
+fn usual_target() -> Target {
+    if io::IsTerminal::is_terminal(&io::stdout()) { Target::Prefix } else { Target::Json }
+}
+
+impl Place {
+    /// A builder of a node that runs jobs. The pool need not exist.
+    ///
+    /// # Errors
+    /// Redis does not answer.
+    async fn worker_builder(&self) -> Result<tenure_pool::NodeBuilder, Failure> {
+        // It finds the number of shards of a pool that exists.
+        let shards = match self.inspector().await {
+            Ok(inspector) => u32::try_from(inspector.shards()).unwrap_or(u32::MAX),
+            Err(failure) if failure.code == Code::NotFound => 1,
+            Err(failure) => return Err(failure),
+        };
+        let builder = Node::builder(&self.pool, &self.client);
+        Ok(if shards > 1 { builder.shards(shards) } else { builder })
+    }
+}

@@ -1,0 +1,254 @@
+//! A job's processes, as the node sees them: a keeper that it talks to, and nothing that outlives this value.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpid, kill_process_group};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::timeout;
+
+use super::book::{Book, Line};
+use super::cgroup::Group;
+use super::launch::{self, Confines, End, KEEPER, Launch, THIS_PROGRAM, Word};
+
+/// How long a keeper may take to kill what it keeps, before the node does it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a new keeper may take to listen.
+const LISTENING: Duration = Duration::from_secs(10);
+/// How soon it looks again for what it has killed.
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// What a job's program is started with.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Its name in listings of processes.
+    pub(super) name: String,
+    pub(super) line: Vec<OsString>,
+    /// Variables that it has and the node has not, and those of the node that it has not.
+    pub(super) set: BTreeMap<&'static str, OsString>,
+    pub(super) unset: Vec<OsString>,
+    pub(super) input: Vec<u8>,
+    pub(super) confines: Confines,
+}
+
+/// Where a stream of a program's output goes.
+pub(super) enum Output {
+    /// To the node, which reads it.
+    Read,
+    /// To where the node's own goes.
+    Inherit,
+    Null,
+}
+
+/// The ends of the output that the node reads.
+pub(super) type Read = (Option<OwnedFd>, Option<OwnedFd>);
+
+/// The processes of a job. When this is dropped, they are killed, and the drop waits until none is left.
+#[derive(Debug)]
+pub(super) struct Processes {
+    keeper: Child,
+    words: Lines<BufReader<OwnedReadHalf>>,
+    /// None once the keeper was told to kill.
+    node: Option<OwnedWriteHalf>,
+    /// The group of the program.
+    group: Option<Pid>,
+    guard: Pid,
+    gone: bool,
+    /// After the end of all processes the job's line and group are given back.
+    _line: Line,
+    _cgroup: Option<Group>,
+}
+
+impl Processes {
+    /// Starts the keeper of a job's program. It blocks for some milliseconds. Call it within the node's runtime.
+    ///
+    /// # Errors
+    /// The machine has no more processes, memory or files. Nothing runs.
+    pub(super) fn start(
+        program: Program,
+        (book, line): (&Arc<Book>, Line),
+        cgroup: Option<Group>,
+        output: &Output,
+        guard: Pid,
+    ) -> io::Result<(Self, Read)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let Program { name, line: words, set, unset, input, mut confines } = program;
+        let mut keeper = Command::new(THIS_PROGRAM);
+        keeper.arg(KEEPER).args(words);
+        unset.iter().for_each(|name| _ = keeper.env_remove(name));
+        keeper.envs(set).stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
+        keeper.stdout(output.stdio()).stderr(output.stdio());
+        confines.cgroup = cgroup.as_ref().map(|group| group.path().to_owned());
+        let launch = Launch { name, book: book.path(), line: line.number(), input: input.len(), confines };
+        let mut child = keeper.spawn()?;
+        // It now has the only other end: its death is seen.
+        drop(keeper);
+        let read = (child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from));
+        let sent = ours.set_write_timeout(Some(LISTENING)).and_then(|()| launch.send(&input, &ours));
+        let talk = sent.and_then(|()| {
+            ours.set_nonblocking(true)?;
+            tokio::net::UnixStream::from_std(ours)
+        });
+        let talk = match talk {
+            Ok(talk) => talk,
+            Err(error) => {
+                // It has started nothing: it has no program without a whole launch, and ends with the socket.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let (hear, say) = talk.into_split();
+        let words = BufReader::with_capacity(128, hear).lines();
+        let (node, group, gone) = (Some(say), None, false);
+        let processes = Self { keeper: child, words, node, group, guard, gone, _line: line, _cgroup: cgroup };
+        Ok((processes, read))
+    }
+
+    /// The next word of the keeper. The last one is [`Word::Gone`]: it comes again and again.
+    ///
+    /// # Cancel safety
+    /// Safe: a word is taken only when it is returned.
+    pub(super) async fn next(&mut self) -> Word {
+        while !self.gone {
+            let word = match self.words.next_line().await {
+                Ok(Some(line)) => line.parse(),
+                Ok(None) | Err(_) => Err(()),
+            };
+            match word {
+                Ok(Word::Gone) => self.all_gone(),
+                Ok(Word::Started(group)) => {
+                    self.group = Some(group);
+                    return Word::Started(group);
+                }
+                Ok(word) => return word,
+                // Somebody has killed the keeper.
+                Err(()) => blocking(|| self.end()),
+            }
+        }
+        Word::Gone
+    }
+
+    /// Sends the program this signal.
+    pub(super) fn signal(&mut self, signal: Signal, to_group: bool) {
+        self.say(launch::Command::Signal { signal, to_group });
+    }
+
+    /// Kills all, and waits until none is left.
+    ///
+    /// # Cancel safety
+    /// Safe: a drop does the rest.
+    pub(super) async fn kill(&mut self) {
+        self.say(launch::Command::Kill);
+        let gone = async { while self.next().await != Word::Gone {} };
+        if timeout(PATIENCE, gone).await.is_err() {
+            blocking(|| self.end());
+        }
+    }
+
+    /// Waits for the end of all, after the program's own.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn finish(&mut self) {
+        let gone = async { while self.next().await != Word::Gone {} };
+        if timeout(PATIENCE, gone).await.is_err() {
+            blocking(|| self.end());
+        }
+    }
+
+    fn say(&mut self, command: launch::Command) {
+        if let Some(node) = &self.node {
+            // It has room for many more than are ever said. One that cannot be said ends the talk, and so the job.
+            let line = command.to_string();
+            if node.try_write(line.as_bytes()).ok() != Some(line.len()) {
+                self.node = None;
+            }
+        }
+    }
+
+    fn all_gone(&mut self) {
+        self.gone = true;
+        // The keeper ends right after its last word.
+        let _ = self.keeper.wait();
+    }
+
+    /// Kills all, and waits until none is left. The keeper does it, unless it cannot.
+    fn end(&mut self) {
+        // Its end is a word: kill.
+        self.node = None;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.keeper.try_wait() {
+                // One that failed has not looked below it.
+                Ok(Some(status)) if status.success() => break,
+                Ok(None) if Instant::now() < until => thread::sleep(AGAIN),
+                Ok(_) | Err(_) => {
+                    self.end_without_keeper();
+                    break;
+                }
+            }
+        }
+        self.gone = true;
+    }
+
+    /// The keeper is stopped or dead. What it kept is below it, or has come to the guard.
+    fn end_without_keeper(&mut self) {
+        let keeper = Pid::from_child(&self.keeper);
+        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        while !has_ended(&mut self.keeper) && super::tree::kill_below(keeper) > 0 {
+            thread::sleep(AGAIN);
+        }
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // The keepers of other jobs are no children of the guard while this node lives.
+        while super::tree::kill_strays(self.guard, getpid()) > 0 {
+            thread::sleep(AGAIN);
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        if !self.gone {
+            blocking(|| self.end());
+        }
+    }
+}
+
+impl Output {
+    fn stdio(&self) -> Stdio {
+        match self {
+            Self::Read => Stdio::piped(),
+            Self::Inherit => Stdio::inherit(),
+            Self::Null => Stdio::null(),
+        }
+    }
+}
+
+/// Runs work that blocks its thread, while others use the runtime's threads.
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// How a program's end is told, with the last of what it said.
+pub(super) fn told(end: End, last: &str) -> String {
+    let last = last.trim();
+    if last.is_empty() { end.to_string() } else { format!("{end}: {last}") }
+}

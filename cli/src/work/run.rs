@@ -1,0 +1,212 @@
+//! One run of a job: from the start of its program until none of its processes is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tenure_pool::{BoxError, JobEnd, Start};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::desk::{Desk, Talk};
+use super::folder::Folder;
+use super::launch::{End, Word};
+use super::logs::Last;
+use super::options::{Ready, StopTo, Work};
+use super::process::{Processes, told};
+
+/// The exit status that says: not here, not now (`EX_TEMPFAIL`).
+const TRY_AGAIN: i32 = 75;
+/// How long the end of a program's output may take, when no process of it is left.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A run of a job.
+pub(super) struct Run {
+    pub(super) processes: Processes,
+    pub(super) talk: Arc<Talk>,
+    pub(super) last: Arc<Last>,
+    pub(super) readers: Vec<JoinHandle<()>>,
+    pub(super) work: Arc<Work>,
+    pub(super) ttl: Duration,
+    /// They live as long as the processes.
+    pub(super) _desk: Desk,
+    pub(super) folder: Arc<Folder>,
+}
+
+/// How the start of a program came out.
+enum Came {
+    Ready,
+    Ended(End),
+    NotStarted(String),
+    /// The job must end.
+    Cancelled,
+}
+
+impl Run {
+    /// Waits until the program is ready, and returns what the pool has to know. `runs` makes the job's future.
+    pub(super) async fn start(mut self) -> Start {
+        let job = self.talk.job.clone();
+        let came = tokio::select! {
+            biased;
+            () = job.cancelled() => Came::Cancelled,
+            came = self.ready() => came,
+        };
+        match came {
+            Came::Ready => Start::Running(Box::pin(self.live())),
+            Came::Cancelled => {
+                self.stop().await;
+                Start::Failed("it was told to end before it was ready".into())
+            }
+            Came::NotStarted(why) => {
+                self.processes.finish().await;
+                tracing::warn!(key = %job.key(), why, "a program cannot be started here, another worker is asked");
+                Start::Elsewhere
+            }
+            Came::Ended(end) => {
+                self.end().await;
+                self.failed_start(end)
+            }
+        }
+    }
+
+    async fn ready(&mut self) -> Came {
+        let Run { processes, talk, work, .. } = self;
+        let is_ready = async {
+            match work.start.ready {
+                Ready::Exec => std::future::pending().await,
+                Ready::Notify => talk.ready().await,
+            }
+        };
+        let mut is_ready = std::pin::pin!(is_ready);
+        let mut proved = std::pin::pin!(sleep(Duration::MAX));
+        loop {
+            tokio::select! {
+                biased;
+                word = processes.next() => match word {
+                    Word::Started(pid) => {
+                        tracing::debug!(key = %talk.job.key(), pid = pid.as_raw_pid(), "a program runs");
+                        if work.start.ready == Ready::Exec {
+                            proved.as_mut().reset(Instant::now() + work.start.min_run);
+                        }
+                    }
+                    Word::NotStarted(why) => return Came::NotStarted(why),
+                    Word::Ended(end) => return Came::Ended(end),
+                    // The keeper was killed, and so was the program.
+                    Word::Gone => return Came::Ended(End::Signal(Signal::KILL.as_raw())),
+                },
+                () = &mut is_ready => return Came::Ready,
+                () = &mut proved => return Came::Ready,
+            }
+        }
+    }
+
+    fn failed_start(self, end: End) -> Start {
+        let text = told(end, &self.last.text());
+        match end {
+            // It has done its work: it was ready, and the job has ended well.
+            End::Exit(0) if self.work.start.ready == Ready::Exec => {
+                Start::Running(Box::pin(std::future::ready(Ok(()))))
+            }
+            End::Exit(0) => Start::Failed("it ended before it said that it was ready".into()),
+            End::Exit(TRY_AGAIN) => {
+                tracing::info!(key = %self.talk.job.key(), text, "a program refuses its job for now");
+                Start::Refused { backoff: None }
+            }
+            end => Start::Failed(self.fault(end, text)),
+        }
+    }
+
+    /// The job's life, until it ends or must end.
+    async fn live(mut self) -> Result<(), BoxError> {
+        let job = self.talk.job.clone();
+        let ended = tokio::select! {
+            biased;
+            () = job.cancelled() => None,
+            word = self.processes.next() => Some(word),
+            () = silence(&self.talk, self.work.stop.watchdog) => {
+                self.processes.kill().await;
+                let status = self.talk.status();
+                let status = if status.is_empty() { status } else { format!("; its last status was: {status}") };
+                let limit = humantime::format_duration(self.work.stop.watchdog.unwrap_or_default());
+                return Err(format!("no sign of life for {limit}{status}").into());
+            }
+        };
+        let Some(word) = ended else {
+            self.stop().await;
+            return Ok(());
+        };
+        self.end().await;
+        let end = match word {
+            Word::Ended(end) => end,
+            _ => End::Signal(Signal::KILL.as_raw()),
+        };
+        match end {
+            End::Exit(0) => Ok(()),
+            end => {
+                let text = told(end, &self.last.text());
+                Err(self.fault(end, text))
+            }
+        }
+    }
+
+    fn fault(&self, end: End, text: String) -> BoxError {
+        match end {
+            End::Exit(status) if self.work.stop.park_exit.iter().any(|park| i32::from(*park) == status) => {
+                JobEnd::Park(text).into()
+            }
+            // The program itself is not the cause: memory was short, or somebody has killed it.
+            End::Signal(signal) if signal == Signal::KILL.as_raw() => JobEnd::Lost(text).into(),
+            _ => text.into(),
+        }
+    }
+
+    /// The program has ended: waits for the end of all others, and for their last output.
+    async fn end(&mut self) {
+        self.processes.finish().await;
+        for reader in self.readers.drain(..) {
+            // Nobody can write any more. If it takes long, its reader goes on alone.
+            let _ = timeout(LAST_WORDS, reader).await;
+        }
+    }
+
+    /// Asks the program to end, and kills all after its time.
+    async fn stop(&mut self) {
+        let Self { processes, talk, work, ttl, .. } = self;
+        processes.signal(work.stop.stop_signal, work.stop.stop_to == StopTo::Group);
+        let mut kill_at = Instant::now() + work.stop.grace;
+        let lease = talk.job.lease();
+        let mut is_over = false;
+        loop {
+            // The lease is over at 0.6 T. All must be dead soon after 0.8 T.
+            if !is_over && !lease.check() {
+                is_over = true;
+                kill_at = kill_at.min(Instant::now() + *ttl * 3 / 20);
+            }
+            tokio::select! {
+                biased;
+                word = processes.next() => if matches!(word, Word::Gone | Word::Ended(_)) {
+                    break;
+                },
+                () = sleep_until(kill_at) => {
+                    tracing::info!(key = %talk.job.key(), "a program does not end when it is asked, it is killed");
+                    processes.kill().await;
+                    break;
+                }
+                () = sleep(*ttl / 40) => {}
+            }
+        }
+        self.end().await;
+    }
+}
+
+/// Waits until the program was silent for too long.
+async fn silence(talk: &Talk, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
+    loop {
+        let left = limit.saturating_sub(talk.silent_for());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left).await;
+    }
+}

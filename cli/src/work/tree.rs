@@ -1,0 +1,153 @@
+//! Process trees: all that has come from a process, and its end.
+//!
+//! Every process below a subreaper stays below it, whatever it does: one that leaves its group, its session or its
+//! parent gets the subreaper as its parent. So a subreaper without children has no descendants either.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a tree is looked through for processes that were born meanwhile. Each look stops all that it finds, so only
+/// those that a look misses can have children.
+const LOOKS: usize = 100;
+
+/// Kills all that has come from this process, and returns how many there were. Those that are born while it looks may
+/// be left, so call it until there is none. All are stopped before the first one is killed: otherwise some would have
+/// children faster than they are found.
+pub(super) fn kill_below(root: Pid) -> usize {
+    kill(|| below(&children(root)))
+}
+
+/// Kills all children of `root` but `spared`, and all that has come from them. Returns how many there were.
+pub(super) fn kill_strays(root: Pid, spared: Pid) -> usize {
+    kill(|| {
+        let strays: Vec<_> = children(root).into_iter().filter(|pid| *pid != spared).collect();
+        below(&strays)
+    })
+}
+
+fn kill(found: impl Fn() -> Vec<Pid>) -> usize {
+    let mut stopped = HashSet::new();
+    for _ in 0..LOOKS {
+        let new: Vec<_> = found().into_iter().filter(|pid| !stopped.contains(pid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for pid in new {
+            // It may have ended by now. Its number is not given away so soon, because numbers are given in turn.
+            let _ = kill_process(pid, Signal::STOP);
+            stopped.insert(pid);
+        }
+    }
+    for pid in &stopped {
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    stopped.len()
+}
+
+/// These processes and all that has come from them, as far as they live.
+fn below(roots: &[Pid]) -> Vec<Pid> {
+    let (mut found, mut next) = (Vec::new(), roots.to_vec());
+    while let Some(pid) = next.pop() {
+        if is_alive(pid) {
+            found.push(pid);
+            next.extend(children(pid));
+        }
+    }
+    found
+}
+
+/// The children of a process. None if it has ended.
+pub(super) fn children(parent: Pid) -> Vec<Pid> {
+    static LISTED: OnceLock<bool> = OnceLock::new();
+    // The kernel may be built without these lists.
+    if *LISTED.get_or_init(|| Path::new("/proc/thread-self/children").exists()) {
+        listed_children(parent)
+    } else {
+        all_with_parent(parent)
+    }
+}
+
+fn listed_children(parent: Pid) -> Vec<Pid> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", parent.as_raw_pid()));
+    let lists = tasks.into_iter().flatten().flatten().map(|task| task.path().join("children"));
+    let lists: Vec<_> = lists.filter_map(|list| fs::read_to_string(list).ok()).collect();
+    lists.iter().flat_map(|list| list.split_whitespace()).filter_map(number).collect()
+}
+
+fn all_with_parent(parent: Pid) -> Vec<Pid> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|entry| number(entry.file_name().to_str()?));
+    all.filter(|pid| stat(*pid).is_some_and(|(_, of)| of == Some(parent))).collect()
+}
+
+/// Whether it has not ended.
+fn is_alive(pid: Pid) -> bool {
+    stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X' | 'x'))
+}
+
+/// The state and the parent of a process. None once its number is free.
+fn stat(pid: Pid) -> Option<(char, Option<Pid>)> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    // The name may have blanks and brackets.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next().and_then(number)))
+}
+
+fn number(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    fn pid(child: &Child) -> Pid {
+        Pid::from_child(child)
+    }
+
+    #[test]
+    fn both_ways_to_find_children_find_the_same() {
+        let mut child = shell("sleep 60 & sleep 60 & sleep 60 & wait");
+        let mut found = Vec::new();
+        while found.len() < 3 {
+            found = all_with_parent(pid(&child));
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut listed = children(pid(&child));
+        listed.sort_unstable_by_key(|pid| pid.as_raw_pid());
+        found.sort_unstable_by_key(|pid| pid.as_raw_pid());
+        assert_eq!(listed, found);
+        while kill_below(pid(&child)) > 0 {}
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn all_below_a_process_end_while_they_still_fork() {
+        // Each of them forks on and on, in sessions of its own. The parent lives on.
+        let script = "for i in 1 2 3; do setsid sh -c 'while :; do sleep 60 & done' & done; read never";
+        let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+        while below(&children(pid(&child))).len() < 50 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        while kill_below(pid(&child)) > 0 {}
+        assert_eq!(below(&children(pid(&child))), []);
+        assert!(child.try_wait().unwrap().is_none(), "it was spared");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,116 @@
+//! How a program ends is what becomes of its job.
+
+use rustix::process::Signal;
+use tenure_pool::{DispatchError, JobSpec, JobState};
+use tenure_testing::eventually;
+
+use super::processes::{Sleepers, number_in};
+use super::world::{PATIENCE, SCRIPT, World, signal};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_fails_at_once_tells_its_dispatcher_why() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--min-run", "10s"].iter().chain(&SCRIPT)).await;
+    let error = world.node.dispatch(("acme", "echo cannot connect >&2; exit 3")).await.unwrap_err();
+    assert!(error.to_string().contains("exit status 3: cannot connect"), "{error}");
+    let error = world.node.dispatch(("segv", "kill -SEGV $$")).await.unwrap_err();
+    assert!(error.to_string().contains("killed by SIGSEGV"), "{error}");
+    assert!(world.node.jobs().await.unwrap().is_empty());
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_78_parks_the_job() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let error = world.node.dispatch(("acme", "echo no such plan >&2; exit 78")).await.unwrap_err();
+    assert!(matches!(error, DispatchError::Parked), "{error}");
+    let parked = world.node.parked().await.unwrap();
+    assert_eq!(parked[0].error, "exit status 78: no such plan");
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_75_sends_the_job_back_without_an_attempt() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let script = "echo tried > $FOLDER/tried; test -e $FOLDER/open || exit 75; exec sleep 1000";
+    world.node.submit(("acme", script)).await.unwrap();
+    world.line_in("tried").await;
+    std::fs::write(world.file("open"), "").unwrap();
+    let runs =
+        || async { world.node.job("acme").await.unwrap().filter(|job| job.state == JobState::Running) };
+    assert_eq!(eventually(PATIENCE, "it runs", runs).await.attempts, 1);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_does_its_work_ends_its_job() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    world.node.dispatch(("acme", "echo $TENURE_TOKEN > $FOLDER/done")).await.unwrap();
+    world.line_in("done").await;
+    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_somebody_kills_runs_again() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let script = "echo $TENURE_TOKEN > $FOLDER/token; echo $$ > $FOLDER/pid; exec sleep 1000";
+    world.node.dispatch(("acme", script)).await.unwrap();
+    let (token, pid) = (world.line_in("token").await, number_in(&world.file("pid")));
+    std::fs::remove_file(world.file("token")).unwrap();
+    signal(pid.unwrap(), Signal::KILL);
+    let again = world.line_in("token").await;
+    assert!(again.trim().parse::<u64>().unwrap() > token.trim().parse().unwrap());
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_without_the_program_leaves_its_jobs_to_others() {
+    let world = World::new().await;
+    let lacks = world.worker("lacks", ["--", "/nonexistent/program", "{key}"]).await;
+    let has = world.worker("has", SCRIPT).await;
+    for number in 0..8 {
+        let job = JobSpec::new(format!("key-{number}"), "exec sleep 1000");
+        world.node.dispatch(job).await.unwrap();
+    }
+    let jobs = world.node.jobs().await.unwrap();
+    assert!(jobs.len() == 8 && jobs.iter().all(|job| job.node.as_deref() == Some("has")), "{jobs:?}");
+    lacks.leave().await;
+    has.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_leaves_ends_with_it() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let sleepers = Sleepers::new();
+    let sleep = sleepers.sleep();
+    let script = format!("(setsid {sleep} </dev/null >/dev/null 2>&1 &); {sleep} & exit 0");
+    world.node.dispatch(("acme", script)).await.unwrap();
+    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    assert_eq!(sleepers.alive(), []);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_silent_for_too_long_is_killed() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--watchdog", "1s"].iter().chain(&SCRIPT)).await;
+    let sleepers = Sleepers::new();
+    world.node.dispatch(("acme", sleepers.sleep())).await.unwrap();
+    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    assert_eq!(sleepers.alive(), []);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_by_another_node_ends_the_worker() {
+    let world = World::new().await;
+    let mut worker = world.worker("w", SCRIPT).await;
+    assert_eq!(world.node.drain_node("w").await.unwrap(), 1);
+    assert_eq!(worker.ended().await.code(), Some(0));
+}

@@ -1,0 +1,11 @@
+//! `tenure work`: a private Redis, a pool with a node of this process that dispatches, and workers as processes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ends;
+mod hostile;
+mod kills;
+mod many;
+mod output;
+mod processes;
+mod talk;
+mod world;

@@ -1,0 +1,211 @@
+//! A program and its node talk: readiness, notifications, checkpoints, the environment.
+
+use std::os::unix::net::UnixDatagram;
+
+use tenure_pool::{JobKey, JobSpec};
+use tenure_testing::eventually;
+
+use super::world::{PATIENCE, SCRIPT, World, signal};
+
+/// The command, for scripts.
+fn tenure() -> String {
+    snapbox::cmd::cargo_bin!("tenure").display().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_gets_its_job_in_its_environment() {
+    let world = World::new().await;
+    let command = [
+        "--",
+        "sh",
+        "-c",
+        "cat > $FOLDER/in; echo $1 $2 > $FOLDER/args; env > $FOLDER/env; echo 1 > $FOLDER/all; exec sleep 1000",
+    ];
+    let worker = world.worker("w", command.iter().chain(&["sh", "a {key}", "{token}-{worker}-{else}"])).await;
+    world.node.dispatch(JobSpec::new("eu acme", "line\nlast").id("mine")).await.unwrap();
+    world.line_in("all").await;
+    let read = |name: &str| std::fs::read_to_string(world.file(name)).unwrap();
+    let job = world.node.job("eu acme").await.unwrap().unwrap();
+    let (token, id) = (job.token, job.owner.unwrap());
+    assert_eq!(
+        (read("in"), read("args")),
+        ("line\nlast".into(), format!("a eu acme {token}-{id}-{{else}}\n"))
+    );
+    let env = read("env");
+    let expected = [
+        ("KEY", "eu acme".to_owned()),
+        ("KEY64", "ZXUgYWNtZQ==".to_owned()),
+        ("POOL", "feeds".to_owned()),
+        ("NODE", "w".to_owned()),
+        ("TOKEN", token.to_string()),
+        ("WORKER", id.to_string()),
+        ("DISPATCH_ID", "asks.!mine".to_owned()),
+        ("ATTEMPT", "1".to_owned()),
+        ("TTL_MS", "600000".to_owned()),
+    ];
+    for (name, value) in expected {
+        assert!(env.lines().any(|line| line == format!("TENURE_{name}={value}")), "{name}: {env}");
+    }
+    assert!(!env.contains("REDIS_URL") && !env.contains("TENURE_GUARD"), "{env}");
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_is_passed_on_when_it_is_named() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--pass-env", "REDIS_URL"].iter().chain(&SCRIPT)).await;
+    world.node.dispatch(("acme", "echo $REDIS_URL > $FOLDER/url; exec sleep 1000")).await.unwrap();
+    assert_eq!(world.line_in("url").await.trim(), world.server.url());
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_no_argument_can_hold_is_parked() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--", "sh", "-c", "exec sleep 1000", "{key}"]).await;
+    let key = JobKey::new(&b"a\0'\"\xff"[..]).unwrap();
+    world.node.dispatch((key, "")).await.unwrap_err();
+    let parked = world.node.parked().await.unwrap();
+    assert!(parked[0].error.contains("TENURE_KEY64"), "{parked:?}");
+    worker.leave().await;
+    let worker =
+        world.worker("w2", ["--", "sh", "-c", "echo $TENURE_KEY64 > $FOLDER/key; exec sleep 1000"]).await;
+    let key = JobKey::new([&[0, b'\n', b'\'', b'"', 0xff][..], &[b'k'; 507]].concat()).unwrap();
+    world.node.dispatch((key, "")).await.unwrap();
+    assert!(world.line_in("key").await.starts_with("AAonIv9ra2tr"));
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_comes_in_a_file_that_only_its_user_reads() {
+    let world = World::new().await;
+    let script = "ls -l $TENURE_PAYLOAD_FILE | cut -c1-10 > $FOLDER/mode; cp $TENURE_PAYLOAD_FILE $FOLDER/body; echo 1 > $FOLDER/all; exec sleep 1000";
+    let worker = world.worker("w", ["--payload", "file", "--", "sh", "-c", script]).await;
+    let body = vec![7; 300_000];
+    world.node.dispatch(("acme", body.clone())).await.unwrap();
+    world.line_in("all").await;
+    assert_eq!(world.line_in("mode").await, "-rw-------\n");
+    assert_eq!(std::fs::read(world.file("body")).unwrap(), body);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_returns_when_its_program_says_that_it_is_ready() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--ready", "notify"].iter().chain(&SCRIPT)).await;
+    let script = format!(
+        "until test -e $FOLDER/go; do sleep 0.01; done; echo 1 > $FOLDER/ready; {} ctl ready; exec sleep 1000",
+        tenure()
+    );
+    let dispatch = world.node.dispatch(("ctl", script));
+    let dispatch = tokio::spawn(async move { dispatch.await });
+    let begun = || async { world.node.job("ctl").await.unwrap().is_some_and(|job| job.attempts == 1) };
+    eventually(PATIENCE, "it is begun", begun).await;
+    assert!(!dispatch.is_finished() && !world.file("ready").exists());
+    std::fs::write(world.file("go"), "").unwrap();
+    dispatch.await.unwrap().unwrap();
+    assert!(world.file("ready").exists());
+    // By systemd's protocol, spoken by this test.
+    let dispatch = world.node.dispatch(("sd", "echo $NOTIFY_SOCKET > $FOLDER/socket; exec sleep 1000"));
+    let dispatch = tokio::spawn(async move { dispatch.await });
+    let socket = world.line_in("socket").await;
+    UnixDatagram::unbound().unwrap().send_to(b"STATUS=here\nREADY=1\n", socket.trim()).unwrap();
+    dispatch.await.unwrap().unwrap();
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_is_taken_once_and_in_order() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let script = format!(
+        "while {0} ctl next > $FOLDER/note; do cat $FOLDER/note >> $FOLDER/notes; echo >> $FOLDER/notes; done",
+        tenure()
+    );
+    world.node.dispatch(("acme", script)).await.unwrap();
+    for body in ["one", "two", "three"] {
+        world.node.notify("acme", body).await.unwrap();
+    }
+    let all = || async {
+        std::fs::read_to_string(world.file("notes")).is_ok_and(|text| text == "one\ntwo\nthree\n")
+    };
+    eventually(PATIENCE, "all notes", all).await;
+    let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
+    eventually(PATIENCE, "they count as taken", taken).await;
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_that_was_not_done_comes_to_the_next_owner() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let script = format!(
+        "{} ctl next > $FOLDER/note-$TENURE_NODE; echo >> $FOLDER/note-$TENURE_NODE; exec sleep 1000",
+        tenure()
+    );
+    world.node.dispatch(("acme", script)).await.unwrap();
+    world.node.notify("acme", "one").await.unwrap();
+    assert_eq!(world.line_in("note-w").await, "one\n");
+    let other = world.worker("other", SCRIPT).await;
+    worker.leave().await;
+    assert_eq!(world.line_in("note-other").await, "one\n");
+    other.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_takes_notifications_until_it_succeeds() {
+    let world = World::new().await;
+    let command = "cat >> $FOLDER/tries; echo >> $FOLDER/tries; test -e $FOLDER/open";
+    let worker = world.worker("w", ["--on-notify", command].iter().chain(&SCRIPT)).await;
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    world.node.notify("acme", "one").await.unwrap();
+    assert_eq!(world.line_in("tries").await, "one\n");
+    assert_eq!(world.node.notifications("acme").await.unwrap().len(), 1);
+    std::fs::write(world.file("open"), "").unwrap();
+    let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
+    eventually(PATIENCE, "it counts as taken", taken).await;
+    assert!(std::fs::read_to_string(world.file("tries")).unwrap().starts_with("one\none\n"));
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_comes_to_the_next_owner() {
+    let world = World::new().await;
+    let script = format!(
+        "if test -e \"$TENURE_CHECKPOINT_FILE\"; then cat $TENURE_CHECKPOINT_FILE > $FOLDER/got; echo >> $FOLDER/got; \
+         else echo state-17 | tr -d '\\n' | {} ctl checkpoint; echo $? > $FOLDER/left; fi; exec sleep 1000",
+        tenure()
+    );
+    let worker = world.worker("w", SCRIPT).await;
+    world.node.dispatch(("acme", script)).await.unwrap();
+    assert_eq!(world.line_in("left").await, "0\n");
+    let other = world.worker("other", SCRIPT).await;
+    worker.leave().await;
+    assert_eq!(world.line_in("got").await, "state-17\n");
+    other.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_asks_how_long_its_lease_lasts() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let script = format!("{} ctl lease > $FOLDER/lease; exec sleep 1000", tenure());
+    world.node.dispatch(("acme", script)).await.unwrap();
+    let left: u64 = world.line_in("lease").await.trim().parse().unwrap();
+    assert!((1..=360_000).contains(&left), "{left}");
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_is_a_signal_that_a_program_may_answer() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--stop-signal", "USR1"].iter().chain(&SCRIPT)).await;
+    let script = "trap 'echo stopped > $FOLDER/stopped; exit 9' USR1; echo 1 > $FOLDER/on; while :; do sleep 0.01; done";
+    world.node.dispatch(("acme", script)).await.unwrap();
+    world.line_in("on").await;
+    world.node.stop_job("acme").until_stopped().await.unwrap();
+    assert_eq!(std::fs::read_to_string(world.file("stopped")).unwrap(), "stopped\n");
+    signal(worker.guard(), rustix::process::Signal::INT);
+    let mut worker = worker;
+    assert_eq!(worker.ended().await.code(), Some(0));
+}
