@@ -6,7 +6,7 @@ use futures::StreamExt;
 use tenure_pool::JobSpec;
 
 use super::processes::Sleepers;
-use super::world::{SCRIPT, World};
+use super::world::{PATIENCE, SCRIPT, World};
 
 /// Prints how long it takes. It asserts no time, because it shares the machine.
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +19,7 @@ async fn a_thousand_keys_run_as_processes() {
     let sleep = sleepers.sleep();
     let begun = Instant::now();
     let jobs = (0..KEYS).map(move |number| JobSpec::new(format!("key-{number}"), format!("exec {sleep}")));
-    let started: Vec<_> = world.node.dispatch_many(jobs).await;
+    let started: Vec<_> = world.node.dispatch_many(jobs).deadline(PATIENCE).await;
     assert!(started.iter().all(Result::is_ok));
     println!("{KEYS} keys run after {:?}", begun.elapsed());
     assert_eq!(sleepers.alive().len(), KEYS);
