@@ -48,14 +48,17 @@ pub(super) struct Handler {
 
 /// The jobs that run, for their notifications.
 #[derive(Debug, Default)]
-pub(super) struct Talks(Mutex<HashMap<JobKey, (Arc<Talk>, Arc<Folder>)>>);
+pub(super) struct Talks(Mutex<HashMap<JobKey, Place>>);
+
+/// Where a job's processes talk.
+type Place = (Arc<Talk>, Arc<Folder>);
 
 impl Talks {
-    fn all(&self) -> MutexGuard<'_, HashMap<JobKey, (Arc<Talk>, Arc<Folder>)>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<JobKey, Place>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, job: &Job) -> Option<(Arc<Talk>, Arc<Folder>)> {
+    fn of(&self, job: &Job) -> Option<Place> {
         self.all().get(job.key()).filter(|(talk, _)| talk.job.token() == job.token()).cloned()
     }
 }
@@ -112,8 +115,7 @@ impl JobHandler for Shared {
             Some(command) => {
                 let why = match self.0.run_on_notify(command, job, &folder, &body).await {
                     Ok(None) => return Ok(()),
-                    Ok(Some(why)) => why,
-                    Err(NoProgram::Job(why)) => why,
+                    Ok(Some(why)) | Err(NoProgram::Job(why)) => why,
                     Err(NoProgram::Machine(error)) => error.to_string(),
                 };
                 let pause = PAUSE.saturating_mul(1 << job.refusals().min(10)).min(PAUSE_MAX);

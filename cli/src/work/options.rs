@@ -1,5 +1,7 @@
 //! The options of `tenure work`.
 
+#![allow(clippy::doc_markdown, reason = "these texts are the help")]
+
 use std::ffi::OsString;
 use std::time::Duration;
 

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::book::{Book, Line};
 use super::cgroup::Group;
 use super::launch::{self, Confines, End, KEEPER, Launch, THIS_PROGRAM, Word};
+use super::tree;
 
 /// How long a keeper may take to kill what it keeps, before the node does it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -27,6 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LISTENING: Duration = Duration::from_secs(10);
 /// How soon it looks again for what it has killed.
 const AGAIN: Duration = Duration::from_millis(2);
+
+/// How many looks in a row must find nothing.
+const LOOKS: usize = 3;
 
 /// What a job's program is started with.
 #[derive(Debug)]
@@ -85,7 +89,9 @@ impl Processes {
         let Program { name, line: words, set, unset, input, mut confines } = program;
         let mut keeper = Command::new(THIS_PROGRAM);
         keeper.arg(KEEPER).args(words);
-        unset.iter().for_each(|name| _ = keeper.env_remove(name));
+        for name in unset {
+            keeper.env_remove(name);
+        }
         keeper.envs(set).stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
         keeper.stdout(output.stdio()).stderr(output.stdio());
         confines.cgroup = cgroup.as_ref().map(|group| group.path().to_owned());
@@ -202,20 +208,18 @@ impl Processes {
         self.gone = true;
     }
 
-    /// The keeper is stopped or dead. What it kept is below it, or has come to the guard.
+    /// The keeper is stopped or dead. What it kept comes to the guard.
     fn end_without_keeper(&mut self) {
-        let keeper = Pid::from_child(&self.keeper);
-        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
-        while !has_ended(&mut self.keeper) && super::tree::kill_below(keeper) > 0 {
-            thread::sleep(AGAIN);
-        }
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // The keepers of other jobs are no children of the guard while this node lives.
-        while super::tree::kill_strays(self.guard, getpid()) > 0 {
+        // The keepers of other jobs are no children of the guard while this node lives. A look may miss one beside a
+        // child that ends just then.
+        let mut in_vain = 0;
+        while in_vain < LOOKS {
+            in_vain = if tree::kill_strays(self.guard, getpid()) > 0 { 0 } else { in_vain + 1 };
             thread::sleep(AGAIN);
         }
     }

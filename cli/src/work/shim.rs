@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{
-    Resource, Rlimit, Signal, getppid, getrlimit, nice, set_parent_process_death_signal, setrlimit,
+    Pid, Resource, Rlimit, Signal, getppid, getrlimit, nice, set_parent_process_death_signal, setrlimit,
 };
 use rustix::stdio::{dup2_stdin, stdin};
 
@@ -47,7 +47,7 @@ fn tell(report: OwnedFd, why: &str) {
 fn prepare(order: &Order) -> Result<(), String> {
     // Before the check: a keeper that ends after it takes this process with it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
-    if getppid().map(|pid| pid.as_raw_pid()) != Some(order.keeper) {
+    if getppid().map(Pid::as_raw_pid) != Some(order.keeper) {
         return Err("its keeper has ended".to_owned());
     }
     let input = File::open(&order.input).map_err(|error| format!("standard input: {error}"))?;

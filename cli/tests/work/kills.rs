@@ -104,7 +104,9 @@ async fn nothing_is_left_when_the_keepers_are_killed() {
         let keepers = stage.worker.keepers();
         assert_eq!(keepers.len(), stage.jobs.len());
         let first: Vec<_> = stage.jobs.values().flat_map(Sleepers::alive).collect();
-        keepers.into_iter().for_each(|keeper| signal(keeper, Signal::KILL));
+        for keeper in keepers {
+            signal(keeper, Signal::KILL);
+        }
         for (shape, sleepers) in &stage.jobs {
             let is_new = || async { sleepers.alive().iter().all(|pid| !first.contains(pid)) };
             eventually(PATIENCE, &format!("the first processes of {shape} end"), is_new).await;
@@ -114,6 +116,41 @@ async fn nothing_is_left_when_the_keepers_are_killed() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_node_and_keepers_are_killed() {
+    suffer(LONG, async |stage| {
+        let (node, keepers) = (stage.worker.node(), stage.worker.keepers());
+        // It must not see what happens to them.
+        signal(node, Signal::STOP);
+        for keeper in keepers {
+            signal(keeper, Signal::KILL);
+        }
+        signal(node, Signal::KILL);
+        assert_eq!(stage.worker.ended().await.code(), Some(70));
+        for (shape, sleepers) in &stage.jobs {
+            assert_eq!(sleepers.alive(), [], "{shape}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_ends_when_all_above_it_are_killed() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let sleepers = Sleepers::new();
+    world.node.dispatch(("acme", format!("exec {}", sleepers.sleep()))).await.unwrap();
+    eventually(PATIENCE, "it runs", || async { sleepers.alive().len() == 1 }).await;
+    let (node, keepers) = (worker.node(), worker.keepers());
+    for pid in [worker.guard(), node] {
+        signal(pid, Signal::STOP);
+    }
+    for pid in keepers.into_iter().chain([worker.guard(), node]) {
+        signal(pid, Signal::KILL);
+    }
+    eventually(PATIENCE, "it ends", || async { sleepers.alive().is_empty() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn bytes_become_lines_and_long_lines_become_several() {
         let (mut cutter, from) = cutter();
-        for bytes in [&b"a\nb"[..], b"c\n\n", &[b'x'; LINE_MAX + 1], b"\nlast"] {
+        for bytes in [&b"a\nb"[..], b"c\n\n", &vec![b'x'; LINE_MAX + 1], b"\nlast"] {
             cutter.cut(bytes);
         }
         cutter.end();

@@ -207,12 +207,14 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 
 /// A key as the name of a file. Different keys have different names, unless they are very long.
 fn file_name(key: &str) -> String {
+    use std::fmt::Write;
     let mut name = String::new();
     for byte in key.bytes() {
         if byte.is_ascii_alphanumeric() || (b"_-.@".contains(&byte) && !name.is_empty()) {
             name.push(char::from(byte));
         } else {
-            name.push_str(&format!("%{byte:02x}"));
+            // Writing to a String cannot fail.
+            let _ = write!(name, "%{byte:02x}");
         }
     }
     name.truncate(240);
