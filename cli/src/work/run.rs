@@ -142,6 +142,8 @@ impl Run {
         };
         match end {
             End::Exit(0) => Ok(()),
+            // It was told to end meanwhile: it has, whatever its status.
+            _ if job.cancellation().is_cancelled() => Ok(()),
             end => {
                 let text = told(end, &self.last.text());
                 Err(self.fault(end, text))

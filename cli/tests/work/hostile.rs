@@ -47,7 +47,7 @@ impl Neighbour {
         self.world.node.submit((name, script(&own.sleep()))).await.unwrap();
         eventually(PATIENCE, name, || async { own.alive().len() >= sleepers }).await;
         self.is_well(name).await;
-        self.world.node.stop_job(name).until_stopped().await.unwrap();
+        self.world.stop(name).await;
         assert_eq!(own.alive(), [], "{name}");
     }
 

@@ -112,7 +112,7 @@ async fn nothing_is_left_when_the_keepers_are_killed() {
             eventually(PATIENCE, &format!("the first processes of {shape} end"), is_new).await;
         }
         for shape in stage.jobs.keys() {
-            stage.world.node.stop_job(*shape).until_stopped().await.unwrap();
+            stage.world.stop(shape).await;
         }
     })
     .await;

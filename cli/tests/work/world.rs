@@ -73,6 +73,14 @@ impl World {
         eventually(PATIENCE, "the worker is up", up).await;
     }
 
+    /// Stops a job, and returns when it is gone. A program that fails at that moment by itself has ended, too.
+    pub(crate) async fn stop(&self, key: &str) {
+        match self.node.stop_job(key).until_stopped().await {
+            Ok(()) | Err(tenure_pool::Error::StopFailed { .. }) => {}
+            Err(error) => panic!("{key}: {error}"),
+        }
+    }
+
     pub(crate) fn start<A: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = A>) -> Worker {
         let mut command = Command::new(snapbox::cmd::cargo_bin!("tenure"));
         command.args(["work", "--pool", "feeds", "--name", name, "--log-level", "warn"]).args(args);
