@@ -82,7 +82,7 @@ impl Book {
     /// Writes the book anew. A lease that is over keeps its time.
     ///
     /// # Errors
-    /// It cannot be written. What it says is too early, never too late.
+    /// It cannot be written. Its times are then too early, never too late.
     pub(super) fn renew(&self) -> io::Result<()> {
         let mut lines = self.lines();
         let Lines { untils, leases, .. } = &mut *lines;

@@ -73,7 +73,7 @@ pub(super) struct Answer {
     pub(super) late: bool,
 }
 
-/// What a job's processes and its handler tell each other.
+/// The state that a job's processes and its handler share.
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) job: Job,

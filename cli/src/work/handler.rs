@@ -30,7 +30,7 @@ use crate::out::shown;
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What all runs of a node share.
+/// The parts that all runs of a node share.
 pub(super) struct Handler {
     pub(super) work: Arc<Work>,
     pub(super) facts: Facts,

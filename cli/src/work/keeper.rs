@@ -48,7 +48,7 @@ pub(super) fn run(args: impl Iterator<Item = OsString>) -> u8 {
 
 struct Keeper {
     node: UnixStream,
-    /// What the node has said of a line that is not complete.
+    /// The beginning of a line from the node.
     said: Vec<u8>,
     ended: UnixStream,
     timer: OwnedFd,

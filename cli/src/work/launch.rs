@@ -39,7 +39,7 @@ pub(super) struct Confines {
     pub(super) nice: i32,
 }
 
-/// What a shim has to know.
+/// All that a shim has to know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// The process that must be its parent.

@@ -26,7 +26,7 @@ use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
 
-/// What the node needs beside the grace of its jobs to have them dead.
+/// The time that the node needs beside the grace of its jobs to have them dead.
 const MARGIN: Duration = Duration::from_secs(3);
 /// How often in a worker TTL the book of leases is written.
 const RENEWALS: u32 = 20;

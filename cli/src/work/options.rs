@@ -142,7 +142,7 @@ pub(super) enum CgroupMode {
     Require,
 }
 
-/// What jobs may use.
+/// The bounds of jobs.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct Confining {
@@ -167,7 +167,7 @@ pub(super) struct Logging {
     /// When a file of dir:FOLDER is full. One full file is kept for each key
     #[arg(long, value_name = "BYTES", value_parser = size, default_value = "10M")]
     pub(super) log_max: u64,
-    /// What the node itself tells on standard error: error, warn, info, debug or trace
+    /// How much the node itself tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: tracing::Level,
 }

@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(2);
 /// How many looks in a row must find nothing.
 const LOOKS: usize = 3;
 
-/// What a job's program is started with.
+/// A job's program, and all that it is started with.
 #[derive(Debug)]
 pub(super) struct Program {
     /// Its name in listings of processes.
@@ -208,7 +208,7 @@ impl Processes {
         self.gone = true;
     }
 
-    /// The keeper is stopped or dead. What it kept comes to the guard.
+    /// The keeper is stopped or dead. The processes that it kept come to the guard.
     fn end_without_keeper(&mut self) {
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();

@@ -1,4 +1,4 @@
-//! What programs print.
+//! The output of programs.
 
 use tenure_testing::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Processes that sleep for a time that nobody else sleeps for: those of one test. What is left is killed at the end.
+/// Processes that sleep for a time that nobody else sleeps for: those of one test. Those that are left are killed at the end.
 pub(crate) struct Sleepers(String);
 
 impl Sleepers {

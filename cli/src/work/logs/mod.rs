@@ -1,5 +1,5 @@
 //! The output of programs: read at once, cut into lines, and written by a thread of its own. A program never waits for
-//! the one who reads the node's log. What nobody takes in time is dropped, counted and told.
+//! the one who reads the node's log. Lines that nobody takes in time are dropped, counted and told.
 
 mod reader;
 mod writer;
@@ -18,7 +18,7 @@ const LINE_MAX: usize = 16 << 10;
 /// How much of one program's output, and of all, may wait to be written.
 const WAITING: usize = 256 << 10;
 const ALL_WAITING: usize = 32 << 20;
-/// What a line needs beside its bytes.
+/// The memory that a line needs beside its bytes.
 const LINE_COST: usize = 96;
 
 /// Where the output of programs goes.
