@@ -1,0 +1,301 @@
+//! The arguments and the answers of steps on jobs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::model::id::{GroupName, JobId, QueueName, Token};
+
+/// What becomes of a job whose id is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AddMode {
+    /// The one that is there stays as it is.
+    #[default]
+    Keep,
+    /// One that waits gets the new time and data; one that runs runs once more after this run; one that has ended is
+    /// there anew.
+    Again,
+    /// One that waits gets the new time and data; any other one stays as it is.
+    Replace,
+}
+
+/// What several jobs have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Kind {
+    /// Their queue.
+    pub queue: QueueName,
+    /// Their group. A queue without groups ignores it.
+    pub group: Option<GroupName>,
+    /// How long each is kept after it has succeeded, in ms; 0 not at all, -1 for ever.
+    pub keep: i64,
+    /// The priority, from -9 to 9.
+    pub priority: i8,
+    /// The most attempts; 0 those of the queue.
+    pub max: u32,
+    /// When each may begin, in ms; 0 at once.
+    pub due: u64,
+    /// The name of their flow: an empty text, or one without `|`.
+    pub flow: String,
+    /// Their parent.
+    pub parent: Option<JobId>,
+    /// Each fails with its first failed child.
+    pub fails_fast: bool,
+    /// More children may come while it waits.
+    pub open: bool,
+    /// Each waits for its children.
+    pub waits: bool,
+    /// When each fails if it has not ended, in ms; 0 never.
+    pub deadline: u64,
+}
+
+impl Kind {
+    /// Plain jobs of a queue, which are not kept.
+    pub fn new(queue: QueueName) -> Self {
+        Self {
+            queue,
+            group: None,
+            keep: 0,
+            priority: 0,
+            max: 0,
+            due: 0,
+            flow: String::new(),
+            parent: None,
+            fails_fast: false,
+            open: false,
+            waits: false,
+            deadline: 0,
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let Self { queue, keep, priority, max, due, flow, deadline, .. } = self;
+        let group = self.group.as_ref().map_or("", GroupName::as_str);
+        let parent = self.parent.as_ref().map_or("", JobId::as_str);
+        let letters = [(self.fails_fast, 'f'), (self.open, 'o'), (self.waits, 'W')];
+        let flags: String = letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
+        format!("{keep}|{queue}|{group}|{priority}|{max}|{due}|{flow}|{parent}|{flags}|{deadline}")
+    }
+}
+
+/// A job to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its data.
+    pub body: Bytes,
+    /// The rest.
+    pub kind: Arc<Kind>,
+    /// The attributes by which it is found, as `attribute=value`.
+    pub lookups: Vec<String>,
+}
+
+impl NewJob {
+    /// A job of this kind.
+    pub fn new(id: JobId, body: impl Into<Bytes>, kind: impl Into<Arc<Kind>>) -> Self {
+        Self { id, body: body.into(), kind: kind.into(), lookups: Vec::new() }
+    }
+}
+
+/// Jobs to add in one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adding {
+    /// What becomes of those that are there.
+    pub mode: AddMode,
+    /// The token of the running parent that adds its children.
+    pub token: Option<Token>,
+    /// The jobs.
+    pub jobs: Vec<NewJob>,
+}
+
+impl Adding {
+    /// Jobs that are added unless they are there.
+    pub fn new(jobs: Vec<NewJob>) -> Self {
+        Self { mode: AddMode::Keep, token: None, jobs }
+    }
+}
+
+/// The answer for a job that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddReply {
+    /// It is there.
+    Added,
+    /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
+    Exists,
+    /// It waits with the same time: nothing was written.
+    Same,
+    /// It waits, and has the new time and data.
+    Changed,
+    /// It runs, and will run again.
+    RunsAgain,
+    /// It had ended, and is there anew.
+    Anew,
+    /// Its queue has no room.
+    Full,
+    /// Its queue was never declared, or takes no jobs.
+    NoQueue,
+    /// Its parent is gone, takes no children, or is not this caller's.
+    NoParent,
+    /// A job with this id has a record that cannot be read, or an argument is none.
+    Bad,
+}
+
+/// What becomes of the data of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Data {
+    /// They stay.
+    #[default]
+    Keep,
+    /// These take their place.
+    Replace(Bytes),
+    /// These are written behind them.
+    Append(Bytes),
+}
+
+/// What became of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settle {
+    /// It has succeeded, with this result.
+    Done(Bytes, Data),
+    /// It has succeeded, and the job goes on in another queue, with this priority and group if they change.
+    MoveOn {
+        /// The queue.
+        queue: QueueName,
+        /// Another priority.
+        priority: Option<i8>,
+        /// Another group.
+        group: Option<GroupName>,
+        /// The data.
+        data: Data,
+    },
+    /// It waits for its children, without a lease.
+    Wait(Data),
+    /// It has failed, and runs again after so many ms, if it has an attempt left.
+    Retry(u64, Bytes),
+    /// It has failed for good.
+    Fail(Bytes, Data),
+    /// It runs again after so many ms, for this reason, and the attempt does not count.
+    Later(u64, Bytes),
+    /// It is given back, and the attempt does not count.
+    GiveBack,
+    /// It goes on, with these data.
+    GoOn(Data),
+    /// Its group, or without one itself, may not run until this time in ms, and the attempt does not count.
+    Limited(u64),
+}
+
+/// What became of an execution, and which one it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settling {
+    /// The job.
+    pub id: JobId,
+    /// The token of the execution.
+    pub token: Token,
+    /// Its fate.
+    pub settle: Settle,
+}
+
+impl Settling {
+    /// The fate of an execution.
+    pub fn new(id: JobId, token: Token, settle: Settle) -> Self {
+        Self { id, token, settle }
+    }
+}
+
+/// The answer for an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettleReply {
+    /// The job has ended well.
+    Ended,
+    /// It is ready again.
+    Pending,
+    /// It is ready after a time.
+    Delayed,
+    /// It has failed for good.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It waits for its children, or has none and is ready.
+    Waits,
+    /// It is in the next queue.
+    Moved,
+    /// It goes on.
+    GoesOn,
+    /// It goes on, and was asked for again meanwhile.
+    Asked,
+    /// It goes on, and is to be cancelled.
+    ToCancel,
+    /// The next queue was never declared; it goes on.
+    NoQueue,
+    /// It is not this execution's any more. Nothing was written.
+    Halt,
+    /// The record cannot be read, or an argument is none. Nothing was written.
+    Bad,
+}
+
+/// What is asked of a job, a queue or a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Steer {
+    /// Cancels a job, for this reason.
+    Cancel(String),
+    /// Removes a job with all that belongs to it.
+    Remove,
+    /// Pauses a job.
+    Pause,
+    /// Resumes a job.
+    Resume,
+    /// Lets a failed or cancelled job run again, at this time in ms, 0 at once.
+    Replay(u64),
+    /// Lets a waiting job run at this time in ms, 0 at once.
+    At(u64),
+    /// Gives a waiting job this priority.
+    Priority(i8),
+    /// All children of an open job are there.
+    Close,
+}
+
+/// A request from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Of a job.
+    Job(JobId, Steer),
+    /// Pauses a queue, or resumes it.
+    PauseQueue(QueueName, bool),
+    /// Pauses a group, or resumes it.
+    PauseGroup(QueueName, Option<GroupName>, bool),
+    /// Gives a group a limit of its own, in a window in ms; `None` that of the queue.
+    LimitGroup(QueueName, Option<GroupName>, Option<(u32, u64)>),
+    /// Gives a group a concurrency of its own; `None` that of the queue.
+    GroupConcurrency(QueueName, Option<GroupName>, Option<u32>),
+    /// Gives a group this many turns where others have one, 1 to 99.
+    GroupWeight(QueueName, Option<GroupName>, u8),
+    /// Gives a group what its queue has.
+    ResetGroup(QueueName, Option<GroupName>),
+}
+
+/// The answer to a request from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SteerReply {
+    /// It is done.
+    Done,
+    /// The job runs: the execution is asked.
+    Asked,
+    /// There is no such job, queue or group.
+    NotFound,
+    /// The job is not in a state for that.
+    NotInState,
+    /// The record cannot be read, or an argument is none.
+    Bad,
+}

@@ -1,0 +1,202 @@
+//! The text of arguments and answers, which both stores share.
+
+use bytes::Bytes;
+
+use super::asked::{AddMode, AddReply, Data, Request, Settle, SettleReply, Steer, SteerReply};
+use super::error::{Result, StoreError};
+use super::{Hint, News};
+use crate::model::id::{GroupName, JobId, QueueName, Token};
+use crate::model::record::State;
+
+macro_rules! letters {
+    ($($read:ident: $type:ident { $($letter:literal = $variant:ident),* $(,)? })*) => {
+        $(
+            pub(crate) fn $read(letter: u8) -> Result<$type> {
+                match letter {
+                    $($letter => Ok($type::$variant),)*
+                    other => Err(StoreError::damaged(format!("an answer has the letter {:?}", char::from(other)))),
+                }
+            }
+        )*
+    };
+}
+
+letters! {
+    add_reply: AddReply {
+        b'A' = Added, b'E' = Exists, b'S' = Same, b'U' = Changed, b'R' = RunsAgain, b'N' = Anew, b'B' = Full,
+        b'P' = NoQueue, b'H' = NoParent, b'X' = Bad,
+    }
+    settle_reply: SettleReply {
+        b'K' = Ended, b'Q' = Pending, b'D' = Delayed, b'F' = Failed, b'C' = Cancelled, b'W' = Waits, b'M' = Moved,
+        b'U' = GoesOn, b'V' = Asked, b'Z' = ToCancel, b'P' = NoQueue, b'H' = Halt, b'X' = Bad,
+    }
+    steer_reply: SteerReply {
+        b'K' = Done, b'S' = Asked, b'N' = NotFound, b'E' = NotInState, b'X' = Bad,
+    }
+}
+
+/// Reads an answer with a letter for each of `count` items.
+pub(crate) fn all<T>(letters: &[u8], count: usize, read: fn(u8) -> Result<T>) -> Result<Vec<T>> {
+    if letters.len() != count {
+        return Err(StoreError::damaged(format!("{} answers for {count} items", letters.len())));
+    }
+    letters.iter().map(|letter| read(*letter)).collect()
+}
+
+impl AddMode {
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Self::Keep => 'k',
+            Self::Again => 's',
+            Self::Replace => 'r',
+        }
+    }
+}
+
+fn data(data: &Data) -> Bytes {
+    match data {
+        Data::Keep => Bytes::new(),
+        Data::Replace(bytes) => [b"r", &**bytes].concat().into(),
+        Data::Append(bytes) => [b"a", &**bytes].concat().into(),
+    }
+}
+
+impl Settle {
+    /// The mode's letter, and its two arguments.
+    pub(crate) fn words(&self) -> (char, Bytes, Bytes) {
+        let number = |n: &u64| Bytes::from(n.to_string());
+        match self {
+            Self::Done(result, d) => ('c', result.clone(), data(d)),
+            Self::MoveOn { queue, priority, group, data: d } => {
+                let mut to = queue.to_string();
+                if priority.is_some() || group.is_some() {
+                    to += &format!("|{}", priority.map(|p| p.to_string()).unwrap_or_default());
+                }
+                if let Some(group) = group {
+                    to += &format!("|{group}");
+                }
+                ('m', to.into(), data(d))
+            }
+            Self::Wait(d) => ('w', Bytes::new(), data(d)),
+            Self::Retry(delay, error) => ('r', number(delay), error.clone()),
+            Self::Fail(error, d) => ('f', error.clone(), data(d)),
+            Self::Later(delay, reason) => ('d', number(delay), reason.clone()),
+            Self::GiveBack => ('b', Bytes::new(), Bytes::new()),
+            Self::GoOn(d) => ('u', Bytes::new(), data(d)),
+            Self::Limited(until) => ('l', number(until), Bytes::new()),
+        }
+    }
+}
+
+impl Request {
+    /// The request's letter, what it is about, and its argument.
+    pub(crate) fn words(&self) -> (char, String, String) {
+        let group = |queue: &QueueName, group: &Option<GroupName>| {
+            format!("{queue}|{}", group.as_ref().map_or("", GroupName::as_str))
+        };
+        match self {
+            Self::Job(id, steer) => {
+                let (letter, argument) = match steer {
+                    Steer::Cancel(reason) => ('x', reason.clone()),
+                    Steer::Remove => ('X', String::new()),
+                    Steer::Pause => ('p', String::new()),
+                    Steer::Resume => ('u', String::new()),
+                    Steer::Replay(due) => ('y', due.to_string()),
+                    Steer::At(due) => ('t', due.to_string()),
+                    Steer::Priority(priority) => ('g', priority.to_string()),
+                    Steer::Close => ('o', String::new()),
+                };
+                (letter, id.to_string(), argument)
+            }
+            Self::PauseQueue(queue, on) => ('q', queue.to_string(), u8::from(*on).to_string()),
+            Self::PauseGroup(queue, of, on) => ('G', group(queue, of), if *on { "p" } else { "u" }.to_owned()),
+            Self::LimitGroup(queue, of, limit) => {
+                let text = limit.map_or_else(|| ",".to_owned(), |(n, ms)| format!("{n},{ms}"));
+                ('G', group(queue, of), format!("l{text}"))
+            }
+            Self::GroupConcurrency(queue, of, most) => {
+                ('G', group(queue, of), format!("c{}", most.map(|n| n.to_string()).unwrap_or_default()))
+            }
+            Self::GroupWeight(queue, of, weight) => ('G', group(queue, of), format!("w{weight}")),
+            Self::ResetGroup(queue, of) => ('G', group(queue, of), "-".to_owned()),
+        }
+    }
+}
+
+/// A message to watchers: id, state or `-`, token, number, data or false, end or false.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Told(serde_bytes::ByteBuf, serde_bytes::ByteBuf, serde_bytes::ByteBuf, serde_bytes::ByteBuf, Maybe, Maybe);
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+enum Maybe {
+    Nothing(bool),
+    Bytes(serde_bytes::ByteBuf),
+}
+
+impl Maybe {
+    fn bytes(self) -> Option<Bytes> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Bytes(bytes) => Some(bytes.into_vec().into()),
+        }
+    }
+}
+
+fn news(packed: &[u8]) -> Option<News> {
+    let Told(id, state, token, number, body, outcome) = rmp_serde::from_slice(packed).ok()?;
+    let text = |bytes: &serde_bytes::ByteBuf| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    Some(News {
+        id: JobId::new(text(&id)?).ok()?,
+        state: State::of(&text(&state)?),
+        token: Token(text(&token)?.parse().ok()?),
+        number: text(&number)?.parse().ok()?,
+        body: body.bytes(),
+        outcome: outcome.bytes(),
+    })
+}
+
+/// Reads a message to a node; `None` for one of a newer version.
+pub(crate) fn hint(message: &[u8]) -> Option<Hint> {
+    let kind = *message.first()?;
+    if kind == b's' {
+        return news(message.get(2..)?).map(Hint::News);
+    }
+    let text = std::str::from_utf8(message.get(2..)?).ok()?;
+    let execution = || {
+        let (id, token) = text.rsplit_once('|')?;
+        Some((JobId::new(id).ok()?, Token(token.parse().ok()?)))
+    };
+    Some(match kind {
+        b'w' => Hint::Ready(QueueName::new(text).ok()?),
+        b'a' => Hint::Earlier,
+        b'e' => Hint::Extend,
+        b'h' => execution().map(|(id, token)| Hint::Halted(id, token))?,
+        b'c' => execution().map(|(id, token)| Hint::Cancel(id, token))?,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn hints_are_read_and_strange_ones_are_skipped() {
+        let id = JobId::new("a:b").unwrap();
+        assert_eq!(hint(b"h|a:b|12"), Some(Hint::Halted(id, Token(12))));
+        assert_eq!(hint(b"w|mail"), Some(Hint::Ready(QueueName::new("mail").unwrap())));
+        for strange in [&b""[..], b"w", b"w|", b"h|x", b"?|x", b"s|\xff", b"w|\xff"] {
+            assert_eq!(hint(strange), None, "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn news_is_read_as_a_script_packs_it() {
+        let packed = b"s|\x96\xa1j\xa1R\xa212\xa13\xc2\xa3Cok";
+        let Some(Hint::News(news)) = hint(packed) else { panic!() };
+        assert_eq!((news.id.as_str(), news.state, news.token, news.number), ("j", Some(State::Running), Token(12), 3));
+        assert_eq!((news.body, news.outcome.as_deref()), (None, Some(&b"Cok"[..])));
+    }
+}

@@ -1,0 +1,144 @@
+#!lua
+-- Jobs come in, each with what belongs to it. A child is added by the execution of its parent, while its parent is open,
+-- or together with it. A parent of this call waits for its children.
+-- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
+-- ARGV: inc, number, mode k keep what is there | s again, also after its end and while it runs | r replace what waits,
+--       token of the parent that adds or '', count of kinds, kind*, count of look-ups, (item, attribute=value)*, a byte
+--       per job: its kind; then id*, body*
+--       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
+--       o open: more children may come, W it waits for its children
+-- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
+--          B its queue is full | P no such queue | H no such parent, or not the caller's | X bad
+--@base
+--@lane
+--@wake
+--@records
+--@queues
+--@groups
+--@places
+--@ends
+local mode, token = argv[3], argv[4]
+local of_kinds = 5
+local of_lookups = of_kinds + argv[of_kinds] + 1
+local base = of_lookups + 2 * argv[of_lookups] + 1
+local kind_of, n = argv[base], (#argv - base) / 2
+local kinds, waits = {}, {}
+for i = 1, tonumber(argv[of_kinds]) do
+  local keep, queue, group, priority, most, due, flow, parent, flags, deadline = match(argv[of_kinds + i],
+    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%d+)|([^|]*)|([^|]*)|([foW]*)|(%d+)$')
+  if keep and tonumber(due) < 2 ^ 43 and tonumber(deadline) < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
+    local q = queue_of(queue)
+    local kept = gsub(flags, 'W', '') .. (deadline ~= '0' and 'd' or '')
+    kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
+      due = tonumber(due), flow = flow, parent = parent, flags = kept, deadline = tonumber(deadline),
+      waits = find(flags, 'W', 1, true) ~= nil }
+  end
+end
+read({ unpack(argv, base + 1, base + n) })
+
+local function in_line(q, due, priority) return (due > 0 and due or t) - priority * q.step end
+
+-- Whether this call may add a child to a parent.
+local function takes(parent)
+  if not parent then return false end
+  if token ~= '' then return parent.state == 'R' and parent.token == token end
+  return parent.state == 'W' and (has(parent, 'o') or waits[parent.id] ~= nil)
+end
+
+-- Whether a bounded queue has room for one more.
+local function has_room(q)
+  if q.capacity == 0 then return true end
+  q.room = q.room or q.capacity - call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
+    - (call('HGET', COUNTS, q.name .. '|delayed') or 0)
+  if q.room <= 0 then return false end
+  q.room = q.room - 1
+  return true
+end
+
+local function make(id, body, kind, parent, item)
+  local q = kind.q
+  local j = { id = id, state = 'Q', token = '0', attempts = 0, node = '', again = '', flags = kind.flags,
+    parent = parent and parent.id .. '#' .. parent.birth or '', open = 0, keep = tonumber(kind.keep), queue = q.name,
+    group = kind.group, place = place_at(in_line(q, kind.due, kind.priority), item), priority = kind.priority,
+    max = tonumber(kind.max), due = kind.due, birth = place_at(t, item), news = 0, flow = kind.flow, tail = '' }
+  jobs[id] = j
+  set_body(id, body)
+  if parent then
+    parent.open = parent.open + 1
+    flag(parent, 'c')
+    call('ZADD', INDEX, 0, 'o:' .. j.parent .. '|' .. id)
+  end
+  if kind.deadline > 0 then
+    timers['r:' .. id] = kind.deadline
+    arm(kind.deadline)
+  end
+  if kind.waits then waits[id] = j end
+  enter(j, kind.waits and 'W' or 'Q')
+end
+
+-- A job that is there, and was asked for again.
+local function again(j, body, kind, item)
+  local q = queue_of(j.queue)
+  local waiting = j.state == 'Q' or j.state == 'D' or j.state == 'P'
+  if waiting and j.due == kind.due then return 'S' end
+  if j.state == 'R' or j.state == 'W' then
+    if mode == 'r' then return 'E' end
+    j.again = num(kind.due)
+    changed[j.id] = j
+    return 'R'
+  end
+  if not waiting and mode == 'r' then return 'E' end
+  leave(j)
+  if not waiting then
+    renew_life(j)
+    j.attempts = 0
+  end
+  j.due, j.place = kind.due, place_at(in_line(q, kind.due, j.priority), item)
+  set_body(j.id, body)
+  enter(j, 'Q')
+  tell(j, body)
+  return waiting and 'U' or 'N'
+end
+
+local function added(i)
+  local id, body, kind = argv[base + i], argv[base + n + i], kinds[byte(kind_of, i)]
+  local j = is_id(id) and job(id)
+  if not kind or not is_id(id) or j == 'X' then return 'X' end
+  if kind.q.shut then return 'P' end
+  local parent
+  if kind.parent ~= '' then
+    parent = sound(kind.parent)
+    local child = parent and parent.id .. '#' .. parent.birth .. '|' .. id
+    if child and (call('ZSCORE', INDEX, 'o:' .. child) or call('ZSCORE', INDEX, 'c:' .. child)) then return 'E' end
+    if not takes(parent) then return 'H' end
+  end
+  local over = not j or is_over(j)
+  if j and (mode == 'k' or parent or j.queue ~= kind.q.name or over and mode == 'r') then return 'E' end
+  if over and not has_room(kind.q) then return 'B' end
+  if j then return again(j, body, kind, i - 1) end
+  make(id, body, kind, parent, i - 1)
+  return 'A'
+end
+
+local letters = {}
+for i = 1, n do letters[i] = added(i) end
+-- Parents of this call that have no child to wait for.
+for _, j in pairs(waits) do
+  if j.open == 0 and not has(j, 'o') then
+    leave(j)
+    enter(j, 'Q')
+  end
+end
+for i = of_lookups + 1, base - 1, 2 do
+  local item, entry = tonumber(argv[i]), argv[i + 1]
+  local j = letters[item] == 'A' and jobs[argv[base + item]]
+  if j then
+    call('ZADD', INDEX, 0, 'k:' .. entry .. '|' .. j.id)
+    j.lookups = j.lookups and j.lookups .. '\n' .. entry or entry
+    flag(j, 'l')
+    call('HSET', EXTRAS, 'l:' .. j.id, j.lookups)
+  end
+end
+flush()
+call('SET', LANE, argv[2] .. '|' .. table.concat(letters), 'PX', 3600000)
+return { 'OK', table.concat(letters) }

@@ -1,0 +1,67 @@
+#!lua
+-- Makes a queue, or changes its settings. It stays plain or grouped, and paused or not. With another lease what runs has
+-- its lease anew; other limits hold for groups at once. That goes page by page, until the cursor is ''.
+-- KEYS: meta queues counts jobs ready timers leases groups turns waiting
+-- ARGV: inc, queue, settings, cursor or '', size of a page
+-- Returns: OK, cursor or '' | GROUPS it would change from plain to grouped, or back | BADARG
+--@base
+--@wake
+--@records
+--@queues
+--@groups
+local name, text = argv[2], argv[3]
+local q = queue_of(name)
+local flags, capacity = match(text, '^([gz-]+)|%d+|%d+|%-?%d+|(%d+)|%d+|%d+|%d+|%d+|%d+|%d+|%d+')
+if not flags or not is_name(name) or #flags > 2 then return { 'BADARG' } end
+local grouped = find(flags, 'g', 1, true) ~= nil
+if q.known and q.grouped ~= grouped then return { 'GROUPS' } end
+if q.paused then text = gsub(flags, '%-', '') .. 'p' .. sub(text, #flags + 1) end
+call('HSET', QUEUES, name, text)
+queues[name] = nil
+local was = q
+q = queue_of(name)
+local phase, cursor = match(argv[4], '^([lg])(%d+)$')
+if not phase then
+  if has_ready(q) then wake(name, 1000) end
+  if not was.known then return { 'OK', '' } end
+  local lease, limits = was.lease ~= q.lease, grouped and (was.group_limit ~= q.group_limit
+    or was.group_window ~= q.group_window or was.group_concurrency ~= q.group_concurrency)
+  if not lease and not limits then return { 'OK', '' } end
+  phase, cursor = lease and 'l' or 'g', '0'
+end
+if phase == 'l' then
+  local page = call('ZSCAN', LEASES, cursor, 'COUNT', argv[5])
+  local anew, nodes = {}, {}
+  for i = 1, #page[2], 2 do
+    local j = sound(page[2][i])
+    if j and j.state == 'R' and j.queue == name then
+      anew[#anew + 1] = num(t + q.lease)
+      anew[#anew + 1] = j.id
+      nodes[j.node] = true
+    end
+  end
+  if #anew > 0 then
+    call('ZADD', LEASES, 'XX', unpack(anew))
+    arm(t + q.lease)
+    -- Who runs one renews it by the new lease.
+    for node in pairs(nodes) do call('SPUBLISH', CHANNEL .. node, 'e|') end
+  end
+  if page[1] ~= '0' then
+    phase, cursor = 'l', page[1]
+  elseif grouped then
+    phase, cursor = 'g', '0'
+  else
+    phase = nil
+  end
+else
+  local page = call('HSCAN', GROUPS, cursor, 'COUNT', argv[5])
+  for i = 1, #page[2], 2 do
+    local of, group = match(page[2][i], '^([^|]+)|(.*)$')
+    if of == name then group_of(q, group) end
+  end
+  place_groups()
+  if q.added > 0 and not q.paused then wake(name, q.added) end
+  if page[1] ~= '0' then phase, cursor = 'g', page[1] else phase = nil end
+end
+tell_duty()
+return { 'OK', phase and phase .. cursor or '' }

@@ -1,0 +1,18 @@
+#!lua flags=no-writes
+-- How many jobs queues have.
+-- KEYS: meta queues counts ready index waiting
+-- ARGV: inc, queue*
+-- Returns: OK, then per queue: settings or '', ready, running, delayed, waiting or paused, failed and kept, and the totals
+--          done, failed, cancelled
+--@base
+local out = { 'OK' }
+local function within(key, prefix) return num(call('ZLEXCOUNT', key, '[' .. prefix .. '|', '(' .. prefix .. '}')) end
+for i = 2, #argv do
+  local name, z = argv[i], #out
+  local of = call('HMGET', COUNTS, name .. '|running', name .. '|delayed', name .. '|waiting', name .. '|done', name .. '|failed',
+    name .. '|cancelled')
+  out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5] = call('HGET', QUEUES, name) or '', within(READY, name),
+    of[1] or '0', of[2] or '0', of[3] or '0'
+  out[z + 6], out[z + 7], out[z + 8], out[z + 9] = within(INDEX, 'f:' .. name), of[4] or '0', of[5] or '0', of[6] or '0'
+end
+return out

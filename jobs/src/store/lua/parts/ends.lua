@@ -1,0 +1,153 @@
+-- How jobs come to their end, and what becomes of those that wait for it.
+
+-- A parent in one of its lives, id#birth: its job while that life lasts, and its id.
+local function parent_of(text)
+  local id, birth = match(text, '^(.*)#(%x+)$')
+  local j = id and sound(id)
+  if not j or j.birth ~= birth then return nil, id end
+  return j, id
+end
+
+-- Deletes a job with all that belongs to it.
+local function drop(j)
+  dropped[j.id], jobs[j.id] = true, false
+  if has(j, 'j') then no_extras[#no_extras + 1] = 'r:' .. j.id end
+  if has(j, 'w') then no_extras[#no_extras + 1] = 's:' .. j.id end
+  if has(j, 'l') then
+    local members = {}
+    for entry in string.gmatch(call('HGET', EXTRAS, 'l:' .. j.id) or '', '[^\n]+') do
+      members[#members + 1] = 'k:' .. entry .. '|' .. j.id
+    end
+    if #members > 0 then call('ZREM', INDEX, unpack(members)) end
+    no_extras[#no_extras + 1] = 'l:' .. j.id
+  end
+  if has(j, 'c') then
+    timers['w:' .. j.id .. '#' .. j.birth] = t
+    arm(t)
+  end
+  if has(j, 'd') then timers['r:' .. j.id] = false end
+end
+
+-- Another life of a job that has ended: the children of the former one are none of its.
+local function renew_life(j)
+  if not has(j, 'c') then return end
+  timers['w:' .. j.id .. '#' .. j.birth] = t
+  arm(t)
+  unflag(j, 'c')
+  j.open, j.birth = 0, place_at(t, 999)
+end
+
+local finish
+
+-- A child has come to its end. Its parent counts it once, and goes on when it was the last one.
+local function count_child(j, state, text)
+  local of = j.parent
+  j.parent = ''
+  if call('ZREM', INDEX, 'o:' .. of .. '|' .. j.id) == 0 then return end
+  local parent = parent_of(of)
+  if not parent then return end
+  call('ZADD', INDEX, 0, 'c:' .. of .. '|' .. j.id)
+  call('HSET', EXTRAS, 'c:' .. of .. '|' .. j.id, state .. text)
+  parent.open = max(0, parent.open - 1)
+  changed[parent.id] = parent
+  if parent.state ~= 'W' then return end
+  if state ~= 'C' and has(parent, 'f') then
+    leave(parent)
+    finish(parent, 'F', 'child ' .. j.id .. ' failed')
+  elseif parent.open == 0 and not has(parent, 'o') then
+    leave(parent)
+    parent.attempts = 0
+    enter(parent, 'Q')
+    tell(parent)
+  end
+end
+
+-- The end of a job that has left its place: C done, F failed, X cancelled. One that was asked for again meanwhile is
+-- pending once more. Returns K done, F failed, C cancelled, Q pending.
+finish = function(j, state, text)
+  local q = queue_of(j.queue)
+  changed[j.id] = j
+  if j.again ~= '' then
+    renew_life(j)
+    unflag(j, 'x')
+    j.due, j.again, j.attempts = tonumber(j.again), '', 0
+    j.place = place_at((j.due > 0 and j.due or t) - j.priority * q.step, 0)
+    set_result(j, text)
+    enter(j, 'Q')
+    tell(j)
+    return 'Q'
+  end
+  count(q.name, state == 'C' and 'done' or state == 'F' and 'failed' or 'cancelled', 1)
+  if j.parent ~= '' then count_child(j, state, text) end
+  local keep = state == 'C' and j.keep or q.keep_failed
+  if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end
+  unflag(j, 'xpo')
+  if has(j, 'c') and j.open > 0 then
+    timers['w:' .. j.id .. '#' .. j.birth] = t
+    arm(t)
+  end
+  j.state, j.node = state, ''
+  tell(j, nil, state .. text)
+  if keep == 0 then
+    drop(j)
+  else
+    set_result(j, text)
+    if has(j, 'd') then
+      unflag(j, 'd')
+      timers['r:' .. j.id] = false
+    end
+    if keep > 0 then
+      timers['r:' .. j.id] = t + keep
+      arm(t + keep)
+    end
+    if state == 'F' then call('ZADD', INDEX, 0, 'f:' .. j.queue .. '|' .. j.place .. j.id) end
+  end
+  return state == 'C' and 'K' or state == 'F' and 'F' or 'C'
+end
+
+-- An execution has failed, or was lost: the job runs again after `delay` ms, or has used up its attempts.
+local function retry(j, delay, text)
+  local most = j.max > 0 and j.max or queue_of(j.queue).max
+  leave(j)
+  if has(j, 'x') then return finish(j, 'X', 'cancelled') end
+  if j.again ~= '' or most > 0 and j.attempts >= most then return finish(j, 'F', text) end
+  set_result(j, text)
+  if delay > 0 then j.due = t + delay end
+  enter(j, 'Q')
+  tell(j)
+  return j.state == 'D' and 'D' or 'Q'
+end
+
+-- The open children of a parent that has ended are cancelled, and count no more. Returns how many there were.
+local function abandon(of, most)
+  local members = call('ZRANGE', INDEX, '[o:' .. of .. '|', '(o:' .. of .. '}', 'BYLEX', 'LIMIT', 0, most)
+  for i = 1, #members do
+    local id = sub(members[i], #of + 4)
+    local j = sound(id)
+    call('ZREM', INDEX, members[i])
+    call('ZADD', INDEX, 0, 'c:' .. of .. '|' .. id)
+    if j and j.parent == of then
+      j.parent = ''
+      changed[id] = j
+      if j.state == 'R' then
+        flag(j, 'x')
+        call('SPUBLISH', CHANNEL .. j.node, 'c|' .. id .. '|' .. j.token)
+      elseif not is_over(j) then
+        j.again = ''
+        leave(j)
+        finish(j, 'X', 'its parent has ended')
+      end
+    end
+  end
+  return #members
+end
+
+-- Forgets what children came to. Returns how many there were.
+local function forget(of, most)
+  local members = call('ZRANGE', INDEX, '[c:' .. of .. '|', '(c:' .. of .. '}', 'BYLEX', 'LIMIT', 0, most)
+  if #members > 0 then
+    call('ZREM', INDEX, unpack(members))
+    call('HDEL', EXTRAS, unpack(members))
+  end
+  return #members
+end

@@ -1,0 +1,53 @@
+-- Queues: flags|lease|max|keep_failed|capacity|step|concurrency|limit|window|group_limit|group_window|group_concurrency
+-- and a tail that is kept. Flags: - none, g its jobs have groups that take turns, p paused, z cleared: nothing goes in or
+-- out. A queue that was never declared is like one that is cleared.
+local queues, counts = {}, {}
+
+local function queue_of(name)
+  local q = queues[name]
+  if q then return q end
+  local text = call('HGET', QUEUES, name) or ''
+  local flags, lease, most, keep_failed, capacity, step, concurrency, limit, window, group_limit, group_window,
+    group_concurrency = match(text, '^([gpz-]+)|(%d+)|(%d+)|(%-?%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)')
+  if flags then
+    q = { name = name, known = true, shut = find(flags, 'z', 1, true) ~= nil, grouped = find(flags, 'g', 1, true) ~= nil,
+      paused = find(flags, 'p', 1, true) ~= nil, lease = tonumber(lease), max = tonumber(most),
+      keep_failed = tonumber(keep_failed), capacity = tonumber(capacity), step = tonumber(step),
+      concurrency = tonumber(concurrency), limit = tonumber(limit), window = tonumber(window),
+      group_limit = tonumber(group_limit), group_window = tonumber(group_window),
+      group_concurrency = tonumber(group_concurrency) }
+  else
+    q = { name = name, shut = true, lease = 30000, max = 0, keep_failed = -1, capacity = 0, step = 60000, concurrency = 0,
+      limit = 0, window = 0, group_limit = 0, group_window = 0, group_concurrency = 0 }
+  end
+  -- Slots that are free again, and jobs that became ready: whom the call has to wake.
+  q.free, q.added = 0, 0
+  queues[name] = q
+  return q
+end
+
+local function count(queue, of, by)
+  local field = queue .. '|' .. of
+  counts[field] = (counts[field] or 0) + by
+end
+
+-- Of a limit of n in each window of w ms: how many more may begin now, and until when none. `s` has `window` and `used`.
+local function allowance(s, n, w)
+  if n == 0 then return 1e9, 0 end
+  local begins = floor(t / w) * w
+  if s.window ~= begins then s.window, s.used = begins, 0 end
+  if s.used >= n then return 0, begins + w end
+  return n - s.used, 0
+end
+
+-- The earliest timer that the call sets: the node that keeps the timers is told of one that it does not expect yet.
+local earliest
+local function arm(due) if not earliest or due < earliest then earliest = due end end
+local function tell_duty()
+  if not earliest then return end
+  local duty = call('HMGET', META, 'armed', 'duty')
+  if earliest < (tonumber(duty[1]) or 0) then
+    call('HSET', META, 'armed', num(earliest))
+    if duty[2] and duty[2] ~= '' then call('SPUBLISH', CHANNEL .. duty[2], 'a|' .. num(earliest)) end
+  end
+end

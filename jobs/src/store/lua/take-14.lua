@@ -1,0 +1,212 @@
+#!lua
+-- Jobs begin: each goes from ready to running, under the call's token, with a lease. Where the call takes less than it
+-- may, the node is registered as waiting, and woken. An answer of 1 MiB is full.
+-- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting lane
+-- ARGV: inc, number, node, registration to take back or '', how many, slots to wait with (0: it does not wait), scheduled
+--       until (ms) or '', (queue, at most)*
+-- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease |
+--          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
+--          is answered with those jobs that still run for it
+--@base
+--@wake
+--@records
+--@queues
+--@groups
+local node, registration, want, slots, until_ms = argv[3], argv[4], tonumber(argv[5]), tonumber(argv[6]), argv[7]
+if not is_name(node) or not want or not slots then return { 'BADARG' } end
+if (tonumber(meta[3]) or 0) > t then return { 'HOLD', num(meta[3] - t) } end
+local before = call('GET', LANE)
+if before then
+  local number, of, reg, list = match(before, '^(%d+)|(%d*)|([^ ]*) ?(.*)$')
+  if number == argv[2] then
+    local out, ids = { 'OK', of, reg, '' }, {}
+    for id in string.gmatch(list, '[^ ]+') do ids[#ids + 1] = id end
+    read(ids)
+    for i = 1, #ids do
+      local j = sound(ids[i])
+      if j and j.state == 'R' and j.token == of then
+        local z = #out
+        out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), call('HGET', BODIES, j.id) or ''
+        out[z + 4] = num(queue_of(j.queue).lease)
+      end
+    end
+    return out
+  end
+  if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end
+end
+local asked = {}
+for i = 8, #argv, 2 do
+  local q = queue_of(argv[i])
+  q.most, q.taken = tonumber(argv[i + 1]) or 0, 0
+  asked[#asked + 1] = q
+end
+if registration ~= '' then
+  local members = {}
+  for i = 1, #asked do members[i] = asked[i].name .. '|' .. registration end
+  call('ZREM', WAITING, unpack(members))
+end
+
+-- Candidates in the order in which they go: ids, members of ready, and their queues.
+local ids, members, of = {}, {}, {}
+local function bound(q)
+  return until_ms ~= '' and not q.grouped and '(' .. q.name .. '|' .. fmt('%011x', until_ms + 1) or '(' .. q.name .. '}'
+end
+
+local function pick(member, prefix, q)
+  local k = #ids + 1
+  -- A place has 17 characters.
+  ids[k], members[k], of[k] = sub(member, prefix + 18), member, q
+end
+
+-- The groups whose turn it is: the least tag first, a job each, and round again.
+local function pick_groups(q, room)
+  local line, at = {}, 1
+  local found = call('ZRANGE', TURNS, '[' .. q.name .. '|', '(' .. q.name .. '}', 'BYLEX', 'LIMIT', 0, min(room, 64))
+  for i = 1, #found do
+    local g = group_of(q, sub(found[i], #q.name + 17))
+    if g.place == 'q' and turn_member(g, g.tag) == found[i] then
+      line[#line + 1] = g
+      g.take, g.free = 0, min(g.ready, (allowance_of(g)))
+    else
+      call('ZREM', TURNS, found[i])
+    end
+  end
+  local sequence, length = {}, #line
+  while #sequence < room and at <= length do
+    local g = line[at]
+    at = at + 1
+    if g.take < g.free then
+      if g.tag > turn_of(q) then q.turn, q.turned = g.tag, true end
+      g.take, g.tag = g.take + 1, g.tag + max(1, floor(100 / (tonumber(g.weight) or 1)))
+      sequence[#sequence + 1] = g
+      local j = length
+      while j >= at and line[j].tag > g.tag do
+        line[j + 1] = line[j]
+        j = j - 1
+      end
+      line[j + 1], length = g, length + 1
+    end
+  end
+  local first = {}
+  for i = 1, #sequence do
+    local g = sequence[i]
+    if not first[g] then
+      first[g] = call('ZRANGE', READY, '[' .. g.key .. '|', '(' .. g.key .. '}', 'BYLEX', 'LIMIT', 0, g.take)
+      first[g].at = 0
+    end
+    local list = first[g]
+    list.at = list.at + 1
+    if list[list.at] then pick(list[list.at], #g.key, q) else g.ready = max(0, g.ready - 1) end
+  end
+end
+
+-- How many a queue's own limits let begin.
+local function room_of(q)
+  if q.shut or q.paused then return 0 end
+  local room = 1e9
+  if q.concurrency > 0 then
+    q.running = q.running or tonumber(call('HGET', COUNTS, q.name .. '|running') or 0)
+    room = max(0, q.concurrency - q.running - q.taken)
+  end
+  if q.limit > 0 and q.window > 0 then
+    if not q.meter then
+      local window, used = match(call('HGET', COUNTS, q.name .. '|limit') or '', '^(%d+)/(%d+)$')
+      q.meter = { window = tonumber(window) or 0, used = tonumber(used) or 0 }
+    end
+    local left, till = allowance(q.meter, q.limit, q.window)
+    room, q.till = min(room, left), till > 0 and till or nil
+  end
+  return room
+end
+
+for i = 1, #asked do
+  local q = asked[i]
+  local room = min(want - #ids, q.most, room_of(q))
+  if room > 0 then
+    if q.grouped then
+      pick_groups(q, room)
+    else
+      local found = call('ZRANGE', READY, '[' .. q.name .. '|', bound(q), 'BYLEX', 'LIMIT', 0, room)
+      for j = 1, #found do pick(found[j], #q.name, q) end
+    end
+  end
+end
+
+local out, took, gone, records, leases, bytes, full = { 'OK', '', '', '' }, {}, {}, {}, {}, 0, false
+if #ids > 0 then
+  local stored, of_token = call('HMGET', JOBS, unpack(ids)), num(mint())
+  for i = 1, #ids do
+    local id, q = ids[i], of[i]
+    local g = q.grouped and group_of(q, sub(members[i], #q.name + 2, -#id - 19))
+    local j = stored[i] and parse(id, stored[i]) or 'X'
+    if full then
+      if g then g.tag = max(g.tag_before, g.tag - max(1, floor(100 / (tonumber(g.weight) or 1)))) end
+    else
+      gone[#gone + 1] = members[i]
+      if g then g.ready = max(0, g.ready - 1) end
+      if j ~= 'X' and j.state == 'Q' then
+        j.state, j.token, j.attempts, j.node = 'R', of_token, j.attempts + 1, node
+        if has(j, 'w') then
+          j.news = j.news + 1
+          local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false })
+          for watcher in string.gmatch(call('HGET', EXTRAS, 's:' .. id) or '', '[^,]+') do
+            call('SPUBLISH', CHANNEL .. watcher, message)
+          end
+        end
+        local record, body, z, k = pack(j), call('HGET', BODIES, id) or '', #out, #took + 1
+        records[2 * k - 1], records[2 * k] = id, record
+        leases[2 * k - 1], leases[2 * k] = num(t + q.lease), id
+        out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, num(q.lease)
+        took[k], q.taken, bytes = id, q.taken + 1, bytes + #body
+        if g then
+          g.running = g.running + 1
+          if limit_of(g) > 0 then g.used = g.used + 1 end
+        end
+        arm(t + q.lease)
+        full = bytes > 1048576
+      end
+    end
+  end
+  if #gone > 0 then call('ZREM', READY, unpack(gone)) end
+  if #took > 0 then
+    call('HSET', JOBS, unpack(records))
+    call('ZADD', LEASES, unpack(leases))
+    out[2] = of_token
+  end
+  place_groups()
+end
+local waits, others = {}, {}
+for i = 1, #asked do
+  local q = asked[i]
+  if q.taken > 0 then call('HINCRBY', COUNTS, q.name .. '|running', q.taken) end
+  if q.turned then call('HSET', COUNTS, q.name .. '|turn', num(q.turn)) end
+  if q.meter and q.taken > 0 then
+    q.meter.used = q.meter.used + q.taken
+    call('HSET', COUNTS, q.name .. '|limit', num(q.meter.window) .. '/' .. num(q.meter.used))
+  end
+  local can = room_of(q) > 0 and has_ready(q, bound(q))
+  if q.till and not q.paused and not q.shut then
+    call('ZADD', TIMERS, num(q.till), 'g:' .. q.name)
+    arm(q.till)
+  end
+  if #took < want and q.taken < q.most then
+    if can then
+      out[4] = '1'
+    elseif slots > 0 then
+      waits[#waits + 1] = q.name
+    end
+  elseif can then
+    others[#others + 1] = q.name
+  end
+end
+if #waits > 0 then
+  out[3] = fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
+  local registered = {}
+  for i = 1, #waits do registered[2 * i - 1], registered[2 * i] = 0, waits[i] .. '|' .. out[3] end
+  call('ZADD', WAITING, unpack(registered))
+end
+-- Others may wait for what this call left there, also when it was this node that was woken for it.
+for i = 1, #others do wake(others[i], 1) end
+tell_duty()
+call('SET', LANE, argv[2] .. '|' .. out[2] .. '|' .. out[3] .. ' ' .. table.concat(took, ' '), 'PX', 3600000)
+return out

@@ -1,0 +1,144 @@
+#!lua flags=allow-oom
+-- What is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended, and
+-- wake-ups that were lost with their node. One node is on duty. When it is late, another one takes over.
+-- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
+-- ARGV: inc, node, most of a kind, the longest pause to the next tick (ms), grace_ms, 1 to tick also off duty or ''
+-- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten or past their deadline |
+--          DUTY, ms until another node may take over
+--@base
+--@wake
+--@records
+--@queues
+--@groups
+--@places
+--@ends
+local node, most, pause = argv[2], tonumber(argv[3]), tonumber(argv[4])
+if not is_name(node) then return { 'BADARG' } end
+local duty = call('HMGET', META, 'armed', 'duty', 'ticked')
+local armed, ticked = tonumber(duty[1]) or 0, tonumber(duty[3]) or 0
+if argv[6] == '' and duty[2] and duty[2] ~= '' and duty[2] ~= node and t < armed + 250 and armed < t + 60000 then
+  return { 'DUTY', num(armed + 250 - t) }
+end
+-- A long gap between two ticks: Redis was away, or its clock jumped. Whoever runs a job can say so before its lease is
+-- taken.
+local grace = tonumber(meta[4]) or 0
+if t > ticked + pause + 5000 or t < ticked - 5000 then
+  grace = t + argv[5]
+  call('HSET', META, 'grace', num(grace))
+end
+local lost, promoted, gone, more = 0, 0, 0, false
+
+if t >= grace then
+  local due = call('ZRANGE', LEASES, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)
+  more = #due == most
+  read(due)
+  for i = 1, #due do
+    local j = sound(due[i])
+    if j and j.state == 'R' then
+      call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token)
+      retry(j, 0, 'lease expired')
+      lost = lost + 1
+    else
+      call('ZREM', LEASES, due[i])
+    end
+  end
+end
+
+local function expire(id, member)
+  local j = sound(id)
+  if not j then
+    call('ZREM', TIMERS, member)
+    return
+  end
+  gone = gone + 1
+  if is_over(j) then
+    leave(j)
+    if has(j, 'w') then
+      j.state = '-'
+      tell(j)
+    end
+    drop(j)
+  elseif has(j, 'd') then
+    if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end
+    j.again = ''
+    leave(j)
+    finish(j, 'F', has(j, 'o') and 'never closed' or 'deadline')
+  else
+    call('ZREM', TIMERS, member)
+  end
+end
+
+local function clear_children(of, member)
+  local parent = parent_of(of)
+  if parent and not is_over(parent) then
+    timers[member] = false
+    return
+  end
+  local left = most - abandon(of, most)
+  if left > 0 and not parent then left = left - forget(of, left) end
+  if left <= 0 then
+    more = true
+    return
+  end
+  timers[member] = false
+  if parent then
+    parent.open = 0
+    changed[parent.id] = parent
+  end
+end
+
+local due = call('ZRANGE', TIMERS, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)
+more = more or #due == most
+for i = 1, #due do
+  local kind, of = sub(due[i], 1, 1), sub(due[i], 3)
+  if kind == 'd' then
+    local j = sound(of)
+    if not j or j.state ~= 'D' then
+      call('ZREM', TIMERS, due[i])
+    elseif j.due <= t then
+      leave(j)
+      enter(j, 'Q')
+      promoted = promoted + 1
+    else
+      timers[due[i]] = j.due
+    end
+  elseif kind == 'g' then
+    local queue, group = match(of, '^([^|]+)|(.*)$')
+    if queue then
+      local g = group_of(queue_of(queue), group)
+      if g.place ~= 'b' then call('ZREM', TIMERS, due[i]) end
+    else
+      call('ZREM', TIMERS, due[i])
+      queue_of(of).free = queue_of(of).free + 8
+    end
+  elseif kind == 'r' then
+    expire(of, due[i])
+  elseif kind == 'w' then
+    clear_children(of, due[i])
+  else
+    call('ZREM', TIMERS, due[i])
+  end
+end
+
+-- A wake-up may have been lost with the node that it was for.
+local at = '-'
+for _ = 1, 64 do
+  local name = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|]+)|')
+  if not name then break end
+  queue_of(name).free = queue_of(name).free + 1
+  at = '[' .. name .. '}'
+end
+earliest = nil
+flush()
+
+local next_ = t + pause
+if more then
+  next_ = t
+else
+  local first = call('ZRANGE', TIMERS, 0, 0, 'WITHSCORES')[2]
+  if first then next_ = min(next_, max(t + 1, tonumber(first))) end
+  first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2]
+  if first then next_ = min(next_, max(t + 1, grace, tonumber(first))) end
+end
+call('HSET', META, 'armed', num(next_), 'duty', node, 'ticked', num(t))
+return { 'OK', num(next_ - t), lost, promoted, gone }

@@ -1,0 +1,33 @@
+#!lua
+-- A node wants news of jobs, or no more. It is told how each of them is in the same step. A job that has ended has no more
+-- news, and is not watched.
+-- KEYS: meta jobs bodies extras
+-- ARGV: inc, node, 1 to watch or 0, id*
+-- Returns: OK, then per job: record or false, body, result
+--@base
+--@records
+local node, on = argv[2], argv[3] == '1'
+if not is_name(node) then return { 'BADARG' } end
+local out, ids = { 'OK' }, { unpack(argv, 4) }
+read(ids)
+for i = 1, #ids do
+  local j, z = sound(ids[i]), #out
+  if not j then
+    out[z + 1], out[z + 2], out[z + 3] = false, '', ''
+  else
+    local field = 's:' .. j.id
+    local stored, nodes, was = call('HGET', EXTRAS, field), {}, false
+    for name in string.gmatch(stored or '', '[^,]+') do
+      if name == node then was = true end
+      if name ~= node or on then nodes[#nodes + 1] = name end
+    end
+    if on and not was and not is_over(j) then nodes[#nodes + 1] = node end
+    if #nodes > 0 then call('HSET', EXTRAS, field, table.concat(nodes, ',')) elseif stored then call('HDEL', EXTRAS, field) end
+    if #nodes > 0 ~= has(j, 'w') then
+      if #nodes > 0 then flag(j, 'w') else unflag(j, 'w') end
+      call('HSET', JOBS, j.id, pack(j))
+    end
+    out[z + 1], out[z + 2], out[z + 3] = pack(j), call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
+  end
+end
+return out

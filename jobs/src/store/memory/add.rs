@@ -1,0 +1,205 @@
+//! Jobs come in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::state::with_prefix;
+use super::step::{LAST, Step, flag};
+use crate::model::id::{GroupName, JobId, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::model::record::{Record, State as JobState};
+use crate::store::{AddMode, Adding, NewJob};
+
+pub(super) struct Coming<'a> {
+    adding: &'a Adding,
+    /// What bounded queues have room for.
+    room: BTreeMap<QueueName, i64>,
+    /// Parents of this call that wait for their children.
+    waits: BTreeSet<JobId>,
+}
+
+pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
+    let mut coming = Coming { adding, room: BTreeMap::new(), waits: BTreeSet::new() };
+    let jobs = adding.jobs.iter().enumerate();
+    let letters: Vec<u8> = jobs.map(|(item, job)| coming.added(step, job, item)).collect();
+    for id in &coming.waits {
+        if let Some(mut job) = step.job(id.as_str())
+            && job.open == 0
+            && !job.has('o')
+        {
+            step.leave(id.as_str(), &mut job);
+            step.enter(id.as_str(), &mut job, JobState::Ready);
+        }
+    }
+    for (job, letter) in adding.jobs.iter().zip(&letters) {
+        if *letter == b'A'
+            && !job.lookups.is_empty()
+            && let Some(mut record) = step.job(job.id.as_str())
+        {
+            flag(&mut record, 'l');
+            step.put(job.id.as_str(), &record);
+            for lookup in &job.lookups {
+                step.state.data.index.insert(format!("k:{lookup}|{}", job.id));
+            }
+            step.state.data.extras.insert(format!("l:{}", job.id), job.lookups.join("\n").into());
+        }
+    }
+    letters
+}
+
+impl Coming<'_> {
+    /// Whether this call may add a child to a parent.
+    fn takes(&self, parent: &JobId, job: &Record) -> bool {
+        match self.adding.token {
+            Some(token) => job.state == JobState::Running && job.token == token,
+            None => job.state == JobState::Waiting && (job.has('o') || self.waits.contains(parent)),
+        }
+    }
+
+    fn has_room(&mut self, step: &Step<'_>, queue: &QueueName, settings: &Settings) -> bool {
+        if settings.capacity == 0 {
+            return true;
+        }
+        let room = self.room.entry(queue.clone()).or_insert_with(|| {
+            let ready = with_prefix(&step.state.data.ready, &format!("{queue}|")).count();
+            i64::from(settings.capacity) - ready as i64 - step.state.data.count(queue, "delayed") as i64
+        });
+        if *room <= 0 {
+            return false;
+        }
+        *room -= 1;
+        true
+    }
+
+    fn added(&mut self, step: &mut Step<'_>, new: &NewJob, item: usize) -> u8 {
+        let (id, kind) = (new.id.as_str(), &new.kind);
+        if kind.due >= LAST || kind.deadline >= LAST || kind.keep >= LAST as i64 || kind.flow.contains('|') {
+            return b'X';
+        }
+        let settings = step.settings(&kind.queue);
+        if settings.shut {
+            return b'P';
+        }
+        let mut parent = None;
+        if let Some(parent_id) = &kind.parent {
+            let found = step.job(parent_id.as_str());
+            if let Some(found) = &found {
+                let child = format!("{parent_id}#{}|{id}", found.birth);
+                let index = &step.state.data.index;
+                if index.contains(&format!("o:{child}")) || index.contains(&format!("c:{child}")) {
+                    return b'E';
+                }
+            }
+            parent = found.filter(|found| self.takes(parent_id, found)).map(|found| (parent_id.clone(), found));
+            if parent.is_none() {
+                return b'H';
+            }
+        }
+        let known = step.job(id);
+        let over = known.as_ref().is_none_or(|job| job.state.is_over());
+        if let Some(job) = &known {
+            let stays = match self.adding.mode {
+                AddMode::Keep => true,
+                AddMode::Again => false,
+                AddMode::Replace => over,
+            };
+            if stays || parent.is_some() || job.queue != kind.queue {
+                return b'E';
+            }
+        }
+        if over && !self.has_room(step, &kind.queue, &settings) {
+            return b'B';
+        }
+        match known {
+            Some(job) => self.again(step, job, new, &settings, item),
+            None => {
+                self.make(step, new, parent, &settings, item);
+                b'A'
+            }
+        }
+    }
+
+    fn make(
+        &mut self,
+        step: &mut Step<'_>,
+        new: &NewJob,
+        parent: Option<(JobId, Record)>,
+        settings: &Settings,
+        item: usize,
+    ) {
+        let (id, kind) = (new.id.as_str(), &new.kind);
+        let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
+        let letters = [(kind.fails_fast, 'f'), (kind.open, 'o'), (kind.deadline > 0, 'd')];
+        let mut job = Record {
+            state: JobState::Ready,
+            token: Token(0),
+            attempts: 0,
+            node: String::new(),
+            again: None,
+            flags: letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect(),
+            parent: parent.as_ref().map(|(id, job)| format!("{id}#{}", job.birth)).unwrap_or_default(),
+            open: 0,
+            keep: kind.keep,
+            queue: kind.queue.clone(),
+            group: group.to_owned(),
+            place: step.in_line(kind.due, kind.priority, settings.step, item),
+            priority: kind.priority,
+            max: kind.max,
+            due: kind.due,
+            birth: step.place_at(step.now as i64, item),
+            news: 0,
+            flow: kind.flow.clone(),
+            tail: String::new(),
+        };
+        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        if let Some((parent_id, mut parent)) = parent {
+            parent.open += 1;
+            flag(&mut parent, 'c');
+            step.put(parent_id.as_str(), &parent);
+            step.state.data.index.insert(format!("o:{}|{id}", job.parent));
+        }
+        if kind.deadline > 0 {
+            step.timer(format!("r:{id}"), Some(kind.deadline));
+            step.arm(kind.deadline);
+        }
+        if kind.waits {
+            self.waits.insert(new.id.clone());
+        }
+        step.enter(id, &mut job, if kind.waits { JobState::Waiting } else { JobState::Ready });
+    }
+
+    /// A job that is there, and was asked for again.
+    fn again(
+        &mut self,
+        step: &mut Step<'_>,
+        mut job: Record,
+        new: &NewJob,
+        settings: &Settings,
+        item: usize,
+    ) -> u8 {
+        let (id, due) = (new.id.as_str(), new.kind.due);
+        let waiting = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
+        if waiting && job.due == due {
+            return b'S';
+        }
+        if matches!(job.state, JobState::Running | JobState::Waiting) {
+            if self.adding.mode == AddMode::Replace {
+                return b'E';
+            }
+            job.again = Some(due);
+            step.put(id, &job);
+            return b'R';
+        }
+        step.leave(id, &mut job);
+        if !waiting {
+            step.renew_life(id, &mut job);
+            job.attempts = 0;
+        }
+        job.due = due;
+        job.place = step.in_line(due, job.priority, settings.step, item);
+        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        step.enter(id, &mut job, JobState::Ready);
+        let state = job.state;
+        step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+        if waiting { b'U' } else { b'N' }
+    }
+}

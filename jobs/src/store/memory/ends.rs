@@ -1,0 +1,193 @@
+//! How jobs come to their end, and what becomes of those that wait for it.
+
+use bytes::Bytes;
+
+use super::state::with_prefix;
+use super::step::{Step, flag, unflag};
+use crate::model::record::{Record, State as JobState};
+
+impl Step<'_> {
+    /// A parent in one of its lives: its id, and its job while that life lasts.
+    pub(super) fn parent(&self, text: &str) -> (String, Option<Record>) {
+        let Some((id, birth)) = text.rsplit_once('#') else { return (String::new(), None) };
+        (id.to_owned(), self.job(id).filter(|job| job.birth == birth))
+    }
+
+    /// Deletes a job with all that belongs to it.
+    pub(super) fn drop(&mut self, id: &str, job: &Record) {
+        let data = &mut self.state.data;
+        data.jobs.remove(id);
+        data.bodies.remove(id);
+        if job.has('j') {
+            data.extras.remove(&format!("r:{id}"));
+        }
+        if job.has('l') {
+            let lookups = data.extras.remove(&format!("l:{id}")).unwrap_or_default();
+            for lookup in String::from_utf8_lossy(&lookups).lines() {
+                data.index.remove(&format!("k:{lookup}|{id}"));
+            }
+        }
+        if job.has('c') {
+            self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
+            self.arm(self.now);
+        }
+        if job.has('d') {
+            self.timer(format!("r:{id}"), None);
+        }
+    }
+
+    /// Another life of a job that has ended: the children of the former one are none of its.
+    pub(super) fn renew_life(&mut self, id: &str, job: &mut Record) {
+        if !job.has('c') {
+            return;
+        }
+        self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
+        self.arm(self.now);
+        unflag(job, "c");
+        job.open = 0;
+        job.birth = self.place_at(self.now as i64, 999);
+    }
+
+    /// A child has come to its end: its parent counts it once, and goes on when it was the last one.
+    pub(super) fn count_child(&mut self, id: &str, job: &mut Record, state: JobState, text: &Bytes) {
+        let of = std::mem::take(&mut job.parent);
+        self.put(id, job);
+        if !self.state.data.index.remove(&format!("o:{of}|{id}")) {
+            return;
+        }
+        let (parent_id, Some(mut parent)) = self.parent(&of) else { return };
+        let outcome = [state.letter().to_string().as_bytes(), text].concat();
+        self.state.data.index.insert(format!("c:{of}|{id}"));
+        self.state.data.extras.insert(format!("c:{of}|{id}"), outcome.into());
+        parent.open = parent.open.saturating_sub(1);
+        self.put(&parent_id, &parent);
+        if parent.state != JobState::Waiting {
+            return;
+        }
+        if state != JobState::Done && parent.has('f') {
+            self.leave(&parent_id, &mut parent);
+            self.finish(&parent_id, &mut parent, JobState::Failed, &format!("child {id} failed").into());
+        } else if parent.open == 0 && !parent.has('o') {
+            self.leave(&parent_id, &mut parent);
+            parent.attempts = 0;
+            self.enter(&parent_id, &mut parent, JobState::Ready);
+            let state = Some(parent.state);
+            self.tell(&parent_id, &mut parent, state, None, None);
+        }
+    }
+
+    /// The end of a job that has left its place.
+    pub(super) fn finish(&mut self, id: &str, job: &mut Record, state: JobState, text: &Bytes) -> u8 {
+        let queue = job.queue.clone();
+        let settings = self.settings(&queue);
+        if let Some(again) = job.again.take() {
+            self.renew_life(id, job);
+            unflag(job, "x");
+            job.due = again;
+            job.attempts = 0;
+            job.place = self.in_line(job.due, job.priority, settings.step, 0);
+            self.set_result(id, job, text);
+            self.enter(id, job, JobState::Ready);
+            let state = Some(job.state);
+            self.tell(id, job, state, None, None);
+            return b'Q';
+        }
+        let (total, letter) = match state {
+            JobState::Done => ("done", b'K'),
+            JobState::Failed => ("failed", b'F'),
+            _ => ("cancelled", b'C'),
+        };
+        self.state.data.add_count(&queue, total, 1);
+        if !job.parent.is_empty() {
+            self.count_child(id, job, state, text);
+        }
+        let mut keep = if state == JobState::Done { job.keep } else { settings.keep_failed };
+        if keep >= 0 && job.has('w') {
+            keep = keep.max(60_000);
+        }
+        unflag(job, "xpo");
+        if job.has('c') && job.open > 0 {
+            self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
+            self.arm(self.now);
+        }
+        job.state = state;
+        job.node.clear();
+        self.put(id, job);
+        let outcome = [state.letter().to_string().as_bytes(), text].concat();
+        self.tell(id, job, Some(state), None, Some(outcome.into()));
+        if keep == 0 {
+            self.drop(id, job);
+            return letter;
+        }
+        self.set_result(id, job, text);
+        if job.has('d') {
+            unflag(job, "d");
+            self.timer(format!("r:{id}"), None);
+        }
+        if let Some(keep) = u64::try_from(keep).ok().filter(|keep| *keep > 0) {
+            self.timer(format!("r:{id}"), Some(self.now + keep));
+            self.arm(self.now + keep);
+        }
+        if state == JobState::Failed {
+            self.state.data.index.insert(format!("f:{queue}|{}{id}", job.place));
+        }
+        self.put(id, job);
+        letter
+    }
+
+    /// An execution has failed, or was lost.
+    pub(super) fn retry(&mut self, id: &str, job: &mut Record, delay: u64, text: &Bytes) -> u8 {
+        let most = if job.max > 0 { job.max } else { self.settings(&job.queue).max };
+        self.leave(id, job);
+        if job.has('x') {
+            return self.finish(id, job, JobState::Cancelled, &Bytes::from_static(b"cancelled"));
+        }
+        if job.again.is_some() || most > 0 && job.attempts >= most {
+            return self.finish(id, job, JobState::Failed, text);
+        }
+        self.set_result(id, job, text);
+        if delay > 0 {
+            job.due = self.now + delay;
+        }
+        self.enter(id, job, JobState::Ready);
+        let state = job.state;
+        self.tell(id, job, Some(state), None, None);
+        if state == JobState::Delayed { b'D' } else { b'Q' }
+    }
+
+    /// The open children of a parent that has ended are cancelled, and count no more. Returns how many there were.
+    pub(super) fn abandon(&mut self, of: &str, most: usize) -> usize {
+        let prefix = format!("o:{of}|");
+        let members: Vec<_> = with_prefix(&self.state.data.index, &prefix).take(most).cloned().collect();
+        for member in &members {
+            let id = &member[prefix.len()..];
+            self.state.data.index.remove(member);
+            self.state.data.index.insert(format!("c:{of}|{id}"));
+            let Some(mut job) = self.job(id).filter(|job| job.parent == of) else { continue };
+            job.parent.clear();
+            if job.state == JobState::Running {
+                flag(&mut job, 'x');
+                self.put(id, &job);
+                self.ask_to_cancel(id, &job);
+            } else if !job.state.is_over() {
+                job.again = None;
+                self.leave(id, &mut job);
+                self.finish(id, &mut job, JobState::Cancelled, &Bytes::from_static(b"its parent has ended"));
+            } else {
+                self.put(id, &job);
+            }
+        }
+        members.len()
+    }
+
+    /// Forgets what children came to. Returns how many there were.
+    pub(super) fn forget(&mut self, of: &str, most: usize) -> usize {
+        let prefix = format!("c:{of}|");
+        let members: Vec<_> = with_prefix(&self.state.data.index, &prefix).take(most).cloned().collect();
+        for member in &members {
+            self.state.data.index.remove(member);
+            self.state.data.extras.remove(member);
+        }
+        members.len()
+    }
+}

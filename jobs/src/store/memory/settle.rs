@@ -1,0 +1,158 @@
+//! What became of executions.
+
+use bytes::Bytes;
+
+use super::step::{Step, unflag};
+use crate::model::id::{GroupName, JobId, QueueName};
+use crate::model::record::{Record, State as JobState};
+use crate::store::{Data, Settle, Settling};
+
+const CANCELLED: Bytes = Bytes::from_static(b"cancelled");
+/// Times of 14 digits and more are none.
+const TOO_LATE: u64 = 10_000_000_000_000;
+
+pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
+    let letters = jobs.iter().enumerate().map(|(item, settling)| {
+        let time = match settling.settle {
+            Settle::Retry(ms, _) | Settle::Later(ms, _) | Settle::Limited(ms) => ms,
+            _ => 0,
+        };
+        if time >= TOO_LATE {
+            return b'X';
+        }
+        match step.job(settling.id.as_str()) {
+            Some(mut job) if job.state == JobState::Running && job.token == settling.token => {
+                step.settled(&settling.id, &mut job, &settling.settle, item)
+            }
+            _ => b'H',
+        }
+    });
+    letters.collect()
+}
+
+impl Step<'_> {
+    fn write(&mut self, id: &JobId, data: &Data) -> Option<Bytes> {
+        let bytes = match data {
+            Data::Keep => return None,
+            Data::Replace(bytes) => bytes.clone(),
+            Data::Append(bytes) => [&self.state.data.body(id)[..], bytes].concat().into(),
+        };
+        self.state.data.bodies.insert(id.to_string(), bytes.clone());
+        Some(bytes)
+    }
+
+    fn settled(&mut self, id: &JobId, job: &mut Record, settle: &Settle, item: usize) -> u8 {
+        let key = id.as_str();
+        match settle {
+            Settle::Done(result, data) => {
+                self.write(id, data);
+                self.leave(key, job);
+                self.finish(key, job, JobState::Done, result)
+            }
+            Settle::GoOn(data) => {
+                let body = self.write(id, data);
+                let lease = self.now + self.settings(&job.queue).lease;
+                if self.state.data.leases.contains(key) {
+                    self.state.data.leases.insert(key, lease);
+                }
+                self.tell(key, job, Some(JobState::Running), body, None);
+                if job.has('x') {
+                    b'Z'
+                } else if job.again.is_some() {
+                    b'V'
+                } else {
+                    b'U'
+                }
+            }
+            Settle::MoveOn { queue, priority, group, data } => {
+                self.move_on(id, job, (queue, *priority, group.as_ref()), data, item)
+            }
+            Settle::Wait(data) => {
+                let body = self.write(id, data);
+                self.leave(key, job);
+                if job.has('x') {
+                    return self.finish(key, job, JobState::Cancelled, &CANCELLED);
+                }
+                job.attempts = 0;
+                unflag(job, "o");
+                self.enter(key, job, if job.open > 0 { JobState::Waiting } else { JobState::Ready });
+                let state = job.state;
+                self.tell(key, job, Some(state), body, None);
+                b'W'
+            }
+            Settle::Retry(delay, error) => self.retry(key, job, *delay, error),
+            Settle::Fail(error, data) => {
+                self.write(id, data);
+                self.leave(key, job);
+                let state = if job.has('x') { JobState::Cancelled } else { JobState::Failed };
+                self.finish(key, job, state, error)
+            }
+            Settle::Later(..) | Settle::GiveBack | Settle::Limited(_) => self.put_back(key, job, settle),
+        }
+    }
+
+    fn move_on(
+        &mut self,
+        id: &JobId,
+        job: &mut Record,
+        (queue, priority, group): (&QueueName, Option<i8>, Option<&GroupName>),
+        data: &Data,
+        item: usize,
+    ) -> u8 {
+        let settings = self.settings(queue);
+        if settings.shut {
+            return b'P';
+        }
+        let (key, from) = (id.as_str(), job.queue.clone());
+        let body = self.write(id, data);
+        self.leave(key, job);
+        self.state.data.add_count(&from, "done", 1);
+        if job.has('x') {
+            return self.finish(key, job, JobState::Cancelled, &CANCELLED);
+        }
+        job.queue = queue.clone();
+        job.priority = priority.unwrap_or(job.priority);
+        if let Some(group) = group {
+            job.group = group.to_string();
+        }
+        if !settings.grouped {
+            job.group.clear();
+        }
+        job.attempts = 0;
+        job.due = 0;
+        job.place = self.in_line(0, job.priority, settings.step, item);
+        self.enter(key, job, JobState::Ready);
+        let state = job.state;
+        self.tell(key, job, Some(state), body, None);
+        b'M'
+    }
+
+    /// It runs again, and its attempt does not count.
+    fn put_back(&mut self, key: &str, job: &mut Record, settle: &Settle) -> u8 {
+        job.attempts = job.attempts.saturating_sub(1);
+        let queue = job.queue.clone();
+        self.leave(key, job);
+        if job.has('x') {
+            return self.finish(key, job, JobState::Cancelled, &CANCELLED);
+        }
+        if job.again.is_some() {
+            return self.finish(key, job, JobState::Failed, &Bytes::new());
+        }
+        match settle {
+            Settle::Later(delay, reason) => {
+                job.due = self.now + delay;
+                self.set_result(key, job, reason);
+            }
+            Settle::Limited(until) if self.settings(&queue).grouped => {
+                let group = &mut self.group(&queue, &job.group).group;
+                group.blocked = group.blocked.max(*until);
+            }
+            Settle::Limited(until) => job.due = *until,
+            _ => {}
+        }
+        self.enter(key, job, JobState::Ready);
+        let state = job.state;
+        self.tell(key, job, Some(state), None, None);
+        if state == JobState::Delayed { b'D' } else { b'Q' }
+    }
+}

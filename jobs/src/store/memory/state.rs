@@ -1,0 +1,165 @@
+//! The data of a set in memory, key by key as on Redis.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::group::Group;
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::model::record::Record;
+use crate::store::{Dump, Hint};
+
+/// Members with scores, in both orders.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scored {
+    scores: HashMap<String, u64>,
+    order: BTreeSet<(u64, String)>,
+}
+
+impl Scored {
+    pub(super) fn insert(&mut self, member: impl Into<String>, score: u64) {
+        let member = member.into();
+        self.remove(&member);
+        self.order.insert((score, member.clone()));
+        self.scores.insert(member, score);
+    }
+
+    pub(super) fn remove(&mut self, member: &str) {
+        if let Some(score) = self.scores.remove(member) {
+            self.order.remove(&(score, member.to_owned()));
+        }
+    }
+
+    pub(super) fn contains(&self, member: &str) -> bool {
+        self.scores.contains_key(member)
+    }
+
+    /// The members with a score up to this one, the lowest first.
+    pub(super) fn until(&self, score: u64, most: usize) -> Vec<String> {
+        self.order.iter().take_while(|(own, _)| *own <= score).take(most).map(|(_, member)| member.clone()).collect()
+    }
+
+    pub(super) fn lowest(&self) -> Option<u64> {
+        self.order.first().map(|(score, _)| *score)
+    }
+
+    pub(super) fn members(&self) -> Vec<String> {
+        self.order.iter().map(|(_, member)| member.clone()).collect()
+    }
+
+    fn dump(&self, dump: &mut Dump, name: &str) {
+        dump.insert(name, self.order.iter().map(|(score, member)| (member, score.to_string())));
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meta {
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) token: u64,
+    pub(super) hold: u64,
+    pub(super) grace: u64,
+    pub(super) armed: u64,
+    pub(super) duty: String,
+    pub(super) ticked: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) data: Data,
+    pub(super) listeners: HashMap<NodeName, mpsc::UnboundedSender<Hint>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Data {
+    pub(super) meta: Meta,
+    pub(super) queues: BTreeMap<QueueName, Settings>,
+    pub(super) counts: BTreeMap<String, i64>,
+    /// Virtual times of queues.
+    pub(super) turns_given: BTreeMap<QueueName, u64>,
+    /// The begin of the window of a queue's limit, and how many have begun in it.
+    pub(super) meters: BTreeMap<QueueName, (u64, u64)>,
+    pub(super) jobs: BTreeMap<String, Record>,
+    pub(super) bodies: HashMap<String, Bytes>,
+    pub(super) extras: BTreeMap<String, Bytes>,
+    pub(super) ready: BTreeSet<String>,
+    pub(super) timers: Scored,
+    pub(super) leases: Scored,
+    pub(super) groups: BTreeMap<String, Group>,
+    pub(super) turns: BTreeSet<String>,
+    pub(super) waiting: BTreeSet<String>,
+    pub(super) index: BTreeSet<String>,
+    pub(super) lanes: BTreeMap<String, (u64, String)>,
+}
+
+/// The members that begin with a prefix, which ends with `|`.
+pub(super) fn with_prefix<'a>(set: &'a BTreeSet<String>, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+    set.range(prefix.to_owned()..).take_while(move |member| member.starts_with(prefix))
+}
+
+impl Data {
+    pub(super) fn settings_of(&self, queue: &QueueName) -> Settings {
+        self.queues.get(queue).cloned().unwrap_or_else(Settings::unknown)
+    }
+
+    pub(super) fn count(&self, queue: &QueueName, of: &str) -> u64 {
+        let count = self.counts.get(&format!("{queue}|{of}")).copied().unwrap_or_default();
+        u64::try_from(count).unwrap_or_default()
+    }
+
+    pub(super) fn add_count(&mut self, queue: &QueueName, of: &str, by: i64) {
+        *self.counts.entry(format!("{queue}|{of}")).or_default() += by;
+    }
+
+    pub(super) fn token(&self) -> Token {
+        Token(self.meta.token)
+    }
+
+    pub(super) fn extra(&self, field: &str) -> Bytes {
+        self.extras.get(field).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn body(&self, id: &JobId) -> Bytes {
+        self.bodies.get(id.as_str()).cloned().unwrap_or_default()
+    }
+
+    /// The whole state, as `RedisStore` draws it.
+    pub(super) fn dump(&self) -> Dump {
+        let mut dump = Dump::default();
+        let Meta { incarnation, token, hold, grace, armed, duty, ticked } = &self.meta;
+        if let Some(incarnation) = incarnation {
+            let numbers = [
+                ("incarnation", incarnation.0),
+                ("token", *token),
+                ("hold", *hold),
+                ("grace", *grace),
+                ("armed", *armed),
+                ("ticked", *ticked),
+            ];
+            let fields = numbers.map(|(name, number)| (name, number.to_string()));
+            dump.insert("meta", fields.into_iter().chain([("duty", duty.clone())]));
+        }
+        dump.insert("queues", self.queues.iter().map(|(name, settings)| (name.as_str(), settings.to_string())));
+        let turns = self.turns_given.iter().map(|(queue, turn)| (format!("{queue}|turn"), turn.to_string()));
+        let meters =
+            self.meters.iter().map(|(queue, (begins, used))| (format!("{queue}|limit"), format!("{begins}/{used}")));
+        let counts = self.counts.iter().map(|(field, count)| (field.clone(), count.to_string()));
+        dump.insert("counts", counts.chain(turns).chain(meters));
+        dump.insert("jobs", self.jobs.iter().map(|(id, record)| (id, record.to_string())));
+        dump.insert("bodies", self.bodies.iter().map(|(id, body)| (id, body.clone())));
+        dump.insert("extras", self.extras.iter().map(|(field, value)| (field, value.clone())));
+        dump.insert("groups", self.groups.iter().map(|(key, group)| (key, group.to_string())));
+        for (name, set) in
+            [("ready", &self.ready), ("turns", &self.turns), ("waiting", &self.waiting), ("index", &self.index)]
+        {
+            dump.insert(name, set.iter().map(|member| (member, "0")));
+        }
+        self.timers.dump(&mut dump, "timers");
+        self.leases.dump(&mut dump, "leases");
+        for (lane, (number, answer)) in &self.lanes {
+            dump.insert(&format!("lane:{lane}"), [("", format!("{number}|{answer}"))]);
+        }
+        dump
+    }
+}

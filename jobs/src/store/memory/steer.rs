@@ -1,0 +1,209 @@
+//! What is asked of jobs, queues and groups from outside.
+
+use bytes::Bytes;
+
+use super::group::Group;
+use super::step::{LAST, Step, flag, unflag};
+use crate::model::id::{GroupName, QueueName};
+use crate::model::record::{Record, State as JobState};
+use crate::store::{Request, Steer};
+
+/// The highest concurrency and limit of a group, and its longest window.
+const MOST: u64 = 999_999_999;
+
+pub(super) fn steer(step: &mut Step<'_>, requests: &[Request]) -> Vec<u8> {
+    requests.iter().enumerate().map(|(item, request)| step.steered(request, item)).collect()
+}
+
+impl Step<'_> {
+    fn steered(&mut self, request: &Request, item: usize) -> u8 {
+        match request {
+            Request::Job(id, steer) => match self.job(id.as_str()) {
+                Some(job) => self.steer_job(id.as_str(), job, steer, item),
+                None => self.missing(steer),
+            },
+            Request::PauseQueue(queue, on) => {
+                let Some(settings) = self.state.data.queues.get_mut(queue) else { return b'N' };
+                settings.paused = *on;
+                if !on {
+                    self.stir(queue).free += 1_000;
+                }
+                b'K'
+            }
+            Request::PauseGroup(queue, group, on) => self.steer_group(queue, group, |group| group.paused = *on),
+            Request::LimitGroup(queue, group, limit) => {
+                let (n, ms) = limit.map_or((None, None), |(n, ms)| (Some(u64::from(n)), Some(ms)));
+                if n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {
+                    return b'X';
+                }
+                self.steer_group(queue, group, |group| (group.limit, group.window_ms) = (n, ms))
+            }
+            Request::GroupConcurrency(queue, group, most) => {
+                self.steer_group(queue, group, |group| group.concurrency = most.map(u64::from))
+            }
+            Request::GroupWeight(queue, group, weight) => {
+                if !(1..=99).contains(weight) {
+                    return b'X';
+                }
+                self.steer_group(queue, group, |group| group.weight = Some(u64::from(*weight)))
+            }
+            Request::ResetGroup(queue, group) => self.steer_group(queue, group, |group| {
+                group.paused = false;
+                group.limit = None;
+                group.window_ms = None;
+                group.concurrency = None;
+                group.weight = None;
+            }),
+        }
+    }
+
+    /// An argument that is none is said before a job that is missing.
+    fn missing(&self, steer: &Steer) -> u8 {
+        if is_sound(steer) { b'N' } else { b'X' }
+    }
+
+    fn steer_group(
+        &mut self,
+        queue: &QueueName,
+        group: &Option<GroupName>,
+        change: impl FnOnce(&mut Group),
+    ) -> u8 {
+        if !self.settings(queue).grouped {
+            return b'N';
+        }
+        change(&mut self.group(queue, group.as_ref().map_or("", GroupName::as_str)).group);
+        b'K'
+    }
+
+    /// The job enters its place again, and watchers hear of it.
+    fn enter_again(&mut self, id: &str, job: &mut Record) {
+        self.enter(id, job, JobState::Ready);
+        let state = job.state;
+        self.tell(id, job, Some(state), None, None);
+    }
+
+    fn steer_job(&mut self, id: &str, mut job: Record, steer: &Steer, item: usize) -> u8 {
+        if !is_sound(steer) {
+            return b'X';
+        }
+        let job = &mut job;
+        let waits = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
+        match steer {
+            Steer::Remove => {
+                if job.state == JobState::Running {
+                    self.halt(id, job);
+                }
+                self.leave(id, job);
+                if !job.parent.is_empty() {
+                    self.count_child(id, job, JobState::Cancelled, &Bytes::from_static(b"removed"));
+                }
+                self.tell(id, job, None, None, None);
+                self.drop(id, job);
+                b'K'
+            }
+            Steer::Cancel(reason) => {
+                if job.state.is_over() {
+                    return b'E';
+                }
+                job.again = None;
+                if job.state == JobState::Running {
+                    flag(job, 'x');
+                    self.put(id, job);
+                    self.ask_to_cancel(id, job);
+                    return b'S';
+                }
+                self.leave(id, job);
+                self.finish(id, job, JobState::Cancelled, &reason.clone().into());
+                b'K'
+            }
+            Steer::Pause => match job.state {
+                JobState::Paused => b'K',
+                JobState::Waiting => b'E',
+                state if state.is_over() => b'E',
+                JobState::Running => {
+                    flag(job, 'p');
+                    self.put(id, job);
+                    b'S'
+                }
+                _ => {
+                    self.leave(id, job);
+                    flag(job, 'p');
+                    self.enter_again(id, job);
+                    b'K'
+                }
+            },
+            Steer::Resume => {
+                if !job.has('p') {
+                    return b'E';
+                }
+                if job.state == JobState::Paused {
+                    self.leave(id, job);
+                    unflag(job, "p");
+                    self.enter_again(id, job);
+                } else {
+                    unflag(job, "p");
+                    self.put(id, job);
+                }
+                b'K'
+            }
+            Steer::Replay(due) => {
+                if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
+                    return b'E';
+                }
+                self.leave(id, job);
+                self.renew_life(id, job);
+                job.attempts = 0;
+                job.due = *due;
+                self.line_up(job, job.due, item);
+                self.enter_again(id, job);
+                b'K'
+            }
+            Steer::At(due) => {
+                if !waits {
+                    return b'E';
+                }
+                self.leave(id, job);
+                job.due = *due;
+                self.line_up(job, job.due, item);
+                self.enter_again(id, job);
+                b'K'
+            }
+            Steer::Priority(priority) => {
+                if !waits {
+                    return b'E';
+                }
+                self.leave(id, job);
+                job.priority = *priority;
+                let since = if job.due > 0 { job.due } else { job.created_ms() };
+                self.line_up(job, since, item);
+                self.enter_again(id, job);
+                b'K'
+            }
+            Steer::Close => {
+                if !job.has('o') {
+                    return b'E';
+                }
+                unflag(job, "o");
+                self.put(id, job);
+                if job.state == JobState::Waiting && job.open == 0 {
+                    self.leave(id, job);
+                    self.enter_again(id, job);
+                }
+                b'K'
+            }
+        }
+    }
+
+    fn line_up(&mut self, job: &mut Record, since: u64, item: usize) {
+        let step = self.settings(&job.queue).step;
+        job.place = self.in_line(since, job.priority, step, item % 1_000);
+    }
+}
+
+fn is_sound(steer: &Steer) -> bool {
+    match steer {
+        Steer::Replay(due) | Steer::At(due) => *due < LAST,
+        Steer::Priority(priority) => (-9..=9).contains(priority),
+        _ => true,
+    }
+}

@@ -1,0 +1,462 @@
+//! A step on the data: places that jobs leave and enter, and the groups, wake-ups and news that follow from it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::group::{Group, Place};
+use super::state::{Data, State, with_prefix};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
+use crate::model::queue::Settings;
+use crate::model::record::{Record, State as JobState};
+use crate::store::{Hint, News, Result, StoreError};
+
+/// No moment of a job is later.
+pub(super) const LAST: u64 = 1 << 43;
+/// The store's data know no token of before 2025.
+const EPOCH: u64 = 1_735_689_600_000;
+
+/// Where tokens begin by this time of the clock.
+pub(super) fn floor_at(now: u64) -> u64 {
+    (now.saturating_sub(EPOCH) * 4_096).min(1 << 52)
+}
+
+/// A group that a step has looked at.
+pub(super) struct Touched {
+    pub(super) queue: QueueName,
+    pub(super) name: String,
+    pub(super) group: Group,
+    pub(super) tag_before: u64,
+    added: u64,
+    fresh: bool,
+}
+
+/// Slots that are free again, and jobs that became ready.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stir {
+    pub(super) free: u64,
+    pub(super) added: u64,
+}
+
+pub(super) struct Step<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) now: u64,
+    minted: Option<u64>,
+    pub(super) groups: Vec<Touched>,
+    pub(super) stirs: BTreeMap<QueueName, Stir>,
+    news: Vec<News>,
+    /// What becomes of timers at the end of the step: a step does not see its own.
+    pub(super) later_timers: HashMap<String, Option<u64>>,
+    earliest: Option<u64>,
+}
+
+impl<'a> Step<'a> {
+    /// Checks the caller's incarnation.
+    pub(super) fn begin(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
+        match state.data.meta.incarnation {
+            None => return Err(StoreError::NoSet),
+            Some(own) if own != inc => return Err(StoreError::Stale(own)),
+            Some(_) => {}
+        }
+        let (groups, stirs) = (Vec::new(), BTreeMap::new());
+        let (news, later_timers) = (Vec::new(), HashMap::new());
+        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest: None })
+    }
+
+    /// One number a call, higher than all before.
+    pub(super) fn mint(&mut self) -> u64 {
+        let meta = &mut self.state.data.meta;
+        *self.minted.get_or_insert_with(|| {
+            meta.token = (meta.token + 1).max(floor_at(self.now));
+            meta.token
+        })
+    }
+
+    pub(super) fn place_at(&mut self, ms: i64, item: usize) -> String {
+        let ms = u64::try_from(ms).unwrap_or_default().min(LAST);
+        format!("{ms:011x}{:03x}{item:03}", self.mint() % 4_096)
+    }
+
+    /// The place of a job that is due then, or now.
+    pub(super) fn in_line(&mut self, due: u64, priority: i8, step: u64, item: usize) -> String {
+        let since = if due > 0 { due } else { self.now };
+        self.place_at(since as i64 - i64::from(priority) * step as i64, item)
+    }
+
+    pub(super) fn settings(&self, queue: &QueueName) -> Settings {
+        self.state.data.settings_of(queue)
+    }
+
+    pub(super) fn stir(&mut self, queue: &QueueName) -> &mut Stir {
+        self.stirs.entry(queue.clone()).or_default()
+    }
+
+    pub(super) fn arm(&mut self, due: u64) {
+        self.earliest = Some(self.earliest.map_or(due, |earliest| earliest.min(due)));
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.earliest = None;
+    }
+
+    /// Sends a hint. False when nobody hears it.
+    pub(super) fn publish(&mut self, node: &str, hint: Hint) -> bool {
+        let Ok(node) = NodeName::new(node) else { return false };
+        let heard = self.state.listeners.get(&node).is_some_and(|listener| listener.send(hint).is_ok());
+        if !heard {
+            self.state.listeners.remove(&node);
+        }
+        heard
+    }
+
+    pub(super) fn halt(&mut self, id: &str, job: &Record) {
+        if let Ok(id) = JobId::new(id) {
+            self.publish(&job.node.clone(), Hint::Halted(id, job.token));
+        }
+    }
+
+    pub(super) fn ask_to_cancel(&mut self, id: &str, job: &Record) {
+        if let Ok(id) = JobId::new(id) {
+            self.publish(&job.node.clone(), Hint::Cancel(id, job.token));
+        }
+    }
+
+    pub(super) fn wake(&mut self, queue: &QueueName, count: u64) {
+        let (mut left, mut woken) = (count, 0);
+        let prefix = format!("{queue}|");
+        // As many as a script looks at.
+        for _ in 0..128 {
+            let Some(member) = with_prefix(&self.state.data.waiting, &prefix).next().cloned() else { return };
+            self.state.data.waiting.remove(&member);
+            let mut words = member.split('|').skip(2);
+            let (node, slots) = (words.next().unwrap_or_default(), words.next().and_then(|n| n.parse().ok()));
+            if self.publish(node, Hint::Ready(queue.clone())) {
+                left = left.saturating_sub(slots.unwrap_or(1));
+                woken += 1;
+                if left == 0 || woken >= 4 {
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn job(&self, id: &str) -> Option<Record> {
+        self.state.data.jobs.get(id).cloned()
+    }
+
+    pub(super) fn put(&mut self, id: &str, job: &Record) {
+        self.state.data.jobs.insert(id.to_owned(), job.clone());
+    }
+
+    pub(super) fn group(&mut self, queue: &QueueName, name: &str) -> &mut Touched {
+        let found = self.groups.iter().position(|touched| touched.queue == *queue && touched.name == name);
+        let at = found.unwrap_or_else(|| {
+            let known = self.state.data.groups.get(&format!("{queue}|{name}")).cloned();
+            let fresh = known.is_none();
+            let group = known.unwrap_or_default();
+            let (queue, name, tag_before) = (queue.clone(), name.to_owned(), group.tag);
+            self.groups.push(Touched { queue, name, group, tag_before, added: 0, fresh });
+            self.groups.len() - 1
+        });
+        &mut self.groups[at]
+    }
+
+    pub(super) fn turn_of(&self, queue: &QueueName) -> u64 {
+        self.state.data.turns_given.get(queue).copied().unwrap_or_default()
+    }
+
+    pub(super) fn timer(&mut self, member: String, at: Option<u64>) {
+        self.later_timers.insert(member, at);
+    }
+
+    /// A job leaves its place.
+    pub(super) fn leave(&mut self, id: &str, job: &mut Record) {
+        let queue = job.queue.clone();
+        let settings = self.settings(&queue);
+        match job.state {
+            JobState::Running => {
+                self.state.data.leases.remove(id);
+                self.state.data.add_count(&queue, "running", -1);
+                job.node.clear();
+                if settings.grouped {
+                    let group = &mut self.group(&queue, &job.group).group;
+                    group.running = group.running.saturating_sub(1);
+                }
+                if settings.concurrency > 0 {
+                    self.stir(&queue).free += 1;
+                }
+            }
+            JobState::Ready => {
+                self.state.data.ready.remove(&ready_member(&settings, id, job));
+                if settings.grouped {
+                    let group = &mut self.group(&queue, &job.group).group;
+                    group.ready = group.ready.saturating_sub(1);
+                }
+            }
+            JobState::Delayed => {
+                self.timer(format!("d:{id}"), None);
+                self.state.data.add_count(&queue, "delayed", -1);
+            }
+            JobState::Waiting | JobState::Paused => self.state.data.add_count(&queue, "waiting", -1),
+            JobState::Done | JobState::Failed | JobState::Cancelled => {
+                self.timer(format!("r:{id}"), None);
+                if job.state == JobState::Failed {
+                    self.state.data.index.remove(&format!("f:{queue}|{}{id}", job.place));
+                }
+            }
+        }
+    }
+
+    /// A job enters a place: one that is to be ready may have to wait for its time, or is paused.
+    pub(super) fn enter(&mut self, id: &str, job: &mut Record, state: JobState) {
+        let queue = job.queue.clone();
+        let settings = self.settings(&queue);
+        let state = match state {
+            JobState::Ready if job.has('p') => JobState::Paused,
+            JobState::Ready if job.due > self.now => JobState::Delayed,
+            state => state,
+        };
+        job.state = state;
+        match state {
+            JobState::Ready => {
+                self.state.data.ready.insert(ready_member(&settings, id, job));
+                if settings.grouped {
+                    let touched = self.group(&queue, &job.group);
+                    touched.group.ready += 1;
+                    touched.added += 1;
+                } else {
+                    self.stir(&queue).added += 1;
+                }
+            }
+            JobState::Delayed => {
+                self.timer(format!("d:{id}"), Some(job.due));
+                self.state.data.add_count(&queue, "delayed", 1);
+                self.arm(job.due);
+            }
+            JobState::Waiting | JobState::Paused => self.state.data.add_count(&queue, "waiting", 1),
+            _ => {}
+        }
+        self.put(id, job);
+    }
+
+    pub(super) fn set_result(&mut self, id: &str, job: &mut Record, text: &Bytes) {
+        if text.is_empty() {
+            return;
+        }
+        self.state.data.extras.insert(format!("r:{id}"), text.clone());
+        flag(job, 'j');
+        self.put(id, job);
+    }
+
+    /// Whoever watches hears of a transition.
+    pub(super) fn tell(
+        &mut self,
+        id: &str,
+        job: &mut Record,
+        state: Option<JobState>,
+        body: Option<Bytes>,
+        outcome: Option<Bytes>,
+    ) {
+        if !job.has('w') {
+            return;
+        }
+        job.news += 1;
+        self.put(id, job);
+        if let Ok(id) = JobId::new(id) {
+            self.news.push(News { id, state, token: job.token, number: job.news, body, outcome });
+        }
+    }
+
+    /// A watched job begins: its watchers hear of it at once.
+    pub(super) fn tell_begun(&mut self, id: &JobId, job: &mut Record) {
+        if !job.has('w') {
+            return;
+        }
+        job.news += 1;
+        self.put(id.as_str(), job);
+        let (state, number) = (Some(JobState::Running), job.news);
+        let news = News { id: id.clone(), state, token: job.token, number, body: None, outcome: None };
+        let nodes = String::from_utf8_lossy(&self.state.data.extra(&format!("s:{id}"))).into_owned();
+        for node in nodes.split(',') {
+            self.publish(node, Hint::News(news.clone()));
+        }
+    }
+
+    fn tell_all(&mut self) {
+        for news in std::mem::take(&mut self.news) {
+            let (id, field) = (news.id.clone(), format!("s:{}", news.id));
+            let nodes = String::from_utf8_lossy(&self.state.data.extra(&field)).into_owned();
+            let hears = |node: &&str| self.publish(node, Hint::News(news.clone()));
+            let left: Vec<_> = nodes.split(',').filter(hears).collect();
+            if !left.is_empty() && self.state.data.jobs.contains_key(id.as_str()) {
+                self.state.data.extras.insert(field, left.join(",").into());
+                continue;
+            }
+            self.state.data.extras.remove(&field);
+            if let Some(mut job) = self.job(id.as_str()) {
+                unflag(&mut job, "w");
+                self.put(id.as_str(), &job);
+            }
+        }
+    }
+
+    /// Whether a queue has a job that could be taken now, but for the queue's own limits.
+    pub(super) fn has_ready(&self, queue: &QueueName, bound: Option<&str>) -> bool {
+        let settings = self.settings(queue);
+        if settings.shut || settings.paused {
+            return false;
+        }
+        let set = if settings.grouped { &self.state.data.turns } else { &self.state.data.ready };
+        let prefix = format!("{queue}|");
+        let first = with_prefix(set, &prefix).next();
+        first.is_some_and(|member| bound.is_none_or(|bound| settings.grouped || member.as_str() < bound))
+    }
+
+    /// All that follows from the changes of a step.
+    pub(super) fn flush(self) {
+        self.flush_and_keep();
+    }
+
+    /// The same, for a step that goes on.
+    pub(super) fn flush_and_keep(mut self) -> &'a mut Data {
+        self.tell_all();
+        for (member, at) in std::mem::take(&mut self.later_timers) {
+            match at {
+                Some(at) => self.state.data.timers.insert(member, at),
+                None => self.state.data.timers.remove(&member),
+            }
+        }
+        self.place_groups();
+        for (queue, stir) in self.stirs.clone() {
+            let settings = self.settings(&queue);
+            let mut added = stir.added;
+            if stir.free > added && self.has_ready(&queue, None) {
+                added = stir.free;
+            }
+            if added > 0 && !settings.paused && !settings.shut {
+                self.wake(&queue, added);
+            }
+        }
+        self.tell_duty();
+        &mut self.state.data
+    }
+
+    pub(super) fn tell_duty(&mut self) {
+        let Some(earliest) = self.earliest else { return };
+        let meta = &mut self.state.data.meta;
+        if earliest < meta.armed {
+            meta.armed = earliest;
+            let duty = meta.duty.clone();
+            self.publish(&duty, Hint::Earlier);
+        }
+    }
+
+    /// After all changes: each group goes where it belongs, and is forgotten when it says nothing.
+    pub(super) fn place_groups(&mut self) {
+        for at in 0..self.groups.len() {
+            let queue = self.groups[at].queue.clone();
+            let (settings, turn, now) = (self.settings(&queue), self.turn_of(&queue), self.now);
+            let touched = &mut self.groups[at];
+            let group = &mut touched.group;
+            let (room, blocked_till) = allowance_of(group, &settings, now);
+            let (mut place, mut till) = (Place::Nowhere, 0);
+            if group.ready > 0 && !group.paused {
+                if blocked_till > now {
+                    (place, till) = (Place::Blocked, blocked_till);
+                } else if room > 0 {
+                    place = Place::InLine;
+                }
+            }
+            let mut kept = group.ready > 0 || group.running > 0 || group.has_own_settings();
+            if !kept {
+                let (limit, window) = limit_of(group, &settings);
+                let used = if limit > 0 && group.used > 0 { group.window + window } else { 0 };
+                let ends = group.blocked.max(used);
+                if ends > now {
+                    (place, till, kept) = (Place::Blocked, ends, true);
+                }
+            }
+            let was = group.place;
+            if place == Place::InLine && was != Place::InLine {
+                group.tag = group.tag.max(turn).min(turn + 100);
+            }
+            group.place = place;
+            let member = |tag: u64| format!("{queue}|{tag:014x}|{}", touched.name);
+            let (key, data) = (format!("{queue}|{}", touched.name), &mut self.state.data);
+            if was == Place::InLine {
+                data.turns.remove(&member(touched.tag_before));
+            }
+            if place == Place::InLine {
+                data.turns.insert(member(group.tag));
+            }
+            if was == Place::Blocked && place != Place::Blocked {
+                data.timers.remove(&format!("g:{key}"));
+            }
+            if place == Place::Blocked {
+                data.timers.insert(format!("g:{key}"), till);
+            }
+            if kept {
+                data.groups.insert(key, group.clone());
+            } else if !touched.fresh {
+                data.groups.remove(&key);
+            }
+            let more = if was == Place::InLine { touched.added } else { touched.group.ready };
+            if place == Place::InLine {
+                self.stir(&queue).added += more.min(room);
+            }
+            if place == Place::Blocked {
+                self.arm(till);
+            }
+        }
+    }
+}
+
+pub(super) fn ready_member(settings: &Settings, id: &str, job: &Record) -> String {
+    if settings.grouped {
+        format!("{}|{}|{}{id}", job.queue, job.group, job.place)
+    } else {
+        format!("{}|{}{id}", job.queue, job.place)
+    }
+}
+
+/// Of a limit in each window: how many more may begin now, and until when none.
+pub(super) fn allowance(window: &mut u64, used: &mut u64, limit: u64, size: u64, now: u64) -> (u64, u64) {
+    if limit == 0 {
+        return (1_000_000_000, 0);
+    }
+    let begins = now / size * size;
+    if *window != begins {
+        (*window, *used) = (begins, 0);
+    }
+    if *used >= limit { (0, begins + size) } else { (limit - *used, 0) }
+}
+
+pub(super) fn limit_of(group: &Group, settings: &Settings) -> (u64, u64) {
+    let limit = group.limit.unwrap_or(settings.group_limit.into());
+    let window = group.window_ms.unwrap_or(settings.group_window);
+    if window > 0 { (limit, window) } else { (0, 0) }
+}
+
+/// How many of a group's jobs may begin now, and until when none.
+pub(super) fn allowance_of(group: &mut Group, settings: &Settings, now: u64) -> (u64, u64) {
+    let (limit, size) = limit_of(group, settings);
+    let (mut room, mut till) = allowance(&mut group.window, &mut group.used, limit, size, now);
+    if group.blocked > now {
+        (room, till) = (0, till.max(group.blocked));
+    }
+    let concurrency = group.concurrency.unwrap_or(settings.group_concurrency.into());
+    if concurrency > 0 {
+        room = room.min(concurrency.saturating_sub(group.running));
+    }
+    (room, till)
+}
+
+pub(super) fn flag(job: &mut Record, letter: char) {
+    if !job.has(letter) {
+        job.flags.push(letter);
+    }
+}
+
+pub(super) fn unflag(job: &mut Record, letters: &str) {
+    job.flags.retain(|letter| !letters.contains(letter));
+}

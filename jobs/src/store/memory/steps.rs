@@ -1,0 +1,354 @@
+//! The steps, one at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::MemoryStore;
+use super::state::with_prefix;
+use super::step::{Step, floor_at, limit_of};
+use super::tick::Limits;
+use super::{add, settle, steer, take, tick};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::model::record::{Record, State as JobState};
+use crate::store::{
+    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Request, Result, Seen,
+    SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking, Ticked, letters,
+};
+
+/// The identity of the server that this process is.
+const SERVER: &str = "memory";
+
+/// The answer to the last call of a lane, if this is it.
+fn before(step: &Step<'_>, lane: &Lane) -> Result<Option<String>> {
+    match step.state.data.lanes.get(&lane.name) {
+        Some((number, answer)) if *number == lane.number => Ok(Some(answer.clone())),
+        Some((number, _)) if *number > lane.number => Err(StoreError::Late),
+        _ => Ok(None),
+    }
+}
+
+fn remember(step: &mut Step<'_>, lane: &Lane, answer: &str) {
+    step.state.data.lanes.insert(lane.name.clone(), (lane.number, answer.to_owned()));
+}
+
+fn text(letters: &[u8]) -> String {
+    letters.iter().copied().map(char::from).collect()
+}
+
+fn seen(step: &Step<'_>, id: &JobId) -> Option<Seen> {
+    let record = step.job(id.as_str())?;
+    let (body, result) = (step.state.data.body(id), step.state.data.extra(&format!("r:{id}")));
+    Some(Seen { record, body, result })
+}
+
+/// The time until which the limit of its group keeps a ready job from beginning.
+fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
+    let settings = step.settings(&job.queue);
+    if job.state != JobState::Ready || !settings.grouped {
+        return 0;
+    }
+    let key = format!("{}|{}", job.queue, job.group);
+    let Some(group) = step.state.data.groups.get(&key) else { return 0 };
+    let (limit, size) = limit_of(group, &settings);
+    let mut at = 0;
+    if limit > 0 {
+        let begins = step.now / size * size;
+        let left = if group.window == begins { limit.saturating_sub(group.used) } else { limit };
+        let (prefix, own) = (format!("{key}|"), format!("{key}|{}{id}", job.place));
+        let rank = with_prefix(&step.state.data.ready, &prefix).take_while(|member| **member < own).count() as u64;
+        if rank >= left {
+            at = begins + size + (rank - left) / limit * size;
+        }
+    }
+    if group.blocked > step.now { at.max(group.blocked) } else { at }
+}
+
+fn children(step: &Step<'_>, id: &JobId, job: &Record) -> Vec<(JobId, char, Bytes)> {
+    let prefix = format!("c:{id}#{}|", job.birth);
+    let ends = with_prefix(&step.state.data.index, &prefix).take(4_096).filter_map(|member| {
+        let end = step.state.data.extras.get(member).cloned().unwrap_or_else(|| Bytes::from_static(b"X"));
+        let letter = end.first().map_or('X', |letter| char::from(*letter));
+        Some((JobId::new(&member[prefix.len()..]).ok()?, letter, end.slice(1.min(end.len())..)))
+    });
+    ends.collect()
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn boot(&self, seen: Token) -> Result<Booted> {
+        let (now, mut state) = (self.now(), self.state());
+        let meta = &mut state.data.meta;
+        if let Some(incarnation) = meta.incarnation {
+            return Ok(Booted::Exists { incarnation, server: SERVER.into() });
+        }
+        let incarnation = Incarnation(now);
+        meta.incarnation = Some(incarnation);
+        meta.token = floor_at(now).max(seen.0);
+        meta.ticked = now;
+        Ok(Booted::Created { incarnation })
+    }
+
+    async fn recover(
+        &self,
+        inc: Incarnation,
+        seen: Token,
+        _server: &str,
+        hold: u64,
+        grace: u64,
+    ) -> Result<Incarnation> {
+        let (now, mut state) = (self.now(), self.state());
+        let step = Step::begin(&mut state, now, inc)?;
+        let token = floor_at(now).max(step.state.data.token().0).max(seen.0);
+        let meta = &mut step.state.data.meta;
+        let incarnation = Incarnation(now.max(inc.0 + 1));
+        meta.incarnation = Some(incarnation);
+        meta.token = token;
+        (meta.hold, meta.grace, meta.armed) = (now + hold, now + grace, 0);
+        meta.duty.clear();
+        Ok(incarnation)
+    }
+
+    async fn server(&self) -> Result<Box<str>> {
+        Ok(SERVER.into())
+    }
+
+    fn bless(&self, _server: &str) {}
+
+    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let was = step.state.data.queues.get(queue).cloned();
+        if was.as_ref().is_some_and(|was| was.grouped != settings.grouped) {
+            return Ok(false);
+        }
+        let mut settings = settings.clone();
+        settings.paused = was.as_ref().is_some_and(|was| was.paused);
+        step.state.data.queues.insert(queue.clone(), settings.clone());
+        if step.has_ready(queue, None) {
+            step.wake(queue, 1_000);
+        }
+        let Some(was) = was else { return Ok(true) };
+        if was.lease != settings.lease {
+            let mut nodes = BTreeSet::new();
+            for id in step.state.data.leases.members() {
+                if let Some(job) = step.job(&id).filter(|job| job.queue == *queue) {
+                    step.state.data.leases.insert(id, now + settings.lease);
+                    step.arm(now + settings.lease);
+                    nodes.insert(job.node);
+                }
+            }
+            for node in nodes {
+                step.publish(&node, Hint::Extend);
+            }
+        }
+        let limits = |settings: &Settings| (settings.group_limit, settings.group_window, settings.group_concurrency);
+        if settings.grouped && (limits(&was) != limits(&settings) || was.lease != settings.lease) {
+            let prefix = format!("{queue}|");
+            let keys: Vec<_> = step.state.data.groups.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+            for key in keys {
+                step.group(queue, &key[prefix.len()..]);
+            }
+            step.place_groups();
+            let added = step.stir(queue).added;
+            if added > 0 && !settings.paused {
+                step.wake(queue, added);
+            }
+        }
+        step.tell_duty();
+        Ok(true)
+    }
+
+    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let letters = match before(&step, lane)? {
+            Some(answer) => answer.into_bytes(),
+            None => {
+                let letters = add::add(&mut step, adding);
+                remember(&mut step, lane, &text(&letters));
+                step.flush();
+                letters
+            }
+        };
+        letters::all(&letters, adding.jobs.len(), letters::add_reply)
+    }
+
+    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let hold = step.state.data.meta.hold;
+        if hold > now {
+            return Ok(TakeReply::Hold(hold - now));
+        }
+        if let Some(answer) = before(&step, lane)? {
+            return Ok(take::again(&step, &answer));
+        }
+        let (reply, remembered) = take::take(&mut step, taking);
+        remember(&mut step, lane, &remembered);
+        Ok(reply)
+    }
+
+    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let letters = match before(&step, lane)? {
+            Some(answer) => answer.into_bytes(),
+            None => {
+                let letters = settle::settle(&mut step, jobs);
+                remember(&mut step, lane, &text(&letters));
+                step.flush();
+                letters
+            }
+        };
+        letters::all(&letters, jobs.len(), letters::settle_reply)
+    }
+
+    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
+        let (now, mut state) = (self.now(), self.state());
+        let step = Step::begin(&mut state, now, inc)?;
+        let mut shortest = 0;
+        let mut extended = |(id, token): &(JobId, Token)| {
+            let running = step.job(id.as_str()).filter(|job| job.state == JobState::Running && job.token == *token);
+            let Some(job) = running else { return SettleReply::Halt };
+            let lease = step.settings(&job.queue).lease;
+            shortest = if shortest == 0 { lease } else { lease.min(shortest) };
+            if step.state.data.leases.contains(id.as_str()) {
+                step.state.data.leases.insert(id.as_str(), now + lease);
+            }
+            match &job {
+                job if job.has('x') => SettleReply::ToCancel,
+                job if job.again.is_some() => SettleReply::Asked,
+                _ => SettleReply::GoesOn,
+            }
+        };
+        let replies = jobs.iter().map(&mut extended).collect();
+        Ok(Extended { lease: shortest, replies })
+    }
+
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        most: u32,
+        pause: u64,
+        grace: u64,
+        off_duty: bool,
+    ) -> Result<Ticked> {
+        let (now, mut state) = (self.now(), self.state());
+        let step = Step::begin(&mut state, now, inc)?;
+        Ok(tick::tick(step, node, &Limits { most: most as usize, pause, grace, off_duty }))
+    }
+
+    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let letters = steer::steer(&mut step, requests);
+        step.flush();
+        letters::all(&letters, requests.len(), letters::steer_reply)
+    }
+
+    async fn watch(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        on: bool,
+        ids: &[JobId],
+    ) -> Result<Vec<Option<Seen>>> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        Ok(ids.iter().map(|id| watch(&mut step, node, on, id)).collect())
+    }
+
+    async fn peek(&self, inc: Incarnation, with: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
+        let (now, mut state) = (self.now(), self.state());
+        let step = Step::begin(&mut state, now, inc)?;
+        let peek = |id: &JobId| {
+            let seen = seen(&step, id)?;
+            let begins_at = begins_at(&step, id, &seen.record);
+            let children = if with && seen.record.has('c') { children(&step, id, &seen.record) } else { Vec::new() };
+            Some(Peeked { seen, begins_at, children })
+        };
+        Ok(ids.iter().map(peek).collect())
+    }
+
+    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
+        let (now, mut state) = (self.now(), self.state());
+        let step = Step::begin(&mut state, now, inc)?;
+        let data = &step.state.data;
+        let figures = |queue: &QueueName| Figures {
+            settings: data.queues.get(queue).cloned(),
+            ready: with_prefix(&data.ready, &format!("{queue}|")).count() as u64,
+            running: data.count(queue, "running"),
+            delayed: data.count(queue, "delayed"),
+            waiting: data.count(queue, "waiting"),
+            dead: with_prefix(&data.index, &format!("f:{queue}|")).count() as u64,
+            done: data.count(queue, "done"),
+            failed: data.count(queue, "failed"),
+            cancelled: data.count(queue, "cancelled"),
+        };
+        Ok(queues.iter().map(figures).collect())
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueName>> {
+        Ok(self.state().data.queues.keys().cloned().collect())
+    }
+
+    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page> {
+        let state = self.state();
+        let (key, prefix) = listing.place();
+        let set = if key == "index" { &state.data.index } else { &state.data.ready };
+        let after = after.map(|after| format!("{prefix}{after}"));
+        let members = with_prefix(set, &prefix).filter(|member| after.as_ref().is_none_or(|after| *member > after));
+        let members: Vec<_> = members.take(size as usize).cloned().collect();
+        Ok(listing.page(&prefix, &members, size))
+    }
+
+    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)> {
+        let state = self.state();
+        let jobs = state.data.jobs.iter().skip(cursor as usize).take(size as usize);
+        let jobs: Vec<_> = jobs.filter_map(|(id, job)| Some((JobId::new(id).ok()?, job.clone()))).collect();
+        let next = cursor + jobs.len() as u64;
+        Ok((if next < state.data.jobs.len() as u64 { next } else { 0 }, jobs))
+    }
+
+    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // The receiver is at hand.
+        let _ = sender.send(Hint::Subscribed);
+        self.state().listeners.insert(node.clone(), sender);
+        receiver
+    }
+
+    fn apart(&self) -> Arc<dyn Store> {
+        Arc::new(self.clone())
+    }
+}
+
+fn watch(step: &mut Step<'_>, node: &NodeName, on: bool, id: &JobId) -> Option<Seen> {
+    let mut job = step.job(id.as_str())?;
+    let field = format!("s:{id}");
+    let stored = String::from_utf8_lossy(&step.state.data.extra(&field)).into_owned();
+    let was = stored.split(',').any(|name| name == node.as_str());
+    let mut nodes: Vec<_> =
+        stored.split(',').filter(|name| !name.is_empty() && (on || *name != node.as_str())).collect();
+    if on && !was && !job.state.is_over() {
+        nodes.push(node.as_str());
+    }
+    if nodes.is_empty() {
+        step.state.data.extras.remove(&field);
+    } else {
+        step.state.data.extras.insert(field, nodes.join(",").into());
+    }
+    if nodes.is_empty() {
+        super::step::unflag(&mut job, "w");
+    } else {
+        super::step::flag(&mut job, 'w');
+    }
+    step.put(id.as_str(), &job);
+    seen(step, id)
+}

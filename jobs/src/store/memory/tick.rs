@@ -1,0 +1,183 @@
+//! What is due.
+
+use bytes::Bytes;
+
+use super::group::Place;
+use super::step::Step;
+use crate::model::id::{NodeName, QueueName};
+use crate::model::record::State as JobState;
+use crate::store::Ticked;
+
+/// How long a node may be late before another one takes over, ms.
+const LATE: u64 = 250;
+/// A timer further away than this was set before the clock stepped back, ms.
+const ASTRAY: u64 = 60_000;
+/// A gap between ticks that is longer than their pause by this means that the server was away, ms.
+const GAP: u64 = 5_000;
+
+pub(super) struct Limits {
+    pub(super) most: usize,
+    pub(super) pause: u64,
+    pub(super) grace: u64,
+    pub(super) off_duty: bool,
+}
+
+#[derive(Default)]
+struct Tally {
+    lost: u64,
+    promoted: u64,
+    gone: u64,
+    more: bool,
+}
+
+pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Ticked {
+    let (now, meta) = (step.now, &mut step.state.data.meta);
+    let other = !meta.duty.is_empty() && meta.duty != node.as_str();
+    if !limits.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
+        return Ticked::OnDuty(meta.armed + LATE - now);
+    }
+    if now > meta.ticked + limits.pause + GAP || now + GAP < meta.ticked {
+        meta.grace = now + limits.grace;
+    }
+    let grace = meta.grace;
+    let timers = step.state.data.timers.until(now, limits.most);
+    let mut tally = Tally::default();
+    if now >= grace {
+        step.reap(limits.most, &mut tally);
+    }
+    tally.more |= timers.len() == limits.most;
+    for member in timers {
+        step.timer_is_due(&member, limits.most, &mut tally);
+    }
+    step.wake_again();
+    step.disarm();
+    let Tally { lost, promoted, gone, more } = tally;
+    let node = node.to_string();
+    let data = step.flush_and_keep();
+    let mut next = now + limits.pause;
+    if more {
+        next = now;
+    } else {
+        if let Some(first) = data.timers.lowest() {
+            next = next.min(first.max(now + 1));
+        }
+        if let Some(first) = data.leases.lowest() {
+            next = next.min(first.max(now + 1).max(grace));
+        }
+    }
+    data.meta.armed = next;
+    data.meta.duty = node;
+    data.meta.ticked = now;
+    Ticked::Done { next: next - now, lost, promoted, gone }
+}
+
+impl Step<'_> {
+    /// Takes the leases that are over.
+    fn reap(&mut self, most: usize, tally: &mut Tally) {
+        let due = self.state.data.leases.until(self.now, most);
+        tally.more = due.len() == most;
+        for id in due {
+            match self.job(&id) {
+                Some(mut job) if job.state == JobState::Running => {
+                    self.halt(&id, &job);
+                    self.retry(&id, &mut job, 0, &Bytes::from_static(b"lease expired"));
+                    tally.lost += 1;
+                }
+                _ => self.state.data.leases.remove(&id),
+            }
+        }
+    }
+
+    fn timer_is_due(&mut self, member: &str, most: usize, tally: &mut Tally) {
+        let (kind, of) = (member.as_bytes().first().copied().unwrap_or_default(), member.get(2..).unwrap_or_default());
+        match kind {
+            b'd' => match self.job(of) {
+                Some(mut job) if job.state == JobState::Delayed => {
+                    if job.due <= self.now {
+                        self.leave(of, &mut job);
+                        self.enter(of, &mut job, JobState::Ready);
+                        tally.promoted += 1;
+                    } else {
+                        self.timer(member.to_owned(), Some(job.due));
+                    }
+                }
+                _ => self.state.data.timers.remove(member),
+            },
+            b'g' => match of.split_once('|') {
+                Some((queue, group)) => {
+                    let Ok(queue) = QueueName::new(queue) else { return };
+                    if self.group(&queue, group).group.place != Place::Blocked {
+                        self.state.data.timers.remove(member);
+                    }
+                }
+                None => {
+                    self.state.data.timers.remove(member);
+                    if let Ok(queue) = QueueName::new(of) {
+                        self.stir(&queue).free += 8;
+                    }
+                }
+            },
+            b'r' => self.expire(of, member, tally),
+            b'w' => self.clear_children(of, member, most, tally),
+            _ => self.state.data.timers.remove(member),
+        }
+    }
+
+    fn expire(&mut self, id: &str, member: &str, tally: &mut Tally) {
+        let Some(mut job) = self.job(id) else {
+            self.state.data.timers.remove(member);
+            return;
+        };
+        tally.gone += 1;
+        if job.state.is_over() {
+            self.leave(id, &mut job);
+            self.tell(id, &mut job, None, None, None);
+            self.drop(id, &job);
+        } else if job.has('d') {
+            if job.state == JobState::Running {
+                self.halt(id, &job);
+            }
+            job.again = None;
+            self.leave(id, &mut job);
+            let why = if job.has('o') { "never closed" } else { "deadline" };
+            self.finish(id, &mut job, JobState::Failed, &why.into());
+        } else {
+            self.state.data.timers.remove(member);
+        }
+    }
+
+    fn clear_children(&mut self, of: &str, member: &str, most: usize, tally: &mut Tally) {
+        let (_, parent) = self.parent(of);
+        if parent.as_ref().is_some_and(|parent| !parent.state.is_over()) {
+            self.timer(member.to_owned(), None);
+            return;
+        }
+        let mut left = most - self.abandon(of, most);
+        if left > 0 && parent.is_none() {
+            left -= self.forget(of, left);
+        }
+        if left == 0 {
+            tally.more = true;
+            return;
+        }
+        self.timer(member.to_owned(), None);
+        if let (id, Some(mut parent)) = self.parent(of) {
+            parent.open = 0;
+            self.put(&id, &parent);
+        }
+    }
+
+    /// A wake-up may have been lost with the node that it was for.
+    fn wake_again(&mut self) {
+        let mut names: Vec<QueueName> = Vec::new();
+        for member in &self.state.data.waiting {
+            let name = member.split('|').next().and_then(|name| QueueName::new(name).ok());
+            if let Some(name) = name.filter(|name| names.last() != Some(name)) {
+                names.push(name);
+            }
+        }
+        for name in names.into_iter().take(64) {
+            self.stir(&name).free += 1;
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The seam: the steps of the protocol, each atomic and idempotent, with two stores behind it.
+//!
+//! A step that changes jobs belongs to a lane: a numbered sequence of calls with one in flight. A call that was not
+//! answered is sent again unchanged, and takes effect once.
+
+mod asked;
+mod dump;
+mod error;
+pub(crate) mod letters;
+mod listing;
+pub(crate) mod memory;
+pub(crate) mod redis;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+pub use self::asked::{
+    AddMode, AddReply, Adding, Data, Kind, NewJob, Request, Settle, SettleReply, Settling, Steer, SteerReply,
+};
+pub use self::dump::{Content, Dump};
+pub use self::error::{Result, StoreError};
+pub(crate) use self::error::Reason;
+pub use self::memory::MemoryStore;
+pub use self::redis::RedisStore;
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::model::record::Record;
+
+/// The most jobs of one call.
+pub const MOST: usize = 128;
+
+/// A call within a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lane {
+    /// The name of the lane, unique among all that ever used the set.
+    pub name: String,
+    /// The number of the call; each new call has a higher one.
+    pub number: u64,
+}
+
+impl Lane {
+    /// The first call of a lane.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), number: 1 }
+    }
+
+    /// The next call of the lane.
+    pub fn advance(&mut self) {
+        self.number += 1;
+    }
+}
+
+/// The data of a set, as `boot` has found or made them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Booted {
+    /// They were there.
+    Exists {
+        /// Their incarnation.
+        incarnation: Incarnation,
+        /// The identity of the server that they were last known to live on.
+        server: Box<str>,
+    },
+    /// This call has made them.
+    Created {
+        /// Their incarnation.
+        incarnation: Incarnation,
+    },
+}
+
+/// A wish for jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Taking {
+    /// The node that will run them.
+    pub node: NodeName,
+    /// The registration as waiting that the last answer gave.
+    pub registration: Option<Box<str>>,
+    /// The most jobs in all.
+    pub want: u32,
+    /// How many slots wait when there are fewer; 0: the node does not wait.
+    pub slots: u32,
+    /// Only jobs that are scheduled until then, in ms. Queues with groups know no such bound.
+    pub until: Option<u64>,
+    /// The queues in their order, and the most jobs of each.
+    pub queues: Vec<(QueueName, u32)>,
+}
+
+impl Taking {
+    /// A wish for this many jobs of one queue, without waiting.
+    pub fn new(node: NodeName, queue: QueueName, want: u32) -> Self {
+        Self { node, registration: None, want, slots: 0, until: None, queues: vec![(queue, want)] }
+    }
+}
+
+/// A job that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TakenJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its record, with the token of this execution.
+    pub record: Record,
+    /// Its data.
+    pub body: Bytes,
+    /// The time without a word after which the execution is lost, in ms.
+    pub lease: u64,
+}
+
+/// The answer to a [`Taking`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TakeReply {
+    /// Jobs that begin.
+    Taken {
+        /// The jobs.
+        jobs: Vec<TakenJob>,
+        /// The node's registration as waiting, if it waits. The next call takes it back.
+        registration: Option<Box<str>>,
+        /// More jobs are ready than one answer can hold.
+        more: bool,
+    },
+    /// No job begins for so many ms, after a loss of data.
+    Hold(u64),
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extended {
+    /// The shortest lease of the jobs that go on, in ms; 0 when none does.
+    pub lease: u64,
+    /// One for each execution: [`SettleReply::GoesOn`], [`SettleReply::Asked`], [`SettleReply::ToCancel`] or
+    /// [`SettleReply::Halt`].
+    pub replies: Vec<SettleReply>,
+}
+
+/// The answer to a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ticked {
+    /// What was due is done.
+    Done {
+        /// The time to the next tick, in ms.
+        next: u64,
+        /// Executions whose lease was over.
+        lost: u64,
+        /// Delayed jobs that became ready.
+        promoted: u64,
+        /// Jobs that were forgotten, or whose deadline has passed.
+        gone: u64,
+    },
+    /// Another node is on duty for so many ms.
+    OnDuty(u64),
+}
+
+/// A job as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Seen {
+    /// Its record.
+    pub record: Record,
+    /// Its data.
+    pub body: Bytes,
+    /// Its result, or its last error.
+    pub result: Bytes,
+}
+
+/// A job as it is, with its surroundings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Peeked {
+    /// The job.
+    pub seen: Seen,
+    /// The time, in ms, until which the limit of its group keeps a ready job from beginning; 0 when nothing does.
+    pub begins_at: u64,
+    /// What its children came to: id, `C` done, `F` failed or `X` cancelled, and the result or the reason.
+    pub children: Vec<(JobId, char, Bytes)>,
+}
+
+/// How many jobs a queue has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Its settings; `None` when it was never declared.
+    pub settings: Option<Settings>,
+    /// Jobs that are ready.
+    pub ready: u64,
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that wait for their time.
+    pub delayed: u64,
+    /// Jobs that wait for their children, or are paused.
+    pub waiting: u64,
+    /// Dead letters that are kept.
+    pub dead: u64,
+    /// Executions that have succeeded, ever.
+    pub done: u64,
+    /// Jobs that have failed for good, ever.
+    pub failed: u64,
+    /// Jobs that were cancelled, ever.
+    pub cancelled: u64,
+}
+
+/// A list of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Listing {
+    /// The dead letters of a queue, by place.
+    Dead(QueueName),
+    /// The jobs with an attribute, as `attribute=value`, by id.
+    With(String),
+    /// The ready jobs of a queue, by group and place.
+    Ready(QueueName),
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The ids.
+    pub ids: Vec<JobId>,
+    /// The next page begins behind this one; `None` after the last one.
+    pub next: Option<String>,
+}
+
+/// A message to a node. It may be lost or doubled, and only says where to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hint {
+    /// A queue has ready jobs.
+    Ready(QueueName),
+    /// A timer is due earlier than the node on duty expects.
+    Earlier,
+    /// An execution is another's by now, or its job is gone.
+    Halted(JobId, Token),
+    /// An execution is to be cancelled.
+    Cancel(JobId, Token),
+    /// A lease has become shorter.
+    Extend,
+    /// A watched job has come to another state, or has new data.
+    News(News),
+    /// The subscription was made, or made again: earlier messages may be lost.
+    Subscribed,
+}
+
+/// A transition of a watched job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct News {
+    /// The job.
+    pub id: JobId,
+    /// Its state; `None` when it is gone.
+    pub state: Option<crate::model::record::State>,
+    /// The token of its last execution.
+    pub token: Token,
+    /// The number of the transition: consecutive for one life of a job.
+    pub number: u64,
+    /// Its new data, if they have changed.
+    pub body: Option<Bytes>,
+    /// Its end, a letter and the result or reason, if it has come to it.
+    pub outcome: Option<Bytes>,
+}
+
+/// The steps of the protocol. Errors are those of [`StoreError`]; each call ends within the client's deadline.
+///
+/// Dropping a call leaves open whether it was executed.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Makes the data of the set, above the highest token that the caller has seen, or finds them.
+    async fn boot(&self, seen: Token) -> Result<Booted>;
+
+    /// Begins another incarnation, after a change of the server or a loss of data. The first caller wins; the others
+    /// get [`StoreError::Stale`]. No job is taken for `hold` ms, no lease is lost for `grace` ms.
+    async fn recover(
+        &self,
+        inc: Incarnation,
+        seen: Token,
+        server: &str,
+        hold: u64,
+        grace: u64,
+    ) -> Result<Incarnation>;
+
+    /// The identity of the server that answers.
+    async fn server(&self) -> Result<Box<str>>;
+
+    /// Sends steps only to this server from now on.
+    fn bless(&self, server: &str);
+
+    /// Makes a queue, or changes its settings but not whether it is paused. False when it would change from plain to
+    /// grouped, or back.
+    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool>;
+
+    /// Adds jobs, at most [`MOST`], and answers for each.
+    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>>;
+
+    /// Lets jobs begin.
+    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply>;
+
+    /// Says what became of executions, at most [`MOST`], and answers for each.
+    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>>;
+
+    /// Renews the leases of executions, at most [`MOST`].
+    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended>;
+
+    /// Does what is due: at most `most` of a kind. The next tick comes after `pause` ms at the latest.
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        most: u32,
+        pause: u64,
+        grace: u64,
+        off_duty: bool,
+    ) -> Result<Ticked>;
+
+    /// Changes jobs, queues and groups from outside, at most [`MOST`], and answers for each.
+    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>>;
+
+    /// Watches jobs from this node, or no more, and answers how each of them is; `None` when it is not there.
+    async fn watch(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        on: bool,
+        ids: &[JobId],
+    ) -> Result<Vec<Option<Seen>>>;
+
+    /// Jobs as they are, at most [`MOST`].
+    async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>>;
+
+    /// How many jobs queues have.
+    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>>;
+
+    /// The names of all queues that were ever declared.
+    async fn queues(&self) -> Result<Vec<QueueName>>;
+
+    /// A page of a listing, behind a cursor.
+    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page>;
+
+    /// A page of all jobs, in no order, with their records. A job that comes or goes meanwhile may be missed; one that
+    /// is there all the time is listed, perhaps twice.
+    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)>;
+
+    /// The messages to a node from now on.
+    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint>;
+
+    /// The same store over connections of its own, for another runtime.
+    fn apart(&self) -> std::sync::Arc<dyn Store>;
+}

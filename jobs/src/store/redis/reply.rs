@@ -1,0 +1,108 @@
+//! Reads the answers of scripts. A reply that breaks the contract is [`StoreError::Damaged`].
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use bytes::Bytes;
+use redis::Value;
+
+use crate::model::id::{Incarnation, JobId};
+use crate::model::record::Record;
+use crate::store::{Result, StoreError};
+
+/// The class of a connection's error.
+pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
+    use tenure_connection::Error;
+    match error {
+        Error::OtherServer { run_id } => StoreError::OtherServer { identity: run_id },
+        Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
+        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => StoreError::NotExecuted(Arc::new(error)),
+        // The errors that a script raises, and the one of Redis for a key of another type.
+        Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
+            StoreError::Damaged(Arc::new(error))
+        }
+        _ => StoreError::Unusable(Arc::new(error)),
+    }
+}
+
+/// The values of an answer, for reading in order.
+pub(super) struct Values {
+    call: &'static str,
+    items: IntoIter<Value>,
+}
+
+impl Values {
+    /// The values of a list.
+    pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
+        match value {
+            Value::Array(items) => Ok(Self { call, items: items.into_iter() }),
+            other => Err(Self { call, items: Vec::new().into_iter() }.strange("a list", &other)),
+        }
+    }
+
+    /// The values of a script's answer behind `OK`, or what it refused the call with.
+    pub(super) fn answer(call: &'static str, value: Value) -> Result<Self> {
+        let mut values = Self::of(call, value)?;
+        let word = values.text()?;
+        match &*word {
+            "OK" => Ok(values),
+            "NOSET" => Err(StoreError::NoSet),
+            "STALEINC" => Err(StoreError::Stale(Incarnation(values.number()?))),
+            "LATE" => Err(StoreError::Late),
+            other => Err(StoreError::damaged(format!("{call} answered {other:?}"))),
+        }
+    }
+
+    fn strange(&self, expected: &str, answer: &Value) -> StoreError {
+        let answer: String = format!("{answer:?}").chars().take(200).collect();
+        StoreError::damaged(format!("{} answered {answer} where {expected} was expected", self.call))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn value(&mut self) -> Result<Value> {
+        self.items.next().ok_or_else(|| self.strange("another value", &Value::Nil))
+    }
+
+    pub(super) fn list(&mut self) -> Result<Self> {
+        Self::of(self.call, self.value()?)
+    }
+
+    pub(super) fn bytes_or_nil(&mut self) -> Result<Option<Bytes>> {
+        match self.value()? {
+            Value::BulkString(bytes) => Ok(Some(bytes.into())),
+            Value::SimpleString(text) => Ok(Some(text.into())),
+            Value::Int(number) => Ok(Some(number.to_string().into())),
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            other => Err(self.strange("bytes", &other)),
+        }
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Bytes> {
+        self.bytes_or_nil()?.ok_or_else(|| self.strange("bytes", &Value::Nil))
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        let bytes = self.bytes()?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64> {
+        let text = self.text()?;
+        text.parse().map_err(|_| self.strange("a number", &Value::SimpleString(text)))
+    }
+
+    pub(super) fn id(&mut self) -> Result<JobId> {
+        let text = self.text()?;
+        JobId::new(&text).map_err(|_| self.strange("an id", &Value::SimpleString(text)))
+    }
+
+    /// A record; `None` where there is none.
+    pub(super) fn record(&mut self) -> Result<Option<Record>> {
+        let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
+        let record = std::str::from_utf8(&bytes).ok().and_then(Record::parse);
+        record.map(Some).ok_or_else(|| self.strange("a record", &Value::BulkString(bytes.to_vec())))
+    }
+}

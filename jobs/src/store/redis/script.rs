@@ -1,0 +1,217 @@
+//! The table of scripts. Each is a file under `lua/`, named `<script>-<number of KEYS>`. Its header says what its `KEYS`
+//! are; the key names here and the Lua locals of the same names come from that line, so that they cannot disagree.
+//!
+//! A line `--@part` stands for `lua/parts/part.lua`, which may have such lines itself.
+
+use tenure_connection::{Call, Script};
+
+use super::keys::{Keys, NAMES};
+
+/// The source of the scripts' time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// The server's clock.
+    Server,
+    /// The set's key `clock`, for tests that compare two stores.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "tests alone set the clock"))]
+    Key,
+}
+
+/// A line of a script, and its replacement: for proofs.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptPatch {
+    /// The script's name; empty for every script that has the text.
+    pub script: &'static str,
+    /// The text.
+    pub from: &'static str,
+    /// Its replacement.
+    pub to: &'static str,
+}
+
+/// A script with those of its keys that every call shares.
+#[derive(Debug)]
+pub(super) struct Step {
+    script: Script,
+    keys: Vec<String>,
+}
+
+impl Step {
+    fn new(
+        file: &'static str,
+        source: &'static str,
+        keys: &Keys,
+        clock: Clock,
+        patches: &[ScriptPatch],
+    ) -> Self {
+        let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
+        let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
+        Self {
+            keys: fixed.map(|name| keys.named(name)).collect(),
+            script: Script::new(&format!("jobs.{name}"), &patched(name, whole(source, keys, clock), patches)),
+        }
+    }
+
+    /// Prepares a call without a lane.
+    pub(super) fn call(&self) -> Call {
+        self.script.call(&self.keys)
+    }
+
+    /// Prepares a call with the key of its lane.
+    pub(super) fn call_in(&self, lane: &str) -> Call {
+        let keys: Vec<&str> = self.keys.iter().map(String::as_str).chain([lane]).collect();
+        self.script.call(&keys)
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        /// All scripts of one set.
+        #[derive(Debug)]
+        pub(super) struct Scripts {
+            $(pub(super) $name: Step,)*
+        }
+
+        impl Scripts {
+            pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
+                Self {
+                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock, patches),)*
+                }
+            }
+
+            /// The names of the scripts and their hashes in Redis: for proofs.
+            #[cfg(feature = "sim")]
+            pub(super) fn hashes(&self) -> Vec<(String, String)> {
+                vec![$((self.$name.script.name().to_owned(), self.$name.script.sha().to_owned())),*]
+            }
+        }
+
+        #[cfg(test)]
+        const FILES: &[(&str, &str)] = &[$(($file, include_str!(concat!("../lua/", $file, ".lua")))),*];
+    };
+}
+
+scripts! {
+    add = "add-14",
+    boot = "boot-2",
+    declare = "declare-10",
+    extend = "extend-4",
+    figures = "figures-6",
+    peek = "peek-9",
+    recover = "recover-1",
+    settle = "settle-14",
+    steer = "steer-13",
+    take = "take-14",
+    tick = "tick-13",
+    watch = "watch-4",
+}
+
+const PARTS: &[(&str, &str)] = &[
+    ("base", include_str!("../lua/parts/base.lua")),
+    ("clock", include_str!("../lua/parts/clock.lua")),
+    ("ends", include_str!("../lua/parts/ends.lua")),
+    ("groups", include_str!("../lua/parts/groups.lua")),
+    ("lane", include_str!("../lua/parts/lane.lua")),
+    ("places", include_str!("../lua/parts/places.lua")),
+    ("queues", include_str!("../lua/parts/queues.lua")),
+    ("records", include_str!("../lua/parts/records.lua")),
+    ("wake", include_str!("../lua/parts/wake.lua")),
+    ("words", include_str!("../lua/parts/words.lua")),
+];
+
+/// The keys that the line `-- KEYS: meta queues …` of the header names.
+fn declared_keys(source: &str) -> Vec<&str> {
+    let line = source.lines().find_map(|line| line.strip_prefix("-- KEYS: "));
+    line.unwrap_or_default().split_whitespace().collect()
+}
+
+/// The script as it is sent: keys under their names, parts in the place of their lines.
+fn whole(source: &str, keys: &Keys, clock: Clock) -> String {
+    let mut text = String::with_capacity(source.len() + 24 * 1024);
+    let (first, rest) = source.split_once('\n').unwrap_or((source, ""));
+    text.push_str(first);
+    text.push('\n');
+    let names = declared_keys(source);
+    let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();
+    let values: Vec<_> = (1..=names.len()).map(|i| format!("KEYS[{i}]")).collect();
+    text.push_str(&format!("local {}, CHANNEL = {}, '{}'\n", locals.join(", "), values.join(", "), keys.channels()));
+    splice(rest, keys, clock, &mut text);
+    text
+}
+
+fn splice(source: &str, keys: &Keys, clock: Clock, into: &mut String) {
+    for line in source.lines() {
+        match line.strip_prefix("--@") {
+            Some("clock") if clock == Clock::Key => {
+                let key = keys.named("clock");
+                into.push_str(&format!("local function now() return tonumber(redis.call('GET', '{key}')) end"));
+            }
+            Some(name) => {
+                let part = PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text);
+                splice(part, keys, clock, into);
+            }
+            None => into.push_str(line),
+        }
+        into.push('\n');
+    }
+}
+
+/// The script as a proof has broken it.
+fn patched(name: &str, text: String, patches: &[ScriptPatch]) -> String {
+    let of_it = patches.iter().filter(|patch| patch.script.is_empty() || patch.script == name);
+    of_it.fold(text, |text, patch| {
+        assert!(patch.script.is_empty() || text.contains(patch.from), "{name} has no {:?}", patch.from);
+        text.replacen(patch.from, patch.to, 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::id::SetName;
+
+    #[test]
+    fn each_script_declares_as_many_keys_as_its_name_says() {
+        for (file, source) in FILES {
+            let (_, count) = file.rsplit_once('-').unwrap();
+            let declared = declared_keys(source);
+            assert_eq!(declared.len(), count.parse::<usize>().unwrap(), "{file}");
+            let lane = declared.iter().position(|name| *name == "lane");
+            assert!(lane.is_none_or(|at| at == declared.len() - 1), "{file}: the lane's key is the last one");
+            let known = declared.iter().all(|name| *name == "lane" || NAMES.contains(name));
+            assert!(known, "{file} declares {declared:?}");
+        }
+    }
+
+    #[test]
+    fn each_script_states_its_contract_and_uses_the_keys_that_it_declares() {
+        let keys = Keys::new(&SetName::new("s").unwrap());
+        for (file, source) in FILES {
+            assert!(source.starts_with("#!lua") && source.contains("\n-- Returns: "), "{file}");
+            let text = whole(source, &keys, Clock::Server);
+            let code: String = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+            for name in declared_keys(source) {
+                let used = code.matches(&name.to_uppercase()).count();
+                assert!(used > 1, "{file} does not use {name}");
+            }
+            let undeclared = NAMES.iter().filter(|name| !declared_keys(source).contains(name));
+            for name in undeclared {
+                let word = name.to_uppercase();
+                let used = code.split(|c: char| !c.is_ascii_uppercase() && c != '_').any(|found| found == word);
+                assert!(!used, "{file} uses {name}, which it does not declare");
+            }
+        }
+    }
+
+    #[test]
+    fn every_part_is_used_and_none_is_missing() {
+        let texts: Vec<_> = FILES.iter().chain(PARTS).map(|(_, text)| *text).collect();
+        let used = |part: &str| texts.iter().any(|text| text.lines().any(|line| line == format!("--@{part}")));
+        for (part, _) in PARTS {
+            assert!(used(part), "{part}");
+        }
+        for line in texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("--@")) {
+            assert!(PARTS.iter().any(|(part, _)| *part == line), "{line}");
+        }
+    }
+}

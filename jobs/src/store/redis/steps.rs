@@ -1,0 +1,335 @@
+//! The steps: arguments in, answers out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redis::Value;
+use tenure_connection::Call;
+use tokio::sync::mpsc;
+
+use super::RedisStore;
+use super::listening::listen;
+use super::reply::{Values, failed};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::model::record::Record;
+use crate::store::{
+    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason, Request, Result, Seen,
+    SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked, letters,
+};
+
+/// The size of a page when what runs in a queue has its lease anew.
+const PAGE: u32 = 500;
+
+impl RedisStore {
+    async fn send(&self, name: &'static str, call: &Call) -> Result<Values> {
+        Values::answer(name, self.guarded.call(call).await.map_err(failed)?)
+    }
+
+    async fn command(&self, name: &'static str, command: &redis::Cmd) -> Result<Values> {
+        let value = self.guarded.command(command).await.map_err(failed)?;
+        Values::of(name, value)
+    }
+
+    /// Reads a letter for each of `count` items, the last value of an answer.
+    fn letters<T>(mut values: Values, count: usize, read: fn(u8) -> Result<T>) -> Result<Vec<T>> {
+        letters::all(&values.bytes()?, count, read)
+    }
+}
+
+/// Tokens in the order of their first use, and a byte for each execution: the number of its token.
+fn tokens<'a>(executions: impl Iterator<Item = &'a Token>) -> (Vec<String>, Vec<u8>) {
+    let (mut numbers, mut tokens) = (HashMap::new(), Vec::new());
+    let bytes = executions.map(|token| {
+        *numbers.entry(*token).or_insert_with(|| {
+            tokens.push(token.to_string());
+            tokens.len() as u8
+        })
+    });
+    let bytes = bytes.collect();
+    (tokens, bytes)
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn boot(&self, seen: Token) -> Result<Booted> {
+        let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
+        if info.version.major < 7 {
+            let reason = format!("redis {} is too old, at least 7.0.0 is needed", info.version);
+            return Err(StoreError::Unusable(Arc::new(Reason(reason))));
+        }
+        if &*info.maxmemory_policy != "noeviction" {
+            let reason = format!("redis runs with maxmemory-policy {}, jobs need noeviction", info.maxmemory_policy);
+            return Err(StoreError::Unusable(Arc::new(Reason(reason))));
+        }
+        let mut call = self.scripts.boot.call();
+        call.arg(seen.0).arg(&*info.identity);
+        let mut values = Values::of("boot", self.open.call(&call).await.map_err(failed)?)?;
+        match &*values.text()? {
+            "CREATED" => Ok(Booted::Created { incarnation: Incarnation(values.number()?) }),
+            _ => Ok(Booted::Exists { incarnation: Incarnation(values.number()?), server: values.text()?.into() }),
+        }
+    }
+
+    async fn recover(
+        &self,
+        inc: Incarnation,
+        seen: Token,
+        server: &str,
+        hold: u64,
+        grace: u64,
+    ) -> Result<Incarnation> {
+        let mut call = self.scripts.recover.call();
+        call.arg(inc.0).arg(seen.0).arg(server).arg(hold).arg(grace);
+        let mut values = Values::answer("recover", self.open.call(&call).await.map_err(failed)?)?;
+        Ok(Incarnation(values.number()?))
+    }
+
+    async fn server(&self) -> Result<Box<str>> {
+        Ok(self.open.server_of(self.keys.prefix()).await.map_err(failed)?.identity)
+    }
+
+    fn bless(&self, server: &str) {
+        self.blessed.send_replace(Some(server.into()));
+    }
+
+    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
+        let mut cursor = String::new();
+        loop {
+            let mut call = self.scripts.declare.call();
+            call.arg(inc.0).arg(queue.as_str()).arg(settings.to_string()).arg(&cursor).arg(PAGE);
+            let value = self.guarded.call(&call).await.map_err(failed)?;
+            if matches!(&value, Value::Array(words) if words == &[Value::BulkString(b"GROUPS".to_vec())]) {
+                return Ok(false);
+            }
+            cursor = Values::answer("declare", value)?.text()?;
+            if cursor.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
+        let mut call = self.scripts.add.call_in(&self.keys.lane(&lane.name));
+        let token = adding.token.map(|token| token.to_string()).unwrap_or_default();
+        call.arg(inc.0).arg(lane.number).arg(adding.mode.letter().to_string()).arg(token);
+        let (mut numbers, mut kinds) = (HashMap::new(), Vec::new());
+        let kind_of: Vec<u8> = adding
+            .jobs
+            .iter()
+            .map(|job| {
+                *numbers.entry(&*job.kind).or_insert_with(|| {
+                    kinds.push(job.kind.text());
+                    kinds.len() as u8
+                })
+            })
+            .collect();
+        call.arg(kinds.len()).args(&kinds);
+        call.arg(adding.jobs.iter().map(|job| job.lookups.len()).sum::<usize>());
+        for (at, job) in adding.jobs.iter().enumerate() {
+            for lookup in &job.lookups {
+                call.arg(at + 1).arg(lookup);
+            }
+        }
+        call.arg(&kind_of[..]);
+        call.args(adding.jobs.iter().map(|job| job.id.as_str()));
+        call.args(adding.jobs.iter().map(|job| &job.body[..]));
+        Self::letters(self.send("add", &call).await?, adding.jobs.len(), letters::add_reply)
+    }
+
+    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
+        let mut call = self.scripts.take.call_in(&self.keys.lane(&lane.name));
+        call.arg(inc.0).arg(lane.number).arg(taking.node.as_str());
+        call.arg(taking.registration.as_deref().unwrap_or_default()).arg(taking.want).arg(taking.slots);
+        call.arg(taking.until.map(|ms| ms.to_string()).unwrap_or_default());
+        for (queue, most) in &taking.queues {
+            call.arg(queue.as_str()).arg(*most);
+        }
+        let value = self.guarded.call(&call).await.map_err(failed)?;
+        if let Value::Array(words) = &value
+            && words.first() == Some(&Value::BulkString(b"HOLD".to_vec()))
+        {
+            let mut values = Values::of("take", value)?;
+            values.value()?;
+            return Ok(TakeReply::Hold(values.number()?));
+        }
+        let mut values = Values::answer("take", value)?;
+        values.value()?;
+        let registration = Some(values.text()?).filter(|text| !text.is_empty()).map(Into::into);
+        let more = !values.bytes()?.is_empty();
+        let mut jobs = Vec::with_capacity(values.len() / 4);
+        while values.len() > 0 {
+            let id = values.id()?;
+            let record = values.record()?.ok_or_else(|| StoreError::damaged("take gave a job without a record"))?;
+            jobs.push(TakenJob { id, record, body: values.bytes()?, lease: values.number()? });
+        }
+        Ok(TakeReply::Taken { jobs, registration, more })
+    }
+
+    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
+        let mut call = self.scripts.settle.call_in(&self.keys.lane(&lane.name));
+        let (tokens, token_of) = tokens(jobs.iter().map(|job| &job.token));
+        let words: Vec<_> = jobs.iter().map(|job| job.settle.words()).collect();
+        call.arg(inc.0).arg(lane.number).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
+        call.arg(words.iter().map(|(mode, ..)| mode).collect::<String>());
+        call.args(jobs.iter().map(|job| job.id.as_str()));
+        for (_, first, second) in &words {
+            call.arg(&first[..]).arg(&second[..]);
+        }
+        Self::letters(self.send("settle", &call).await?, jobs.len(), letters::settle_reply)
+    }
+
+    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
+        let mut call = self.scripts.extend.call();
+        let (tokens, token_of) = tokens(jobs.iter().map(|(_, token)| token));
+        call.arg(inc.0).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
+        call.args(jobs.iter().map(|(id, _)| id.as_str()));
+        let mut values = self.send("extend", &call).await?;
+        let lease = values.number()?;
+        Ok(Extended { lease, replies: Self::letters(values, jobs.len(), letters::settle_reply)? })
+    }
+
+    async fn tick(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        most: u32,
+        pause: u64,
+        grace: u64,
+        off_duty: bool,
+    ) -> Result<Ticked> {
+        let mut call = self.scripts.tick.call();
+        call.arg(inc.0).arg(node.as_str()).arg(most).arg(pause).arg(grace);
+        call.arg(if off_duty { "1" } else { "" });
+        let value = self.guarded.call(&call).await.map_err(failed)?;
+        if let Value::Array(words) = &value
+            && words.first() == Some(&Value::BulkString(b"DUTY".to_vec()))
+        {
+            let mut values = Values::of("tick", value)?;
+            values.value()?;
+            return Ok(Ticked::OnDuty(values.number()?));
+        }
+        let mut values = Values::answer("tick", value)?;
+        Ok(Ticked::Done {
+            next: values.number()?,
+            lost: values.number()?,
+            promoted: values.number()?,
+            gone: values.number()?,
+        })
+    }
+
+    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
+        let mut call = self.scripts.steer.call();
+        call.arg(inc.0);
+        for (letter, of, argument) in requests.iter().map(Request::words) {
+            call.arg(letter.to_string()).arg(of).arg(argument);
+        }
+        Self::letters(self.send("steer", &call).await?, requests.len(), letters::steer_reply)
+    }
+
+    async fn watch(
+        &self,
+        inc: Incarnation,
+        node: &NodeName,
+        on: bool,
+        ids: &[JobId],
+    ) -> Result<Vec<Option<Seen>>> {
+        let mut call = self.scripts.watch.call();
+        call.arg(inc.0).arg(node.as_str()).arg(u8::from(on)).args(ids.iter().map(JobId::as_str));
+        let mut values = self.send("watch", &call).await?;
+        ids.iter().map(|_| seen(&mut values)).collect()
+    }
+
+    async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
+        let mut call = self.scripts.peek.call();
+        call.arg(inc.0).arg(if children { "1" } else { "" }).args(ids.iter().map(JobId::as_str));
+        let mut values = self.send("peek", &call).await?;
+        let mut jobs = Vec::with_capacity(ids.len());
+        for _ in ids {
+            let found = seen(&mut values)?;
+            let begins_at = values.number()?;
+            let mut list = values.list()?;
+            let mut children = Vec::with_capacity(list.len() / 3);
+            while list.len() > 0 {
+                let (id, end) = (list.id()?, list.text()?);
+                children.push((id, end.chars().next().unwrap_or('X'), list.bytes()?));
+            }
+            jobs.push(found.map(|seen| Peeked { seen, begins_at, children }));
+        }
+        Ok(jobs)
+    }
+
+    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
+        let mut call = self.scripts.figures.call();
+        call.arg(inc.0).args(queues.iter().map(QueueName::as_str));
+        let mut values = self.send("figures", &call).await?;
+        let of = |values: &mut Values| {
+            Ok(Figures {
+                settings: Settings::parse(&values.text()?),
+                ready: values.number()?,
+                running: values.number()?,
+                delayed: values.number()?,
+                waiting: values.number()?,
+                dead: values.number()?,
+                done: values.number()?,
+                failed: values.number()?,
+                cancelled: values.number()?,
+            })
+        };
+        queues.iter().map(|_| of(&mut values)).collect()
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueName>> {
+        let mut values = self.command("HKEYS", redis::cmd("HKEYS").arg(self.keys.named("queues"))).await?;
+        let mut names = Vec::with_capacity(values.len());
+        while values.len() > 0 {
+            names.extend(QueueName::new(values.text()?).ok());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page> {
+        let (key, prefix) = listing.place();
+        let from = after.map_or_else(|| format!("[{prefix}"), |after| format!("({prefix}{after}"));
+        let mut command = redis::cmd("ZRANGE");
+        let till = format!("({}}}", prefix.trim_end_matches('|'));
+        command.arg(self.keys.named(key)).arg(from).arg(till).arg("BYLEX").arg("LIMIT").arg(0).arg(size);
+        let mut values = self.command("ZRANGE", &command).await?;
+        let mut members = Vec::with_capacity(values.len());
+        while values.len() > 0 {
+            members.push(values.text()?);
+        }
+        Ok(listing.page(&prefix, &members, size))
+    }
+
+    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)> {
+        let mut command = redis::cmd("HSCAN");
+        command.arg(self.keys.named("jobs")).arg(cursor).arg("COUNT").arg(size);
+        let mut values = self.command("HSCAN", &command).await?;
+        let next = values.number()?;
+        let (mut list, mut jobs) = (values.list()?, Vec::new());
+        while list.len() > 0 {
+            let (id, record) = (list.text()?, list.text()?);
+            if let (Ok(id), Some(record)) = (JobId::new(id), Record::parse(&record)) {
+                jobs.push((id, record));
+            }
+        }
+        Ok((next, jobs))
+    }
+
+    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
+        listen(&self.client, self.keys.channel(node))
+    }
+
+    fn apart(&self) -> Arc<dyn Store> {
+        let (client, keys) = (self.client.clone(), self.keys.clone());
+        Arc::new(Self::over(client, keys, self.scripts.clone(), self.blessed.clone()))
+    }
+}
+
+fn seen(values: &mut Values) -> Result<Option<Seen>> {
+    let (record, body, result) = (values.record()?, values.bytes()?, values.bytes()?);
+    Ok(record.map(|record| Seen { record, body, result }))
+}
