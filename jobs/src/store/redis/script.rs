@@ -13,7 +13,7 @@ pub(super) enum Clock {
     /// The server's clock.
     Server,
     /// The set's key `clock`, for tests that compare two stores.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "tests alone set the clock"))]
+    #[cfg(feature = "sim")]
     Key,
 }
 
@@ -141,6 +141,7 @@ fn whole(source: &str, keys: &Keys, clock: Clock) -> String {
 fn splice(source: &str, keys: &Keys, clock: Clock, into: &mut String) {
     for line in source.lines() {
         match line.strip_prefix("--@") {
+            #[cfg(feature = "sim")]
             Some("clock") if clock == Clock::Key => {
                 let key = keys.named("clock");
                 into.push_str(&format!("local function now() return tonumber(redis.call('GET', '{key}')) end"));

@@ -1,0 +1,102 @@
+//! Jobs that are added again.
+
+use tenure_jobs::State;
+use tenure_jobs::store::{AddMode, AddReply, Data, Settle, SettleReply};
+
+use super::lab::{Lab, Which, retry};
+
+scenarios! {
+    one_that_waits_gets_another_time_and_data,
+    one_that_runs_runs_once_more_with_its_data,
+    one_that_has_ended_is_there_anew,
+    a_replacement_leaves_what_runs_alone,
+    one_of_another_queue_stays,
+    one_that_failed_while_it_was_asked_for_runs_again,
+}
+
+async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
+    lab.add_body("t", "j", body, AddMode::Again, |kind| (kind.due, kind.keep) = (due, -1)).await
+}
+
+async fn one_that_waits_gets_another_time_and_data(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    assert_eq!(again(&lab, 15, "d").await, AddReply::Added);
+    let before = lab.dump().await;
+    assert_eq!(again(&lab, 15, "x").await, AddReply::Same);
+    let mut after = lab.dump().await;
+    after.insert("lane:p", before.get("lane:p").cloned().unwrap());
+    assert_eq!(after, before, "nothing was written");
+    assert_eq!(again(&lab, 16, "e").await, AddReply::Changed);
+    assert_eq!((lab.body("j").await, lab.record("j").await.unwrap().due), ("e".into(), 16));
+    let later = lab.now() + 10;
+    assert_eq!(again(&lab, later, "f").await, AddReply::Changed);
+    assert_eq!(lab.state("j").await, Some(State::Delayed));
+}
+
+async fn one_that_runs_runs_once_more_with_its_data(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    again(&lab, 0, "d").await;
+    lab.take("t").await;
+    assert_eq!(again(&lab, 17, "x").await, AddReply::RunsAgain);
+    assert_eq!(lab.body("j").await, "d");
+    assert_eq!(lab.settle("j", Settle::GoOn(Data::Keep)).await, SettleReply::Asked);
+    assert_eq!(lab.settle("j", Settle::GoOn(Data::Replace("g".into()))).await, SettleReply::Asked);
+    assert_eq!(lab.done("j").await, SettleReply::Pending);
+    assert_eq!(lab.take("t").await, ["j"]);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!((record.due, record.attempts, record.again), (17, 1, None));
+    assert_eq!(lab.body("j").await, "g");
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
+    assert!(lab.take("t").await.is_empty());
+}
+
+async fn one_that_has_ended_is_there_anew(which: Which) {
+    let lab = Lab::new(which, &[("t", "max=1")]).await;
+    again(&lab, 0, "d").await;
+    lab.take("t").await;
+    lab.settle("j", retry(0, "boom")).await;
+    assert_eq!(lab.state("j").await, Some(State::Failed));
+    assert_eq!(again(&lab, 18, "i").await, AddReply::Anew);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!((record.state, record.attempts, lab.body("j").await), (State::Ready, 0, "i".into()));
+    assert_eq!(lab.dump().await.get("index"), None);
+}
+
+async fn a_replacement_leaves_what_runs_alone(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    let replace = async |due: u64, body: &str| {
+        lab.add_body("t", "j", body, AddMode::Replace, |kind| (kind.due, kind.keep) = (due, -1)).await
+    };
+    assert_eq!(replace(0, "a").await, AddReply::Added);
+    assert_eq!(replace(5, "b").await, AddReply::Changed);
+    lab.take("t").await;
+    assert_eq!(replace(0, "c").await, AddReply::Exists);
+    lab.done("j").await;
+    assert_eq!((replace(0, "c").await, lab.body("j").await), (AddReply::Exists, "b".into()));
+}
+
+async fn one_of_another_queue_stays(which: Which) {
+    let lab = Lab::new(which, &[("t", ""), ("u", "")]).await;
+    again(&lab, 0, "d").await;
+    assert_eq!(lab.add_body("u", "j", "x", AddMode::Again, |kind| kind.due = 5).await, AddReply::Exists);
+    assert_eq!(lab.body("j").await, "d");
+}
+
+async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {
+    let lab = Lab::new(which, &[("t", "lease=3000 max=1")]).await;
+    lab.tick().await;
+    for end in [retry(0, "e"), super::lab::fail("f"), Settle::GiveBack, Settle::Later(5, "r".into())] {
+        again(&lab, 0, "d").await;
+        lab.take("t").await;
+        assert_eq!(again(&lab, 0, "d").await, AddReply::RunsAgain);
+        assert_eq!(lab.settle("j", end).await, SettleReply::Pending);
+        assert_eq!(lab.take("t").await, ["j"]);
+        assert_eq!(lab.done("j").await, SettleReply::Ended);
+    }
+    again(&lab, 0, "d").await;
+    lab.take("t").await;
+    again(&lab, 0, "d").await;
+    lab.advance(3_000).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Ready), "also when its lease was lost");
+}

@@ -1,0 +1,211 @@
+//! Parents and their children.
+
+use std::sync::Arc;
+
+use tenure_jobs::State;
+use tenure_jobs::store::{AddMode, AddReply, Adding, Data, Kind, NewJob, Settle, SettleReply, Steer, SteerReply};
+
+use super::lab::{Lab, Which, done, fail, id, queue, retry, with_result};
+
+scenarios! {
+    children_are_made_once_though_their_parent_runs_again,
+    a_parent_goes_on_when_the_last_child_has_ended,
+    a_tree_comes_in_one_call,
+    a_parent_without_children_waits_for_nothing,
+    an_open_parent_waits_for_more,
+    a_parent_that_is_never_closed_fails_at_its_deadline,
+    the_first_failure_fails_a_parent_that_wants_it,
+    a_removed_parent_takes_its_children_with_it,
+    children_of_another_life_do_not_count,
+    a_removed_or_cancelled_child_counts,
+    a_stranger_adds_no_children,
+    a_parent_that_ends_first_leaves_no_children,
+}
+
+/// A parent that waits for its children, in one call.
+async fn tree(lab: &Lab, parent: impl FnOnce(&mut Kind), children: &[(&str, &str)]) -> Vec<AddReply> {
+    let mut kind = Kind::new(queue("a"));
+    kind.waits = true;
+    parent(&mut kind);
+    let mut jobs = vec![NewJob::new(id("P"), "p", kind)];
+    for (name, child) in children {
+        let mut kind = Kind::new(queue(name));
+        kind.parent = Some(id("P"));
+        jobs.push(NewJob::new(id(child), "c", Arc::new(kind)));
+    }
+    lab.add_all(&Adding::new(jobs)).await
+}
+
+async fn children(lab: &Lab) -> Vec<String> {
+    let children = lab.peek("P").await.unwrap().children;
+    children.iter().map(|(id, end, text)| format!("{id} {end}{}", String::from_utf8_lossy(text))).collect()
+}
+
+async fn children_are_made_once_though_their_parent_runs_again(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=5000"), ("b", "lease=60000")]).await;
+    lab.tick().await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    let first = Some(lab.token.get());
+    assert_eq!(lab.spawn("b", "P", first, "P.1").await, AddReply::Added);
+    assert_eq!(lab.spawn("b", "P", first, "P.2").await, AddReply::Added);
+    lab.advance(5_000).await;
+    lab.tick().await;
+    assert_eq!(lab.spawn("b", "P", first, "P.3").await, AddReply::NoParent);
+    lab.take("a").await;
+    let second = Some(lab.token.get());
+    assert_eq!(lab.take("b").await, ["P.1", "P.2"]);
+    lab.done("P.1").await;
+    assert_eq!(lab.spawn("b", "P", second, "P.1").await, AddReply::Exists);
+    assert_eq!(lab.spawn("b", "P", second, "P.2").await, AddReply::Exists);
+    assert_eq!(lab.record("P").await.unwrap().open, 1);
+}
+
+async fn a_parent_goes_on_when_the_last_child_has_ended(which: Which) {
+    let lab = Lab::new(which, &[("a", "max=1"), ("b", "")]).await;
+    lab.add("a", &["P", "later"]).await;
+    lab.take_n("a", 1).await;
+    let parent = lab.token.get();
+    lab.spawn("b", "P", Some(parent), "P.1").await;
+    lab.spawn("b", "P", Some(parent), "P.2").await;
+    lab.take("b").await;
+    let child = lab.token.get();
+    assert_eq!(lab.settle_as("P.1", child, with_result("r1")).await, SettleReply::Ended);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.state("P").await, Some(State::Waiting));
+    assert_eq!(lab.dump().await.get("leases").unwrap().len(), 1, "a parent waits without a lease");
+    assert_eq!(lab.settle_as("P.2", child, fail("no")).await, SettleReply::Failed);
+    assert_eq!(lab.state("P").await, Some(State::Ready));
+    assert_eq!(children(&lab).await, ["P.1 Cr1", "P.2 Fno"]);
+    assert_eq!(lab.take("a").await, ["P", "later"], "it keeps its place");
+    assert_eq!(lab.settle("P", done()).await, SettleReply::Ended);
+    lab.tick().await;
+    lab.steer("P.2", Steer::Remove).await;
+    assert_eq!(lab.dump().await.get("index"), None);
+    assert_eq!(lab.dump().await.get("extras"), None);
+}
+
+async fn a_tree_comes_in_one_call(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    assert_eq!(tree(&lab, |_| {}, &[("a", "P.1")]).await, [AddReply::Added; 2]);
+    assert_eq!(lab.take("a").await, ["P.1"]);
+    lab.done("P.1").await;
+    assert_eq!(lab.take("a").await, ["P"]);
+}
+
+async fn a_parent_without_children_waits_for_nothing(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    tree(&lab, |_| {}, &[]).await;
+    assert_eq!(lab.take("a").await, ["P"]);
+    assert_eq!(lab.settle("P", Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.state("P").await, Some(State::Ready));
+}
+
+async fn an_open_parent_waits_for_more(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    tree(&lab, |kind| kind.open = true, &[]).await;
+    assert_eq!(lab.spawn("a", "P", None, "P.1").await, AddReply::Added);
+    assert_eq!(lab.take("a").await, ["P.1"]);
+    lab.done("P.1").await;
+    assert_eq!(lab.state("P").await, Some(State::Waiting));
+    assert_eq!(lab.steer("P", Steer::Close).await, SteerReply::Done);
+    assert_eq!(lab.steer("P", Steer::Close).await, SteerReply::NotInState);
+    assert_eq!(lab.spawn("a", "P", None, "P.2").await, AddReply::NoParent);
+    assert_eq!(lab.take("a").await, ["P"]);
+}
+
+async fn a_parent_that_is_never_closed_fails_at_its_deadline(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let deadline = lab.now() + 1_000;
+    let parent = |kind: &mut Kind| (kind.open, kind.deadline) = (true, deadline);
+    tree(&lab, parent, &[("a", "P.1")]).await;
+    lab.advance(1_000).await;
+    lab.tick().await;
+    assert_eq!((lab.state("P").await, lab.result("P").await), (Some(State::Failed), "never closed".into()));
+    lab.tick().await;
+    assert_eq!(lab.state("P.1").await, Some(State::Cancelled));
+}
+
+async fn the_first_failure_fails_a_parent_that_wants_it(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "max=1")]).await;
+    tree(&lab, |kind| kind.fails_fast = true, &[("b", "P.1"), ("b", "P.2"), ("b", "P.3")]).await;
+    lab.take_n("b", 2).await;
+    assert_eq!(lab.settle("P.1", retry(0, "no")).await, SettleReply::Failed);
+    assert_eq!((lab.state("P").await, lab.result("P").await), (Some(State::Failed), "child P.1 failed".into()));
+    lab.tick().await;
+    assert_eq!(lab.state("P.3").await, Some(State::Cancelled));
+    assert_eq!(lab.extend("P.2", lab.token.get()).await, SettleReply::ToCancel);
+    assert_eq!(lab.settle("P.2", Settle::GiveBack).await, SettleReply::Cancelled);
+    assert_eq!(lab.record("P").await.unwrap().open, 0);
+}
+
+async fn a_removed_parent_takes_its_children_with_it(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
+    tree(&lab, |_| {}, &[("b", "P.1"), ("b", "P.2")]).await;
+    lab.take_n("b", 1).await;
+    assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+    // A namesake has nothing to do with them.
+    lab.add("a", &["P"]).await;
+    lab.tick().await;
+    assert_eq!((lab.state("P.2").await, lab.extend("P.1", lab.token.get()).await), (None, SettleReply::ToCancel));
+    assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
+    let parent = lab.record("P").await.unwrap();
+    assert_eq!((parent.open, parent.state), (0, State::Ready));
+    let dump = lab.dump().await;
+    assert_eq!((dump.get("index"), dump.get("extras")), (None, None));
+}
+
+async fn children_of_another_life_do_not_count(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add_one("a", "P", |kind| kind.keep = -1).await;
+    lab.take("a").await;
+    let token = lab.token.get();
+    lab.spawn("a", "P", Some(token), "P.1").await;
+    assert_eq!(lab.add_body("a", "P", "x", AddMode::Again, |_| {}).await, AddReply::RunsAgain);
+    assert_eq!(lab.settle_as("P", token, done()).await, SettleReply::Pending);
+    assert_eq!(lab.record("P").await.unwrap().open, 0);
+    lab.tick().await;
+    assert_eq!(lab.state("P.1").await, Some(State::Cancelled));
+    assert_eq!(lab.dump().await.get("index"), None);
+    // The new life has children of its own, under the same names.
+    lab.steer("P.1", Steer::Remove).await;
+    lab.take("a").await;
+    assert_eq!(lab.spawn("a", "P", Some(lab.token.get()), "P.1").await, AddReply::Added);
+}
+
+async fn a_removed_or_cancelled_child_counts(which: Which) {
+    for steer in [Steer::Remove, Steer::Cancel("no more".into())] {
+        let lab = Lab::new(which, &[("a", "")]).await;
+        tree(&lab, |_| {}, &[("a", "P.1")]).await;
+        assert_eq!(lab.steer("P.1", steer).await, SteerReply::Done);
+        assert_eq!(lab.state("P").await, Some(State::Ready));
+        assert_eq!(children(&lab).await.len(), 1);
+    }
+}
+
+async fn a_stranger_adds_no_children(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    lab.add("a", &["P"]).await;
+    assert_eq!(lab.spawn("b", "P", None, "P.1").await, AddReply::NoParent);
+    lab.take("a").await;
+    assert_eq!(lab.spawn("b", "P", None, "P.1").await, AddReply::NoParent);
+    assert_eq!(lab.spawn("b", "P", Some(tenure_jobs::Token(1)), "P.1").await, AddReply::NoParent);
+    assert_eq!(lab.spawn("b", "nobody", Some(lab.token.get()), "P.1").await, AddReply::NoParent);
+    assert_eq!(lab.state("P.1").await, None);
+}
+
+async fn a_parent_that_ends_first_leaves_no_children(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    let token = Some(lab.token.get());
+    for i in 0..60 {
+        lab.spawn("b", "P", token, &format!("P.{i}")).await;
+    }
+    assert_eq!(lab.done("P").await, SettleReply::Ended);
+    for _ in 0..4 {
+        lab.tick().await;
+    }
+    assert!(lab.take("b").await.is_empty());
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}

@@ -1,0 +1,156 @@
+//! What is asked of jobs and queues from outside.
+
+use tenure_jobs::State;
+use tenure_jobs::store::{AddReply, Request, Settle, SettleReply, Steer, SteerReply};
+
+use super::lab::{Lab, Which, done, fail, id, queue, retry};
+
+scenarios! {
+    a_job_that_waits_is_cancelled_at_once,
+    a_job_that_runs_is_asked_to_end,
+    a_success_counts_though_it_was_to_be_cancelled,
+    a_removed_job_halts_whoever_runs_it,
+    a_paused_job_waits_until_it_is_resumed,
+    a_paused_queue_gives_nothing,
+    a_job_runs_at_another_time,
+    a_job_gets_another_priority,
+    what_is_not_there_is_not_found,
+    look_ups_come_and_go_with_their_jobs,
+}
+
+async fn a_job_that_waits_is_cancelled_at_once(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
+    lab.add("a", &["j"]).await;
+    lab.add("b", &["k"]).await;
+    assert_eq!(lab.steer("j", Steer::Cancel("enough".into())).await, SteerReply::Done);
+    assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Cancelled), "enough".into()));
+    assert_eq!(lab.steer("j", Steer::Cancel("more".into())).await, SteerReply::NotInState);
+    assert_eq!(lab.steer("k", Steer::Cancel("enough".into())).await, SteerReply::Done);
+    assert_eq!(lab.state("k").await, None);
+    assert!(lab.take("a").await.is_empty());
+}
+
+async fn a_job_that_runs_is_asked_to_end(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.listen("n1").await;
+    for end in [retry(0, "e"), retry(9, "e"), Settle::GiveBack, Settle::Later(9, "r".into()), fail("no")] {
+        lab.add("a", &["j"]).await;
+        lab.take("a").await;
+        let token = lab.token.get();
+        assert_eq!(lab.steer("j", Steer::Cancel("enough".into())).await, SteerReply::Asked);
+        let asked = tenure_jobs::store::Hint::Cancel(id("j"), token);
+        assert!(lab.heard().await.iter().any(|(_, hint)| *hint == asked));
+        assert_eq!(lab.extend("j", token).await, SettleReply::ToCancel);
+        assert_eq!(lab.settle("j", end).await, SettleReply::Cancelled);
+        assert_eq!(lab.state("j").await, Some(State::Cancelled));
+        assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::Done);
+    }
+}
+
+async fn a_success_counts_though_it_was_to_be_cancelled(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add_one("a", "j", |kind| kind.keep = -1).await;
+    lab.take("a").await;
+    lab.steer("j", Steer::Cancel("enough".into())).await;
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
+    assert_eq!(lab.record("j").await.map(|job| (job.state, job.flags)), Some((State::Done, String::new())));
+}
+
+async fn a_removed_job_halts_whoever_runs_it(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::Done);
+    assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::NotFound);
+    assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::Halt);
+    assert_eq!(lab.add("a", &["j"]).await, [AddReply::Added]);
+    assert_eq!(lab.settle("j", Settle::Done("r".into(), Default::default())).await, SettleReply::Halt);
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn a_paused_job_waits_until_it_is_resumed(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let due = lab.now() + 500;
+    lab.add_one("a", "j", |kind| kind.due = due).await;
+    assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::NotInState);
+    assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Done);
+    assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Done);
+    lab.advance(600).await;
+    lab.tick().await;
+    assert_eq!((lab.take("a").await, lab.state("j").await), (vec![], Some(State::Paused)));
+    assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::Done);
+    assert_eq!(lab.take("a").await, ["j"]);
+    assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Asked);
+    assert_eq!(lab.settle("j", retry(0, "")).await, SettleReply::Pending);
+    assert_eq!(lab.state("j").await, Some(State::Paused));
+    assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::Done);
+    assert_eq!(lab.take("a").await, ["j"]);
+    assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Asked);
+    assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::Done);
+    assert_eq!(lab.settle("j", Settle::GiveBack).await, SettleReply::Pending);
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn a_paused_queue_gives_nothing(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("g", "g")]).await;
+    lab.add("a", &["j"]).await;
+    lab.add("g", &["k"]).await;
+    for name in ["a", "g"] {
+        assert_eq!(lab.request(Request::PauseQueue(queue(name), true)).await, SteerReply::Done);
+        assert!(lab.take(name).await.is_empty());
+        let words = if name == "g" { "g lease=5000" } else { "lease=5000" };
+        assert!(lab.declare(name, words).await);
+        assert!(lab.take(name).await.is_empty(), "it is paused after another declaration");
+        assert_eq!(lab.request(Request::PauseQueue(queue(name), false)).await, SteerReply::Done);
+        assert_eq!(lab.take(name).await.len(), 1);
+    }
+    assert_eq!(lab.request(Request::PauseQueue(queue("no"), true)).await, SteerReply::NotFound);
+}
+
+async fn a_job_runs_at_another_time(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["j", "k"]).await;
+    assert_eq!(lab.steer("j", Steer::At(lab.now() + 100)).await, SteerReply::Done);
+    assert_eq!(lab.take("a").await, ["k"]);
+    assert_eq!(lab.steer("j", Steer::At(0)).await, SteerReply::Done);
+    assert_eq!(lab.take("a").await, ["j"]);
+    assert_eq!(lab.steer("j", Steer::At(0)).await, SteerReply::NotInState);
+    assert_eq!(lab.steer("j", Steer::At(1 << 50)).await, SteerReply::Bad);
+}
+
+async fn a_job_gets_another_priority(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["j1", "j2"]).await;
+    assert_eq!(lab.steer("j2", Steer::Priority(1)).await, SteerReply::Done);
+    assert_eq!(lab.steer("j2", Steer::Priority(10)).await, SteerReply::Bad);
+    assert_eq!(lab.take("a").await, ["j2", "j1"]);
+}
+
+async fn what_is_not_there_is_not_found(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    for steer in [Steer::Cancel("x".into()), Steer::Remove, Steer::Pause, Steer::Resume, Steer::Replay(0), Steer::Close] {
+        assert_eq!(lab.steer("no", steer).await, SteerReply::NotFound);
+    }
+    assert_eq!(lab.request(Request::PauseGroup(queue("a"), None, true)).await, SteerReply::NotFound);
+    assert_eq!(lab.peek("no").await, None);
+}
+
+async fn look_ups_come_and_go_with_their_jobs(which: Which) {
+    use tenure_jobs::store::{Adding, Kind, Listing, NewJob};
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let mut jobs = Vec::new();
+    for (job, lookups) in [("j1", &["user=62", "role=x", "role=y"][..]), ("j2", &["user=62"])] {
+        let mut job = NewJob::new(id(job), "b", Kind::new(queue("a")));
+        job.lookups = lookups.iter().map(|text| (*text).to_owned()).collect();
+        jobs.push(job);
+    }
+    lab.add_all(&Adding::new(jobs)).await;
+    let find = async |lookup: &str| lab.store.list(&Listing::With(lookup.to_owned()), None, 10).await.unwrap().ids;
+    assert_eq!(find("user=62").await, ["j1", "j2"]);
+    assert_eq!((find("role=y").await, find("role=").await), (vec![id("j1")], vec![]));
+    lab.take("a").await;
+    lab.settle("j1", done()).await;
+    assert_eq!((find("user=62").await, find("role=x").await), (vec![id("j2")], vec![]));
+    lab.steer("j2", Steer::Remove).await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}

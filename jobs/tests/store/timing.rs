@@ -1,0 +1,191 @@
+//! Leases, delays, deadlines and the node on duty.
+
+use tenure_jobs::State;
+use tenure_jobs::store::{Data, Hint, Settle, SettleReply, Ticked};
+
+use super::lab::{Lab, Which, id};
+
+scenarios! {
+    a_lost_lease_is_an_attempt,
+    a_lease_is_renewed_by_a_word,
+    any_node_finds_a_lost_lease,
+    one_node_is_on_duty_and_another_follows,
+    nobody_loses_a_lease_after_a_gap_between_ticks,
+    nothing_runs_before_its_time,
+    a_job_fails_at_its_deadline,
+    another_lease_holds_for_what_runs,
+    a_tick_does_so_many_and_comes_again,
+    an_earlier_timer_is_told_to_the_node_on_duty,
+}
+
+async fn a_lost_lease_is_an_attempt(which: Which) {
+    let lab = Lab::new(which, &[("a", "max=2 lease=5000")]).await;
+    lab.tick().await;
+    lab.listen("n1").await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let first = lab.token.get();
+    lab.advance(4_999).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+    let heard = lab.heard().await;
+    assert!(heard.iter().any(|(_, hint)| *hint == Hint::Halted(id("j"), first)), "{heard:?}");
+    assert_eq!(lab.done("j").await, SettleReply::Halt);
+    lab.take("a").await;
+    lab.advance(5_000).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "lease expired".into()));
+}
+
+async fn a_lease_is_renewed_by_a_word(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=4000")]).await;
+    lab.tick().await;
+    lab.add("a", &["j", "k"]).await;
+    lab.take("a").await;
+    for _ in 0..3 {
+        lab.advance(3_000).await;
+        assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::GoesOn);
+        assert_eq!(lab.settle("k", Settle::GoOn(Data::Keep)).await, SettleReply::GoesOn);
+        lab.tick().await;
+    }
+    assert_eq!((lab.state("j").await, lab.state("k").await), (Some(State::Running), Some(State::Running)));
+    lab.advance(4_000).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.state("k").await), (Some(State::Ready), Some(State::Ready)));
+}
+
+async fn any_node_finds_a_lost_lease(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    lab.tick_as("n1", 3_000, false).await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    lab.advance(3_250).await;
+    let Ticked::Done { lost, .. } = lab.tick_as("n2", 3_000, false).await else { panic!() };
+    assert_eq!((lost, lab.state("j").await), (1, Some(State::Ready)));
+}
+
+async fn one_node_is_on_duty_and_another_follows(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let Ticked::Done { next, .. } = lab.tick_as("n1", 3_000, false).await else { panic!() };
+    assert_eq!(next, 3_000);
+    assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(3_250));
+    lab.advance(next + 249).await;
+    assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(1));
+    lab.advance(1).await;
+    assert!(matches!(lab.tick_as("n2", 3_000, false).await, Ticked::Done { .. }));
+    assert!(matches!(lab.tick_as("n1", 3_000, false).await, Ticked::OnDuty(_)));
+    // The clock steps back: the timer of the former clock keeps nobody from his duty.
+    lab.set_clock(lab.now() - 3_600_000).await;
+    assert!(matches!(lab.tick_as("n1", 3_000, false).await, Ticked::Done { .. }));
+}
+
+async fn nobody_loses_a_lease_after_a_gap_between_ticks(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=5000")]).await;
+    lab.tick().await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    lab.advance(60_000).await;
+    lab.tick_as("n1", 2_000, true).await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::GoesOn);
+    lab.advance(2_000).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    lab.advance(3_000).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn nothing_runs_before_its_time(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let due = lab.now() + 1_000;
+    lab.add_one("a", "later", |kind| kind.due = due).await;
+    lab.add_one("a", "past", |kind| kind.due = 1_000).await;
+    lab.add("a", &["now"]).await;
+    assert_eq!(lab.state("later").await, Some(State::Delayed));
+    assert_eq!(lab.take("a").await, ["past", "now"]);
+    let Ticked::Done { next, .. } = lab.tick().await else { panic!() };
+    assert_eq!(next, 1_000);
+    lab.advance(999).await;
+    lab.tick().await;
+    assert!(lab.take("a").await.is_empty());
+    lab.advance(1).await;
+    let Ticked::Done { promoted, .. } = lab.tick().await else { panic!() };
+    assert_eq!((promoted, lab.take("a").await), (1, vec!["later".to_owned()]));
+}
+
+async fn a_job_fails_at_its_deadline(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.listen("n1").await;
+    let deadline = lab.now() + 1_000;
+    for job in ["runs", "waits", "ends"] {
+        lab.add_one("a", job, |kind| kind.deadline = deadline).await;
+    }
+    assert_eq!(lab.take_n("a", 1).await, ["runs"]);
+    let token = lab.token.get();
+    lab.advance(999).await;
+    lab.tick().await;
+    assert_eq!(lab.state("waits").await, Some(State::Ready));
+    assert_eq!(lab.take_n("a", 1).await, ["waits"]);
+    lab.settle("waits", Settle::GiveBack).await;
+    lab.steer("ends", tenure_jobs::store::Steer::Remove).await;
+    lab.advance(1).await;
+    lab.tick().await;
+    for job in ["runs", "waits"] {
+        assert_eq!((lab.state(job).await, lab.result(job).await), (Some(State::Failed), "deadline".into()));
+    }
+    assert!(lab.heard().await.iter().any(|(_, hint)| *hint == Hint::Halted(id("runs"), token)));
+    assert!(lab.take("a").await.is_empty());
+    assert_eq!(lab.settle_as("runs", token, super::lab::done()).await, SettleReply::Halt);
+}
+
+async fn another_lease_holds_for_what_runs(which: Which) {
+    let lab = Lab::new(which, &[("t", "lease=4000"), ("u", "lease=4000")]).await;
+    lab.tick().await;
+    lab.listen("n1").await;
+    lab.add("t", &["j"]).await;
+    lab.add("u", &["other"]).await;
+    lab.take("t").await;
+    lab.take("u").await;
+    lab.advance(3_500).await;
+    assert!(lab.declare("t", "lease=2000").await);
+    assert_eq!(lab.heard().await.iter().filter(|(_, hint)| *hint == Hint::Extend).count(), 1);
+    lab.advance(1_999).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.state("other").await), (Some(State::Running), Some(State::Ready)));
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn a_tick_does_so_many_and_comes_again(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    let due = lab.now() + 10;
+    let jobs: Vec<_> = (0..70).map(|i| format!("j{i}")).collect();
+    for job in &jobs {
+        lab.add_one("a", job, |kind| kind.due = due).await;
+    }
+    lab.advance(10).await;
+    let Ticked::Done { next, promoted, .. } = lab.tick().await else { panic!() };
+    assert_eq!((next, promoted), (0, 50));
+    let Ticked::Done { next, promoted, .. } = lab.tick().await else { panic!() };
+    assert_eq!((next, promoted), (3_000, 20));
+}
+
+async fn an_earlier_timer_is_told_to_the_node_on_duty(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=9000")]).await;
+    lab.listen("n2").await;
+    lab.tick_as("n2", 3_000, true).await;
+    let due = lab.now() + 100;
+    lab.add_one("a", "soon", |kind| kind.due = due).await;
+    lab.add_one("a", "later", |kind| kind.due = due + 50).await;
+    lab.add_one("a", "sooner", |kind| kind.due = due - 50).await;
+    let heard = lab.heard().await;
+    assert_eq!(heard, vec![("n2".to_owned(), Hint::Earlier); 2]);
+    lab.advance(50).await;
+    let Ticked::Done { next, promoted, .. } = lab.tick_as("n2", 3_000, true).await else { panic!() };
+    assert_eq!((next, promoted), (50, 1));
+}

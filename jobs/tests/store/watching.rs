@@ -1,0 +1,105 @@
+//! News of jobs.
+
+use tenure_jobs::State;
+use tenure_jobs::store::{Data, Hint, News, Seen, Settle, Steer};
+
+use super::lab::{Lab, Which, id, node, retry, with_result};
+
+scenarios! {
+    every_transition_is_told_once_with_its_number,
+    what_is_watched_is_kept_for_a_minute,
+    a_removed_job_is_told_once,
+    what_has_ended_is_answered_and_not_watched,
+    whoever_watches_no_more_is_told_nothing,
+    a_node_that_does_not_hear_is_forgotten,
+}
+
+async fn watch(lab: &Lab, on: bool, job: &str) -> Option<Seen> {
+    lab.store.watch(lab.inc.get(), &node("w"), on, &[id(job)]).await.unwrap().remove(0)
+}
+
+async fn news(lab: &Lab) -> Vec<News> {
+    let heard = lab.heard().await.into_iter();
+    heard.filter_map(|(_, hint)| if let Hint::News(news) = hint { Some(news) } else { None }).collect()
+}
+
+async fn every_transition_is_told_once_with_its_number(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    assert_eq!(watch(&lab, true, "j").await, None);
+    lab.add_one("t", "j", |kind| kind.keep = -1).await;
+    assert_eq!(watch(&lab, true, "j").await.unwrap().record.state, State::Ready);
+    assert!(watch(&lab, true, "j").await.is_some());
+    assert!(lab.dump().await.get("extras").unwrap().values().eq(["w"]), "one subscription");
+    lab.take("t").await;
+    lab.settle("j", Settle::GoOn(Data::Replace("p".into()))).await;
+    lab.settle("j", retry(0, "e")).await;
+    lab.take("t").await;
+    lab.settle("j", with_result("r")).await;
+    let news = news(&lab).await;
+    let said: Vec<_> = news.iter().map(|news| (news.number, news.state, news.body.clone())).collect();
+    let (running, body) = (Some(State::Running), Some("p".into()));
+    let expected =
+        [(1, running, None), (2, running, body), (3, Some(State::Ready), None), (4, running, None), (5, Some(State::Done), None)];
+    assert_eq!(said, expected);
+    assert_eq!(news.last().unwrap().outcome.as_deref(), Some(&b"Cr"[..]));
+}
+
+async fn what_is_watched_is_kept_for_a_minute(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    lab.add("t", &["j"]).await;
+    watch(&lab, true, "j").await;
+    lab.take("t").await;
+    lab.settle("j", with_result("r")).await;
+    assert_eq!(lab.result("j").await, "r");
+    news(&lab).await;
+    lab.advance(60_000).await;
+    lab.tick().await;
+    let news = news(&lab).await;
+    assert_eq!((news.len(), news[0].state), (1, None));
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_removed_job_is_told_once(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    lab.add("t", &["j"]).await;
+    watch(&lab, true, "j").await;
+    lab.steer("j", Steer::Remove).await;
+    let news = news(&lab).await;
+    assert_eq!((news.len(), news[0].state, news[0].number), (1, None, 1));
+    assert_eq!(lab.dump().await.get("extras"), None);
+}
+
+async fn what_has_ended_is_answered_and_not_watched(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    lab.add_one("t", "j", |kind| kind.keep = -1).await;
+    lab.take("t").await;
+    lab.settle("j", with_result("r")).await;
+    let seen = watch(&lab, true, "j").await.unwrap();
+    assert_eq!((seen.record.state, &seen.result[..]), (State::Done, &b"r"[..]));
+    assert!(!seen.record.flags.contains('w'));
+}
+
+async fn whoever_watches_no_more_is_told_nothing(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    lab.add("t", &["j"]).await;
+    watch(&lab, true, "j").await;
+    assert!(!watch(&lab, false, "j").await.unwrap().record.flags.contains('w'));
+    lab.take("t").await;
+    assert!(news(&lab).await.is_empty());
+}
+
+async fn a_node_that_does_not_hear_is_forgotten(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.add("t", &["j"]).await;
+    watch(&lab, true, "j").await;
+    lab.take("t").await;
+    lab.settle("j", retry(0, "e")).await;
+    let record = lab.record("j").await.unwrap();
+    assert!(!record.flags.contains('w'), "{record}");
+    assert!(!lab.dump().await.get("extras").unwrap().contains_key("s:j"));
+}
