@@ -1,10 +1,30 @@
 #![doc = include_str!("../README.md")]
 
+mod api;
+mod data;
+mod error;
 mod model;
-#[cfg_attr(not(feature = "sim"), allow(unreachable_pub, dead_code))]
+mod runtime;
+#[cfg(feature = "sim")]
 pub mod store;
+#[cfg(not(feature = "sim"))]
+#[allow(unreachable_pub, dead_code, unused_imports, unnameable_types)]
+mod store;
 
+pub use api::add::{Add, Added, How, Unique};
+pub use api::builder::JobsBuilder;
+pub use api::ctx::{Alive, Ctx};
+pub use api::flow::Flow;
+pub use api::handle::{GroupHandle, QueueHandle};
+pub use api::jobs::Jobs;
+pub use api::outcome::{IntoOutcome, Outcome};
+pub use api::queue::{Backoff, Groups, Queue};
+pub use api::view::{ChildEnd, Ended, JobView};
+pub use api::watch::{Change, Watch};
+pub use api::worker::{CloseReport, Worker, WorkerBuilder};
+pub use error::{BoxError, Error, Fatal};
 pub use model::id::{GroupName, Incarnation, InvalidName, JobId, NodeName, QueueName, SetName, Token};
 pub use model::queue::Settings;
 pub use model::record::{Record, State};
-pub use store::{MemoryStore, RedisStore};
+pub use store::{Figures, MemoryStore, StoreError};
+pub use tenure_connection::Client;

@@ -22,7 +22,7 @@ pub use self::dump::{Content, Dump};
 pub use self::error::{Result, StoreError};
 pub(crate) use self::error::Reason;
 pub use self::memory::MemoryStore;
-pub use self::redis::RedisStore;
+pub use self::redis::{RedisStore, ScriptPatch};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
@@ -343,6 +343,9 @@ pub trait Store: Send + Sync + 'static {
     /// A page of all jobs, in no order, with their records. A job that comes or goes meanwhile may be missed; one that
     /// is there all the time is listed, perhaps twice.
     async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)>;
+
+    /// The time by the store's clock, ms.
+    async fn time(&self) -> Result<u64>;
 
     /// The messages to a node from now on.
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint>;

@@ -316,6 +316,10 @@ impl Store for MemoryStore {
         Ok((if next < state.data.jobs.len() as u64 { next } else { 0 }, jobs))
     }
 
+    async fn time(&self) -> Result<u64> {
+        Ok(self.now())
+    }
+
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
         let (sender, receiver) = mpsc::unbounded_channel();
         // The receiver is at hand.

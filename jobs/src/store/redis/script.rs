@@ -92,15 +92,15 @@ macro_rules! scripts {
 
 scripts! {
     add = "add-14",
-    boot = "boot-2",
+    boot = "boot-1",
     declare = "declare-10",
     extend = "extend-4",
-    figures = "figures-6",
-    peek = "peek-9",
+    figures = "figures-5",
+    peek = "peek-8",
     recover = "recover-1",
     settle = "settle-14",
     steer = "steer-13",
-    take = "take-14",
+    take = "take-13",
     tick = "tick-13",
     watch = "watch-4",
 }

@@ -319,6 +319,12 @@ impl Store for RedisStore {
         Ok((next, jobs))
     }
 
+    async fn time(&self) -> Result<u64> {
+        let reply = self.guarded.command_at(self.keys.prefix(), &redis::cmd("TIME")).await.map_err(failed)?;
+        let mut values = Values::of("TIME", reply)?;
+        Ok(values.number()?.saturating_mul(1_000) + values.number()? / 1_000)
+    }
+
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
         listen(&self.client, self.keys.channel(node))
     }

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- How many jobs queues have.
--- KEYS: meta queues counts ready index waiting
+-- KEYS: meta queues counts ready index
 -- ARGV: inc, queue*
 -- Returns: OK, then per queue: settings or '', ready, running, delayed, waiting or paused, failed and kept, and the totals
 --          done, failed, cancelled

@@ -1,7 +1,7 @@
 #!lua
 -- Makes the data of a set, once. A wiped set begins above every token that the caller has seen, and above all that the
 -- clock could have given out before.
--- KEYS: meta queues
+-- KEYS: meta
 -- ARGV: highest token seen, the server's identity
 -- Returns: EXISTS, inc, the identity of the server that it was last found on | CREATED, inc
 --@words

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Jobs as they are, with what their children came to.
--- KEYS: meta queues counts jobs bodies extras ready groups index
+-- KEYS: meta queues jobs bodies extras ready groups index
 -- ARGV: inc, 1 with the ends of children or '', id*
 -- Returns: OK, then per job: record or false, body, result, the time when the limit of its group lets it begin (ms, 0 when
 --          nothing is in its way), a list of child, end and text

@@ -1,0 +1,327 @@
+//! Adding jobs: builders that are futures.
+
+use std::future::IntoFuture;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::oneshot;
+
+use super::jobs::Jobs;
+use super::queue::millis;
+use crate::data;
+use crate::error::Error;
+use crate::model::id::{GroupName, InvalidName, JobId, QueueName, Token};
+use crate::runtime::adder::Request;
+use crate::store::{AddMode, AddReply, Kind, NewJob};
+
+/// What became of an added job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Added {
+    /// Its id.
+    pub id: JobId,
+    /// Whether it is there, was there, or is there again.
+    pub how: How,
+}
+
+/// How a job was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum How {
+    /// It is new.
+    New,
+    /// One with this id was there, and stays as it is.
+    Exists,
+    /// It waits, and has the new time and data.
+    Changed,
+    /// It runs, and will run once more.
+    RunsAgain,
+    /// It had ended, and is there anew.
+    Anew,
+}
+
+/// What becomes of a job whose id is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unique {
+    /// The one that is there stays as it is.
+    #[default]
+    Keep,
+    /// One that waits gets the new time and data. One that runs runs once more. One that has ended is there anew.
+    Again,
+    /// One that waits gets the new time and data; any other one stays as it is.
+    Replace,
+}
+
+/// A job to add: await it.
+///
+/// # Cancel safety
+/// Dropping the future leaves open whether the job was added. Adding it again under the same id shows it.
+#[must_use = "a job is added when this is awaited"]
+#[derive(Debug)]
+pub struct Add<'a> {
+    jobs: &'a Jobs,
+    new: Result<Draft, Error>,
+}
+
+/// A job as far as it is described.
+#[derive(Debug)]
+struct Draft {
+    id: Option<JobId>,
+    body: Bytes,
+    kind: Kind,
+    unique: Unique,
+    token: Option<Token>,
+    lookups: Vec<String>,
+    delay: Option<Duration>,
+    life: Option<Duration>,
+}
+
+impl<'a> Add<'a> {
+    pub(crate) fn new(jobs: &'a Jobs, queue: &str, body: Result<Bytes, Error>) -> Self {
+        let draft = |body: Bytes| {
+            let queue = QueueName::new(queue)?;
+            let keep = jobs.config(&queue).and_then(|queue| queue.keep).map_or(0, |keep| millis(keep) as i64);
+            let mut kind = Kind::new(queue);
+            kind.keep = keep;
+            let (unique, lookups) = (Unique::Keep, Vec::new());
+            Ok(Draft { id: None, body, kind, unique, token: None, lookups, delay: None, life: None })
+        };
+        Self { jobs, new: body.and_then(draft) }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
+        self.new = self.new.and_then(|mut draft| change(&mut draft).map(|()| draft));
+        self
+    }
+
+    /// Its id: the job is unique under it while it is there. Characters that no id may have are percent-encoded. Without
+    /// one it gets an id of its own; those of later jobs are higher.
+    pub fn id(self, id: impl AsRef<[u8]>) -> Self {
+        self.with(|draft| {
+            draft.id = Some(JobId::encoded(id)?);
+            Ok(())
+        })
+    }
+
+    /// What becomes of a job that is there already with this id.
+    pub fn unique(self, unique: Unique) -> Self {
+        self.with(|draft| {
+            draft.unique = unique;
+            Ok(())
+        })
+    }
+
+    /// Its group, in a queue with groups. Characters that no name may have are percent-encoded.
+    pub fn group(self, group: impl AsRef<[u8]>) -> Self {
+        self.with(|draft| {
+            draft.kind.group = Some(GroupName::new(JobId::encoded(group)?.as_str())?);
+            Ok(())
+        })
+    }
+
+    /// Its priority, from -9 to 9; 0 by default.
+    pub fn priority(self, priority: i8) -> Self {
+        self.with(|draft| {
+            if !(-9..=9).contains(&priority) {
+                return Err(Error::Setting("a priority is from -9 to 9"));
+            }
+            draft.kind.priority = priority;
+            Ok(())
+        })
+    }
+
+    /// It begins after this time, by the store's clock as this node knows it.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.with(|draft| {
+            draft.delay = Some(delay);
+            Ok(())
+        })
+    }
+
+    /// It begins at this time.
+    pub fn at(self, time: SystemTime) -> Self {
+        self.with(|draft| {
+            draft.kind.due = moment(time)?.max(1);
+            Ok(())
+        })
+    }
+
+    /// It fails if it has not ended at this time, also while it runs.
+    pub fn deadline(self, time: SystemTime) -> Self {
+        self.with(|draft| {
+            draft.kind.deadline = moment(time)?.max(1);
+            Ok(())
+        })
+    }
+
+    /// The most attempts, in place of those of its queue.
+    pub fn attempts(self, most: u32) -> Self {
+        self.with(|draft| {
+            draft.kind.max = most;
+            Ok(())
+        })
+    }
+
+    /// How long it is kept after it has succeeded, with its data and its result.
+    pub fn keep(self, time: Duration) -> Self {
+        self.with(|draft| {
+            draft.kind.keep = millis(time) as i64;
+            Ok(())
+        })
+    }
+
+    /// It is kept for ever after it has succeeded, until it is removed.
+    pub fn keep_for_ever(self) -> Self {
+        self.with(|draft| {
+            draft.kind.keep = -1;
+            Ok(())
+        })
+    }
+
+    /// An attribute by which it is found with [`Jobs::find`]. It may have several values.
+    pub fn lookup(self, attribute: &str, value: impl std::fmt::Display) -> Self {
+        self.with(|draft| {
+            draft.lookups.push(lookup(attribute, &value.to_string())?);
+            Ok(())
+        })
+    }
+
+    /// It fails with its first failed child, and the other children are cancelled.
+    pub fn fail_with_first_child(self) -> Self {
+        self.with(|draft| {
+            draft.kind.fails_fast = true;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn of_flow(self, name: &str, priority: Option<i8>, life: Duration) -> Self {
+        let named = self.with(|draft| {
+            if name.contains(['|', '\n']) || name.len() > 64 {
+                return Err(Error::Setting("the name of a flow has at most 64 characters and no |"));
+            }
+            name.clone_into(&mut draft.kind.flow);
+            draft.kind.keep = millis(life) as i64;
+            draft.life = Some(life);
+            Ok(())
+        });
+        match priority {
+            Some(priority) => named.priority(priority),
+            None => named,
+        }
+    }
+
+    pub(crate) fn child_of(self, parent: &JobId, token: Token) -> Self {
+        self.with(|draft| {
+            draft.kind.parent = Some(parent.clone());
+            draft.token = Some(token);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn named(self, id: Result<JobId, InvalidName>) -> Self {
+        self.with(|draft| {
+            draft.id = Some(id?);
+            Ok(())
+        })
+    }
+
+    /// Look-ups by these fields of its data.
+    pub(crate) fn by_fields(self, fields: &[String]) -> Self {
+        self.with(|draft| {
+            for (field, value) in data::lookups(&draft.body, fields) {
+                draft.lookups.push(lookup(&field, &value)?);
+            }
+            Ok(())
+        })
+    }
+
+    async fn send(self) -> Result<Added, Error> {
+        let Self { jobs, new } = self;
+        let Draft { id, body, mut kind, unique, token, lookups, delay, life } = new?;
+        if delay.is_some() || life.is_some() {
+            let now = jobs.now().await?;
+            if let Some(delay) = delay {
+                kind.due = now + millis(delay).max(1);
+            }
+            if let Some(life) = life.filter(|_| kind.deadline == 0) {
+                kind.deadline = now + millis(life).max(1);
+            }
+        }
+        let id = match id {
+            Some(id) => id,
+            None => fresh_id(&kind.flow)?,
+        };
+        let queue = kind.queue.clone();
+        let mut job = NewJob::new(id.clone(), body, kind);
+        job.lookups = lookups;
+        let mode = match unique {
+            Unique::Keep => AddMode::Keep,
+            Unique::Again => AddMode::Again,
+            Unique::Replace => AddMode::Replace,
+        };
+        let replies = add_all(jobs, mode, token, vec![job]).await?;
+        added(id, &queue, replies.into_iter().next().unwrap_or(AddReply::Bad))
+    }
+}
+
+/// Adds jobs that go together.
+pub(crate) async fn add_all(
+    jobs: &Jobs,
+    mode: AddMode,
+    token: Option<Token>,
+    new: Vec<NewJob>,
+) -> Result<Vec<AddReply>, Error> {
+    let (reply, answer) = oneshot::channel();
+    jobs.adder().send(Request { mode, token, jobs: new, reply }).map_err(|_| Error::Closed)?;
+    answer.await.map_err(|_| Error::Closed)?
+}
+
+/// An id of a job without one: later ones are higher.
+pub(crate) fn fresh_id(flow: &str) -> Result<JobId, InvalidName> {
+    static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
+    let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = ids.generate().unwrap_or_else(|full| full.commit_overflow_random());
+    if flow.is_empty() { JobId::new(id.to_string()) } else { JobId::encoded(format!("{flow}:{id}")) }
+}
+
+pub(crate) fn added(id: JobId, queue: &QueueName, reply: AddReply) -> Result<Added, Error> {
+    let how = match reply {
+        AddReply::Added => How::New,
+        AddReply::Exists | AddReply::Same => How::Exists,
+        AddReply::Changed => How::Changed,
+        AddReply::RunsAgain => How::RunsAgain,
+        AddReply::Anew => How::Anew,
+        AddReply::Full => return Err(Error::Full(queue.clone())),
+        AddReply::NoQueue => return Err(Error::NoQueue(queue.clone())),
+        AddReply::NoParent => return Err(Error::NoParent(id)),
+        AddReply::Bad => return Err(Error::Damaged(id)),
+    };
+    Ok(Added { id, how })
+}
+
+/// A look-up, `attribute=value`, with encoded parts.
+pub(crate) fn lookup(attribute: &str, value: &str) -> Result<String, Error> {
+    Ok(format!("{}={}", JobId::encoded(attribute)?, JobId::encoded(value)?))
+}
+
+/// A moment in ms.
+pub(crate) fn moment(time: SystemTime) -> Result<u64, Error> {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    u64::try_from(since)
+        .ok()
+        .filter(|ms| *ms < 1 << 43)
+        .ok_or(Error::Setting("a time is before the year 2248"))
+}
+
+impl<'a> IntoFuture for Add<'a> {
+    type Output = Result<Added, Error>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send().boxed()
+    }
+}

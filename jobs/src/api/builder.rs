@@ -1,0 +1,133 @@
+//! Joining a set.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tenure_connection::Client;
+use tokio::sync::Notify;
+use tokio::sync::mpsc;
+
+use super::flow::Flow;
+use super::jobs::Jobs;
+use super::queue::Queue;
+use crate::error::Error;
+use crate::model::id::{NodeName, QueueName, SetName};
+use crate::runtime::hearer::{self, Ears};
+use crate::runtime::keeper::{self, Keeper};
+use crate::runtime::link::Link;
+use crate::runtime::thread::Thread;
+use crate::runtime::{adder, ticker};
+use crate::store::{MemoryStore, RedisStore, Store, StoreError};
+
+/// The settings of a node of a set of queues.
+#[must_use = "a node joins with join"]
+pub struct JobsBuilder {
+    set: String,
+    backend: Backend,
+    node: Option<String>,
+    queues: Vec<Queue>,
+    flows: Vec<Flow>,
+}
+
+enum Backend {
+    Redis(Client),
+    Memory(MemoryStore),
+}
+
+impl JobsBuilder {
+    pub(crate) fn redis(set: impl Into<String>, client: Client) -> Self {
+        Self { set: set.into(), backend: Backend::Redis(client), node: None, queues: Vec::new(), flows: Vec::new() }
+    }
+
+    pub(crate) fn memory(store: MemoryStore) -> Self {
+        let (set, backend) = ("memory".to_owned(), Backend::Memory(store));
+        Self { set, backend, node: None, queues: Vec::new(), flows: Vec::new() }
+    }
+
+    /// The name of this node, unique in its set. By default it gets one of its own.
+    pub fn name(mut self, node: impl Into<String>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// A queue: it is declared when the node joins.
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.queues.push(queue);
+        self
+    }
+
+    /// Queues with the default settings.
+    pub fn queues<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.queues.extend(names.into_iter().map(Queue::new));
+        self
+    }
+
+    /// A flow through queues.
+    pub fn flow(mut self, flow: Flow) -> Self {
+        self.flows.push(flow);
+        self
+    }
+
+    /// Joins: finds the set or makes it, and declares the queues.
+    ///
+    /// # Errors
+    /// [`Error::Name`] and [`Error::Setting`] for what cannot be, [`Error::Groups`], and [`Error::Store`] when the store
+    /// does not answer.
+    ///
+    /// # Cancel safety
+    /// A dropped future may have declared queues, and has no other effect.
+    pub async fn join(self) -> Result<Jobs, Error> {
+        let set = SetName::new(&self.set)?;
+        let node = NodeName::new(self.node.unwrap_or_else(|| ulid::Ulid::generate().to_string()))?;
+        let (mut configs, mut declared) = (HashMap::new(), Vec::new());
+        for queue in self.queues {
+            let (name, settings) = queue.checked()?;
+            declared.push((name.clone(), settings));
+            configs.insert(name, queue);
+        }
+        for stage in self.flows.iter().flat_map(|flow| &flow.stages) {
+            QueueName::new(&stage.0)?;
+        }
+        let store: Arc<dyn Store> = match self.backend {
+            Backend::Redis(client) => {
+                let client = client.with_name(&format!("{node} jobs"));
+                Arc::new(RedisStore::open(&client, &set))
+            }
+            Backend::Memory(store) => Arc::new(store),
+        };
+        let link = Link::new(store, node.clone());
+        let thread = Thread::start(format!("jobs {node}"))
+            .map_err(|error| StoreError::Unusable(Arc::new(error)))?;
+        let own = link.apart();
+        let (adder, requests) = mpsc::unbounded_channel();
+        let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
+        for (name, settings) in declared {
+            link.remember(&name, &settings);
+            let queue = name.clone();
+            let done = link
+                .call_within(super::jobs::PATIENCE, move |store, inc| {
+                    let (queue, settings) = (queue.clone(), settings.clone());
+                    async move { store.declare(inc, &queue, &settings).await }.boxed()
+                })
+                .await?;
+            if !done {
+                return Err(Error::Groups(name));
+            }
+        }
+
+        thread.spawn(adder::run(own.clone(), requests));
+        thread.spawn(hearer::run(own.clone(), ears.clone(), keeper.clone(), tick.clone()));
+        thread.spawn(ticker::run(own.clone(), tick));
+        thread.spawn(keeper::run(own.clone(), keeper.clone()));
+        Ok(Jobs::new(link, own, thread, adder, ears, keeper, configs, self.flows))
+    }
+}
+
+impl fmt::Debug for JobsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (set, queues) = (&self.set, &self.queues);
+        f.debug_struct("JobsBuilder").field("set", set).field("queues", queues).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! What a handler knows of its job, and may do with it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::add::Add;
+use super::jobs::Jobs;
+use super::view::ChildEnd;
+use crate::data;
+use crate::error::Error;
+use crate::model::id::{JobId, QueueName, Token};
+use crate::model::record::Record;
+use crate::runtime::keeper::Execution;
+use crate::store::{Data, Lane, Settle, SettleReply, Settling};
+
+/// An execution of a job. Cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    jobs: Jobs,
+    execution: Arc<Execution>,
+    record: Record,
+    body: Mutex<Bytes>,
+    /// Saves one thing at a time.
+    saving: tokio::sync::Mutex<Option<Lane>>,
+}
+
+/// How a running job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Alive {
+    /// Somebody has added the job again: it runs once more after this run.
+    pub again: bool,
+    /// Somebody wants it to be cancelled.
+    pub cancel: bool,
+}
+
+impl Ctx {
+    pub(crate) fn new(jobs: Jobs, execution: Arc<Execution>, record: Record, body: Bytes) -> Self {
+        let (body, saving) = (Mutex::new(body), tokio::sync::Mutex::new(None));
+        Self { shared: Arc::new(Shared { jobs, execution, record, body, saving }) }
+    }
+
+    /// The id of the job.
+    pub fn id(&self) -> &JobId {
+        &self.shared.execution.id
+    }
+
+    /// The fencing token of this execution: higher than that of any earlier one. Send it along with each write to the
+    /// world outside, and let that refuse lower ones.
+    pub fn token(&self) -> Token {
+        self.shared.execution.token
+    }
+
+    /// The number of this attempt in this queue, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.shared.record.attempts
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &QueueName {
+        &self.shared.record.queue
+    }
+
+    /// The group, in a queue with groups.
+    pub fn group(&self) -> Option<&str> {
+        Some(&*self.shared.record.group).filter(|group| !group.is_empty())
+    }
+
+    /// The name of the flow, for a job of one.
+    pub fn flow(&self) -> Option<&str> {
+        Some(&*self.shared.record.flow).filter(|flow| !flow.is_empty())
+    }
+
+    /// The priority.
+    pub fn priority(&self) -> i8 {
+        self.shared.record.priority
+    }
+
+    /// When the job was made, by the store's clock.
+    pub fn created_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.shared.record.created_ms())
+    }
+
+    /// The time that it was scheduled for, if there was one.
+    pub fn due_at(&self) -> Option<SystemTime> {
+        let due = self.shared.record.due;
+        (due > 0).then(|| UNIX_EPOCH + Duration::from_millis(due))
+    }
+
+    /// Says that the handler makes progress. Needed in queues with [`Queue::heartbeat`](crate::Queue::heartbeat) only.
+    pub fn heartbeat(&self) {
+        self.shared.execution.beat();
+    }
+
+    /// Whether the handler should end: the job is to be cancelled, its time is over, or its lease is in danger.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.execution.cancel.is_cancelled()
+    }
+
+    /// Waits until the handler should end. Half a second later it may be aborted.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn cancelled(&self) {
+        self.shared.execution.cancel.cancelled().await;
+    }
+
+    /// Fires when the handler should end.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.shared.execution.cancel.child_token()
+    }
+
+    /// The data of the job as this execution has left them: those fields that the type declares.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn data<S: DeserializeOwned>(&self) -> Result<S, Error> {
+        data::decode(&self.body())
+    }
+
+    pub(crate) fn body(&self) -> Bytes {
+        self.shared.body.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the fields of `fields` with the job's data. The next attempt finds them, and so does everybody who watches
+    /// or reads the job: progress, or a place to go on from. It renews the lease as well.
+    ///
+    /// # Errors
+    /// [`Error::Halted`] when the execution is over: the handler must end. [`Error::Encode`], [`Error::TooLarge`] and
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether they were kept.
+    pub async fn checkpoint<S: Serialize + ?Sized + Sync>(&self, fields: &S) -> Result<Alive, Error> {
+        let more = data::encode(fields)?;
+        let mut lane = self.shared.saving.lock().await;
+        let body = data::merged(&self.body(), &more)?;
+        let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
+        let lane = lane.get_or_insert_with(|| {
+            Lane::new(jobs.link().lane(&format!("save.{}.{}", execution.token, execution.id)))
+        });
+        lane.advance();
+        let (call, settle) = (lane.clone(), Settle::GoOn(Data::Replace(body.clone())));
+        let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
+        let replies = jobs
+            .call(move |store, inc| {
+                let (lane, going) = (call.clone(), going.clone());
+                async move { store.settle(inc, &lane, &*going).await }.boxed()
+            })
+            .await?;
+        let reply = replies.into_iter().next().unwrap_or(SettleReply::Halt);
+        if matches!(reply, SettleReply::Halt | SettleReply::Bad) {
+            jobs.keeper().halt(&execution.id, execution.token);
+            return Err(Error::Halted(execution.id.clone()));
+        }
+        *self.shared.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
+        execution.beat();
+        Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
+    }
+
+    /// Keeps this value as the field `progress` of the job's data, as [`checkpoint`](Self::checkpoint) does.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was kept.
+    pub async fn progress<P: Serialize + ?Sized + Sync>(&self, progress: &P) -> Result<Alive, Error> {
+        #[derive(Serialize)]
+        struct Field<'a, P: ?Sized> {
+            progress: &'a P,
+        }
+        self.checkpoint(&Field { progress }).await
+    }
+
+    /// A child of this job, under the id `<id>.<name>`; awaiting it adds it. A job that is run again makes none twice.
+    /// [`Outcome::wait`](crate::Outcome::wait) waits for the children.
+    pub fn spawn<C: Serialize + ?Sized>(&self, queue: &str, name: &str, payload: &C) -> Add<'_> {
+        let (jobs, parent) = (&self.shared.jobs, self.id());
+        let id = JobId::encoded(name).and_then(|name| JobId::new(format!("{parent}.{name}")));
+        Add::new(jobs, queue, data::encode(payload)).child_of(parent, self.token()).named(id)
+    }
+
+    /// What the children of this job came to, once it has waited for them; `None` when it had none so far.
+    ///
+    /// # Errors
+    /// [`Error::Halted`] when the job is gone, and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn children(&self) -> Result<Option<Vec<ChildEnd>>, Error> {
+        if !self.shared.record.has('c') {
+            return Ok(None);
+        }
+        let view = self.shared.jobs.get(self.id()).await?;
+        let view = view.ok_or_else(|| Error::Halted(self.id().clone()))?;
+        Ok(Some(view.children().to_vec()))
+    }
+}
+
+impl fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx").field("id", self.id()).field("token", &self.token()).finish_non_exhaustive()
+    }
+}

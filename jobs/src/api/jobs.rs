@@ -1,0 +1,428 @@
+//! A node of a set of queues.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tenure_connection::Client;
+use tokio::sync::mpsc;
+
+use super::add::{Add, Added, add_all, added, fresh_id, lookup, moment};
+use super::builder::JobsBuilder;
+use super::ctx::Ctx;
+use super::flow::Flow;
+use super::handle::QueueHandle;
+use super::outcome::IntoOutcome;
+use super::queue::{Queue, millis};
+use super::view::{Ended, JobView};
+use super::watch::Watch;
+use super::worker::{Handler, WorkerBuilder};
+use crate::data;
+use crate::error::{BoxError, Error};
+use crate::model::id::{JobId, NodeName, QueueName};
+use crate::runtime::adder::Request as Adding;
+use crate::runtime::hearer::Ears;
+use crate::runtime::keeper::Keeper;
+use crate::runtime::link::{Call, Link};
+use crate::runtime::thread::Thread;
+use crate::store::{AddMode, Kind, Listing, MOST, MemoryStore, NewJob, Request, Steer, SteerReply};
+
+/// How long a call waits for the store.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A node of a set of queues: it adds jobs, runs workers, and looks. Cheap to clone.
+///
+/// Calls to the store end within 10 s with an error. Jobs that are added wait for as long as it takes.
+#[derive(Clone)]
+pub struct Jobs {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// For calls on the caller's runtime.
+    link: Link,
+    /// For what runs on the node's thread.
+    own: Link,
+    thread: Thread,
+    adder: mpsc::UnboundedSender<Adding>,
+    ears: Ears,
+    keeper: Keeper,
+    configs: HashMap<QueueName, Queue>,
+    flows: Vec<Flow>,
+    workers: AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.own.closed().cancel();
+    }
+}
+
+impl Jobs {
+    /// Settings of a node for the set of this name on Redis.
+    pub fn builder(set: impl Into<String>, client: Client) -> JobsBuilder {
+        JobsBuilder::redis(set, client)
+    }
+
+    /// Settings of a node for a set in memory, for tests. Nodes with clones of one store work together.
+    pub fn in_memory(store: MemoryStore) -> JobsBuilder {
+        JobsBuilder::memory(store)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a node, put together in one place")]
+    pub(crate) fn new(
+        link: Link,
+        own: Link,
+        thread: Thread,
+        adder: mpsc::UnboundedSender<Adding>,
+        ears: Ears,
+        keeper: Keeper,
+        configs: HashMap<QueueName, Queue>,
+        flows: Vec<Flow>,
+    ) -> Self {
+        let workers = AtomicU64::new(0);
+        Self { shared: Arc::new(Shared { link, own, thread, adder, ears, keeper, configs, flows, workers }) }
+    }
+
+    /// The name of this node.
+    pub fn node(&self) -> &NodeName {
+        self.shared.link.node()
+    }
+
+    pub(crate) fn adder(&self) -> &mpsc::UnboundedSender<Adding> {
+        &self.shared.adder
+    }
+
+    pub(crate) fn ears(&self) -> &Ears {
+        &self.shared.ears
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.shared.keeper
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.shared.link
+    }
+
+    pub(crate) fn own_link(&self) -> &Link {
+        &self.shared.own
+    }
+
+    pub(crate) fn thread(&self) -> &Thread {
+        &self.shared.thread
+    }
+
+    pub(crate) fn config(&self, queue: &QueueName) -> Option<&Queue> {
+        self.shared.configs.get(queue)
+    }
+
+    pub(crate) fn flow(&self, name: &str) -> Option<&Flow> {
+        self.shared.flows.iter().find(|flow| flow.name == name)
+    }
+
+    pub(crate) fn next_worker(&self) -> u64 {
+        self.shared.workers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The present time by which delays count, ms.
+    pub(crate) async fn now(&self) -> Result<u64, Error> {
+        self.call(|store, _| async move { store.time().await }.boxed()).await
+    }
+
+    pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
+        if self.shared.own.closed().is_cancelled() {
+            return Err(Error::Closed);
+        }
+        self.shared.link.call_within(PATIENCE, step).await
+    }
+
+    /// A job for a queue; awaiting it adds it.
+    pub fn add<T: Serialize + ?Sized>(&self, queue: &str, payload: &T) -> Add<'_> {
+        Add::new(self, queue, data::encode(payload))
+    }
+
+    /// Plain jobs for a queue, 128 a call. Each gets an id of its own.
+    ///
+    /// # Errors
+    /// As for one job. Those before the first one that failed are there.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open which of the jobs were added.
+    pub async fn add_many<T: Serialize>(
+        &self,
+        queue: &str,
+        payloads: impl IntoIterator<Item = T> + Send,
+    ) -> Result<Vec<Added>, Error> {
+        let mut kind = Kind::new(QueueName::new(queue)?);
+        kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, |keep| millis(keep) as i64);
+        let kind = Arc::new(kind);
+        let encode = |payload: T| Ok(NewJob::new(fresh_id("")?, data::encode(&payload)?, kind.clone()));
+        let new = payloads.into_iter().map(encode).collect::<Result<Vec<_>, Error>>()?;
+        let mut all = Vec::with_capacity(new.len());
+        for jobs in new.chunks(MOST) {
+            let replies = add_all(self, AddMode::Keep, None, jobs.to_vec()).await?;
+            for (job, reply) in jobs.iter().zip(replies) {
+                all.push(added(job.id.clone(), &kind.queue, reply)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// A job that begins a flow; awaiting it adds it. The flow was named to the builder.
+    pub fn start<T: Serialize + ?Sized>(&self, flow: &str, payload: &T) -> Add<'_> {
+        let Some((flow, (queue, priority))) = self.flow(flow).and_then(|flow| Some((flow, flow.stages.first()?)))
+        else {
+            return Add::new(self, "", Err(Error::Setting("there is no such flow, or it has no stage")));
+        };
+        Add::new(self, queue, data::encode(payload)).of_flow(&flow.name, *priority, flow.life).by_fields(&flow.lookups)
+    }
+
+    /// A worker for jobs of one queue. It begins to work with [`start`](WorkerBuilder::start).
+    pub fn worker<T, F, Fut, O>(&self, queue: &str, handler: F) -> WorkerBuilder
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Ctx, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BoxError>> + Send + 'static,
+        O: IntoOutcome + Send + 'static,
+    {
+        self.worker_of([queue], handler)
+    }
+
+    /// A worker for jobs of several queues, whose jobs share its slots.
+    pub fn worker_of<'a, T, F, Fut, O>(
+        &self,
+        queues: impl IntoIterator<Item = &'a str>,
+        handler: F,
+    ) -> WorkerBuilder
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Ctx, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BoxError>> + Send + 'static,
+        O: IntoOutcome + Send + 'static,
+    {
+        let queues = queues.into_iter().map(str::to_owned).collect();
+        WorkerBuilder::new(self.clone(), queues, Handler::new(handler))
+    }
+
+    /// A job as it is; `None` when it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn get(&self, id: &JobId) -> Result<Option<JobView>, Error> {
+        Ok(self.get_many(std::slice::from_ref(id)).await?.pop().flatten())
+    }
+
+    /// Jobs as they are, in the order of their ids; `None` for those that are not there.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn get_many(&self, ids: &[JobId]) -> Result<Vec<Option<JobView>>, Error> {
+        let mut views = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(MOST) {
+            let own = ids.to_vec();
+            let found = self
+                .call(move |store, inc| {
+                    let ids = own.clone();
+                    async move { store.peek(inc, true, &ids).await }.boxed()
+                })
+                .await?;
+            let found = ids.iter().zip(found);
+            views.extend(found.map(|(id, peeked)| peeked.map(|peeked| JobView::new(id.clone(), peeked))));
+        }
+        Ok(views)
+    }
+
+    /// The jobs with this value of an attribute, by id.
+    ///
+    /// # Errors
+    /// [`Error::Name`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn find(&self, attribute: &str, value: impl fmt::Display + Send) -> Result<Vec<JobId>, Error> {
+        self.list(Listing::With(lookup(attribute, &value.to_string())?)).await
+    }
+
+    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<JobId>, Error> {
+        let (mut ids, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let (listing, from) = (listing.clone(), after.take());
+            let page = self
+                .call(move |store, _| {
+                    let (listing, from) = (listing.clone(), from.clone());
+                    async move { store.list(&listing, from.as_deref(), 1_000).await }.boxed()
+                })
+                .await?;
+            ids.extend(page.ids);
+            after = page.next;
+            if after.is_none() {
+                return Ok(ids);
+            }
+        }
+    }
+
+    /// Follows a job: its present state, then each transition.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: a dropped call watches nothing.
+    pub async fn watch(&self, id: &JobId) -> Result<Watch, Error> {
+        Watch::begin(self.clone(), id.clone()).await
+    }
+
+    /// Waits for the end of a job, for as long as it takes. A job that nobody keeps is still told while it is waited for.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it is not there, also when it was removed meanwhile; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: another call goes on, if the job is still there.
+    pub async fn wait(&self, id: &JobId) -> Result<Ended, Error> {
+        self.watch(id).await?.ended().await
+    }
+
+    /// Cancels a job. One that runs is asked to end: its handler's [`Ctx::cancelled`](crate::Ctx::cancelled) fires. True
+    /// when it was cancelled at once.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when it has ended; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was cancelled.
+    pub async fn cancel(&self, id: &JobId, reason: &str) -> Result<bool, Error> {
+        Ok(self.steer(id, Steer::Cancel(reason.to_owned())).await? == SteerReply::Done)
+    }
+
+    /// Removes a job with its children and all that belongs to it. A handler that runs it is ended.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was removed.
+    pub async fn remove(&self, id: &JobId) -> Result<(), Error> {
+        self.steer(id, Steer::Remove).await.map(drop)
+    }
+
+    /// Pauses a job: it does not begin until it is resumed. One that runs ends this run first.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when it has ended; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was paused; do it again.
+    pub async fn pause(&self, id: &JobId) -> Result<(), Error> {
+        self.steer(id, Steer::Pause).await.map(drop)
+    }
+
+    /// Resumes a paused job.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when it is not paused; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was resumed; do it again.
+    pub async fn resume(&self, id: &JobId) -> Result<(), Error> {
+        self.steer(id, Steer::Resume).await.map(drop)
+    }
+
+    /// Lets a dead letter, or a cancelled job, run again, with all its attempts.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when it is neither; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was replayed.
+    pub async fn replay(&self, id: &JobId) -> Result<(), Error> {
+        self.steer(id, Steer::Replay(0)).await.map(drop)
+    }
+
+    /// Lets a job that waits for its time run now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also when it does not wait; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was moved; do it again.
+    pub async fn run_now(&self, id: &JobId) -> Result<(), Error> {
+        self.steer(id, Steer::At(0)).await.map(drop)
+    }
+
+    /// Lets a job that waits run at another time.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::NotFound`], also when it does not wait; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was moved; do it again.
+    pub async fn run_at(&self, id: &JobId, time: SystemTime) -> Result<(), Error> {
+        self.steer(id, Steer::At(moment(time.max(UNIX_EPOCH))?.max(1))).await.map(drop)
+    }
+
+    /// Gives a job that waits another priority, from -9 to 9.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::NotFound`], also when it does not wait; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was changed; do it again.
+    pub async fn prioritize(&self, id: &JobId, priority: i8) -> Result<(), Error> {
+        if !(-9..=9).contains(&priority) {
+            return Err(Error::Setting("a priority is from -9 to 9"));
+        }
+        self.steer(id, Steer::Priority(priority)).await.map(drop)
+    }
+
+    async fn steer(&self, id: &JobId, steer: Steer) -> Result<SteerReply, Error> {
+        match self.request(Request::Job(id.clone(), steer)).await? {
+            SteerReply::NotFound | SteerReply::NotInState => Err(Error::NotFound(id.clone())),
+            SteerReply::Bad => Err(Error::Damaged(id.clone())),
+            reply => Ok(reply),
+        }
+    }
+
+    pub(crate) async fn request(&self, request: Request) -> Result<SteerReply, Error> {
+        let request = Arc::new([request]);
+        let replies = self
+            .call(move |store, inc| {
+                let request = request.clone();
+                async move { store.steer(inc, &*request).await }.boxed()
+            })
+            .await?;
+        Ok(replies.into_iter().next().unwrap_or(SteerReply::Bad))
+    }
+
+    /// A queue: its counts, its dead letters, its pauses and groups.
+    ///
+    /// # Errors
+    /// [`Error::Name`].
+    pub fn queue(&self, name: &str) -> Result<QueueHandle, Error> {
+        Ok(QueueHandle::new(self.clone(), QueueName::new(name)?))
+    }
+
+    /// Ends the node: its workers that are still there lose their jobs to other nodes when their leases end. Close the
+    /// workers first.
+    pub fn close(&self) {
+        self.shared.own.closed().cancel();
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("node", self.node()).finish_non_exhaustive()
+    }
+}

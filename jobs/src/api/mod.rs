@@ -1,0 +1,13 @@
+//! What users hold.
+
+pub(crate) mod add;
+pub(crate) mod builder;
+pub(crate) mod ctx;
+pub(crate) mod flow;
+pub(crate) mod handle;
+pub(crate) mod jobs;
+pub(crate) mod outcome;
+pub(crate) mod queue;
+pub(crate) mod view;
+pub(crate) mod watch;
+pub(crate) mod worker;

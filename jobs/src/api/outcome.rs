@@ -1,0 +1,95 @@
+//! What a handler makes of its job.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::data;
+use crate::error::Error;
+
+/// What a handler makes of its job. An error in its place is a failed attempt.
+#[derive(Debug)]
+pub struct Outcome(pub(crate) Made);
+
+#[derive(Debug)]
+pub(crate) enum Made {
+    Done(Bytes),
+    Next { queue: Option<String>, data: Option<Bytes> },
+    Wait,
+    Later { after: Duration, why: String },
+    Limited { until: SystemTime },
+}
+
+impl Outcome {
+    /// The job has succeeded.
+    pub fn done() -> Self {
+        Self(Made::Done(Bytes::new()))
+    }
+
+    /// The job has succeeded, with this result.
+    ///
+    /// # Errors
+    /// [`Error::Encode`] and [`Error::TooLarge`].
+    pub fn result<R: Serialize + ?Sized>(result: &R) -> Result<Self, Error> {
+        Ok(Self(Made::Done(data::encode(result)?)))
+    }
+
+    /// The job goes on to the next queue: that of its queue's settings, else the next stage of its flow. After the last
+    /// stage it has succeeded.
+    pub fn go_on() -> Self {
+        Self(Made::Next { queue: None, data: None })
+    }
+
+    /// The same, and the fields of `data` become fields of the job's data.
+    ///
+    /// # Errors
+    /// [`Error::Encode`] and [`Error::TooLarge`].
+    pub fn next<D: Serialize + ?Sized>(more: &D) -> Result<Self, Error> {
+        Ok(Self(Made::Next { queue: None, data: Some(data::encode(more)?) }))
+    }
+
+    /// The job goes on in this queue. An outcome that does not go on stays as it is.
+    #[must_use]
+    pub fn to(self, name: impl Into<String>) -> Self {
+        match self.0 {
+            Made::Next { data, .. } => Self(Made::Next { queue: Some(name.into()), data }),
+            made => Self(made),
+        }
+    }
+
+    /// The job waits for its children, without a slot and without a lease, and runs again when the last one has ended.
+    /// Without an open child it runs again at once.
+    pub fn wait() -> Self {
+        Self(Made::Wait)
+    }
+
+    /// The job runs again after this time. The attempt does not count.
+    pub fn later(after: Duration, why: impl Into<String>) -> Self {
+        Self(Made::Later { after, why: why.into() })
+    }
+
+    /// Somebody has refused the work until then, as with a 429. The group of the job waits, or the job alone where there
+    /// are no groups. The attempt does not count.
+    pub fn limited_until(until: SystemTime) -> Self {
+        Self(Made::Limited { until })
+    }
+}
+
+/// Anything that a handler may return: `()` for a job that has succeeded, or an [`Outcome`].
+pub trait IntoOutcome {
+    /// The outcome.
+    fn into_outcome(self) -> Outcome;
+}
+
+impl IntoOutcome for () {
+    fn into_outcome(self) -> Outcome {
+        Outcome::done()
+    }
+}
+
+impl IntoOutcome for Outcome {
+    fn into_outcome(self) -> Outcome {
+        self
+    }
+}

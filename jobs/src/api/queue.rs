@@ -1,0 +1,273 @@
+//! A queue as its users describe it.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::model::id::QueueName;
+use crate::model::queue::Settings;
+
+/// The shortest lease: nodes must have the time to renew it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+/// The longest time of a setting: a hundred years.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The pauses between the attempts of a job that fails: each is twice the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    first: Duration,
+    longest: Duration,
+}
+
+impl Default for Backoff {
+    /// From a second to ten minutes.
+    fn default() -> Self {
+        Self::new(Duration::from_secs(1), Duration::from_secs(600))
+    }
+}
+
+impl Backoff {
+    /// From `first` to `longest`. The pauses vary by a tenth, so that jobs that failed together come back apart.
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest }
+    }
+
+    /// No pause: the next attempt comes at once.
+    pub const fn none() -> Self {
+        Self::new(Duration::ZERO, Duration::ZERO)
+    }
+
+    /// The pause after this many attempts; `jitter` is from 0 to 1.
+    pub(crate) fn pause(&self, attempts: u32, jitter: f64) -> Duration {
+        let doubled = self.first.saturating_mul(1 << attempts.saturating_sub(1).min(30));
+        doubled.min(self.longest).mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
+    }
+}
+
+/// The groups of a queue: they take turns, so that a big tenant does not hold up small ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Groups {
+    limit: u32,
+    window: Duration,
+    concurrency: u32,
+}
+
+impl Groups {
+    /// Groups without limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so many jobs of a group begin in each window of this length. Windows begin at multiples of their length
+    /// since the Unix epoch.
+    #[must_use]
+    pub fn limit(mut self, jobs: u32, window: Duration) -> Self {
+        (self.limit, self.window) = (jobs, window);
+        self
+    }
+
+    /// At most so many jobs of a group run at once. With one, the jobs of a group run strictly in order.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: u32) -> Self {
+        self.concurrency = jobs;
+        self
+    }
+}
+
+/// The settings of a queue. The last node that joins with them declares them for all; whether a queue has groups is
+/// decided once.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub(crate) name: String,
+    settings: Settings,
+    times: [(&'static str, Duration); 4],
+    pub(crate) backoff: Backoff,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) activity: Option<Duration>,
+    pub(crate) next: Option<String>,
+    pub(crate) keep: Option<Duration>,
+}
+
+impl Queue {
+    /// A queue with the defaults: a lease of 30 s, 25 attempts, dead letters kept for 7 days.
+    pub fn new(name: impl Into<String>) -> Self {
+        let times = ["lease", "step", "window of the queue", "window of groups"].map(|what| (what, Duration::ZERO));
+        Self {
+            name: name.into(),
+            settings: Settings::default(),
+            times,
+            backoff: Backoff::default(),
+            timeout: None,
+            activity: None,
+            next: None,
+            keep: None,
+        }
+    }
+
+    /// The time without a word after which an execution is lost and the job runs again. At least 3 s.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.times[0].1 = lease;
+        self
+    }
+
+    /// The most attempts of a job, those included whose node crashed; 0: any number.
+    #[must_use]
+    pub fn attempts(mut self, most: u32) -> Self {
+        self.settings.max = most;
+        self
+    }
+
+    /// The pauses between attempts.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// The whole time of an execution. Its handler is cancelled then, and aborted half a second later; the attempt has
+    /// failed.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// A handler has to call [`Ctx::heartbeat`](crate::Ctx::heartbeat) at least so often. One that does not has failed.
+    /// Without this, an execution lives as long as its handler's future.
+    #[must_use]
+    pub fn heartbeat(mut self, within: Duration) -> Self {
+        self.activity = Some(within);
+        self
+    }
+
+    /// The most jobs that are ready or delayed. More are refused with [`Error::Full`]; 0: any number.
+    #[must_use]
+    pub fn capacity(mut self, jobs: u32) -> Self {
+        self.settings.capacity = jobs;
+        self
+    }
+
+    /// The most jobs that run at once on all nodes; 0: any number.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: u32) -> Self {
+        self.settings.concurrency = jobs;
+        self
+    }
+
+    /// At most so many jobs begin in each window of this length.
+    #[must_use]
+    pub fn limit(mut self, jobs: u32, window: Duration) -> Self {
+        self.settings.limit = jobs;
+        self.times[2].1 = window;
+        self
+    }
+
+    /// Its jobs have groups that take turns.
+    #[must_use]
+    pub fn groups(mut self, groups: Groups) -> Self {
+        self.settings.grouped = true;
+        self.settings.group_limit = groups.limit;
+        self.settings.group_concurrency = groups.concurrency;
+        self.times[3].1 = groups.window;
+        self
+    }
+
+    /// The head start of a job for each step of its priority: one of priority 2 goes before those of priority 0 that
+    /// came up to two of these times earlier. So nobody starves. 60 s by default.
+    #[must_use]
+    pub fn head_start(mut self, step: Duration) -> Self {
+        self.times[1].1 = step;
+        self
+    }
+
+    /// A higher priority always goes first; the lowest may starve.
+    #[must_use]
+    pub fn strict_priorities(self) -> Self {
+        // Three years for each step.
+        self.head_start(Duration::from_secs(100_000_000))
+    }
+
+    /// The queue that jobs go on to, if neither the handler nor the job's flow names another one.
+    #[must_use]
+    pub fn next(mut self, queue: impl Into<String>) -> Self {
+        self.next = Some(queue.into());
+        self
+    }
+
+    /// How long dead letters and cancelled jobs are kept. Zero: not at all; 7 days by default.
+    #[must_use]
+    pub fn keep_failed(mut self, time: Duration) -> Self {
+        self.settings.keep_failed = millis(time) as i64;
+        self
+    }
+
+    /// How long a job is kept after it has succeeded, unless it says so itself. Not at all by default.
+    #[must_use]
+    pub fn keep(mut self, time: Duration) -> Self {
+        self.keep = Some(time);
+        self
+    }
+
+    pub(crate) fn checked(&self) -> Result<(QueueName, Settings), Error> {
+        let name = QueueName::new(&self.name)?;
+        let mut settings = self.settings.clone();
+        if self.times.iter().any(|(_, time)| *time > LONGEST) {
+            return Err(Error::Setting("a time of more than a hundred years is none"));
+        }
+        let [lease, step, window, group_window] = self.times.map(|(_, time)| time);
+        if !lease.is_zero() && lease < SHORTEST_LEASE {
+            return Err(Error::Setting("a lease has at least 3 s"));
+        }
+        let windows = [(settings.limit, window), (settings.group_limit, group_window)];
+        if windows.iter().any(|(limit, window)| *limit > 0 && window.as_millis() == 0) {
+            return Err(Error::Setting("a limit needs a window of at least 1 ms"));
+        }
+        if [self.timeout, self.activity].into_iter().flatten().any(|time| time.is_zero()) {
+            return Err(Error::Setting("an execution needs some time"));
+        }
+        if !lease.is_zero() {
+            settings.lease = millis(lease);
+        }
+        if !step.is_zero() {
+            settings.step = millis(step);
+        }
+        (settings.window, settings.group_window) = (millis(window), millis(group_window));
+        Ok((name, settings))
+    }
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.min(LONGEST).as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
+        let pauses: Vec<_> = (1..=6).map(|n| backoff.pause(n, 0.5).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+        assert_eq!(backoff.pause(u32::MAX, 0.0), Duration::from_secs(9));
+        assert_eq!(Backoff::none().pause(5, 1.0), Duration::ZERO);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let second = Duration::from_secs(1);
+        for queue in [
+            Queue::new("a b"),
+            Queue::new("a").lease(second),
+            Queue::new("a").lease(Duration::MAX),
+            Queue::new("a").limit(5, Duration::ZERO),
+            Queue::new("a").groups(Groups::new().limit(5, Duration::from_micros(5))),
+            Queue::new("a").timeout(Duration::ZERO),
+        ] {
+            assert!(queue.checked().is_err(), "{queue:?}");
+        }
+        let (_, settings) = Queue::new("a").strict_priorities().keep_failed(second).checked().unwrap();
+        assert_eq!(settings.to_string(), "-|30000|25|1000|0|100000000000|0|0|0|0|0|0");
+    }
+}

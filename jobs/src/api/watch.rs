@@ -1,0 +1,201 @@
+//! Following a job.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use super::jobs::Jobs;
+use super::view::Ended;
+use crate::data;
+use crate::error::Error;
+use crate::model::id::JobId;
+use crate::model::record::State;
+use crate::runtime::hearer::Heard;
+use crate::store::Seen;
+
+/// A job that is followed is looked at so often, in case that a message was lost.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A change of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Its state; `None` when the job is gone: removed, or forgotten.
+    pub state: Option<State>,
+    data: Option<Bytes>,
+    outcome: Option<Bytes>,
+}
+
+impl Change {
+    /// Its new data, or those fields that the type declares; `None` when they stayed as they were.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.data.as_ref().map(|data| data::decode(data)).transpose()
+    }
+}
+
+/// A job that is followed, from [`Jobs::watch`].
+pub struct Watch {
+    jobs: Jobs,
+    id: JobId,
+    heard: mpsc::UnboundedReceiver<Heard>,
+    /// The number of the last transition that was returned.
+    number: u64,
+    state: Option<State>,
+    result: Bytes,
+}
+
+impl Watch {
+    pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
+        let (heard, _) = jobs.ears().watch(&id);
+        // From here on a drop takes the subscription back.
+        let mut watch = Self { jobs, id, heard, number: 0, state: None, result: Bytes::new() };
+        let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
+        let seen = watch
+            .jobs
+            .call(move |store, inc| {
+                let (node, ids) = (node.clone(), [own.clone()]);
+                async move { store.watch(inc, &node, true, &ids).await }.boxed()
+            })
+            .await?;
+        let Some(Some(Seen { record, result, .. })) = seen.into_iter().next() else {
+            return Err(Error::NotFound(watch.id.clone()));
+        };
+        (watch.number, watch.state, watch.result) = (record.news, Some(record.state), result);
+        Ok(watch)
+    }
+
+    /// The job.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// The state, as of the last change that was returned; at first that of the moment when it began. `None`: it is gone.
+    pub fn state(&self) -> Option<State> {
+        self.state
+    }
+
+    /// Waits for the next change: each transition once, and each time that the data change while it runs. Changes that
+    /// come while the connection is interrupted are merged into one.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the store does not answer for 10 s, and [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Safe: a change that was not returned comes with the next call.
+    pub async fn next(&mut self) -> Result<Change, Error> {
+        loop {
+            let heard = tokio::select! {
+                heard = self.heard.recv() => heard.ok_or(Error::Closed)?,
+                () = tokio::time::sleep(LOOK) => Heard::Gap,
+            };
+            match heard {
+                Heard::News(news) if news.number > self.number || news.state.is_none() => {
+                    self.number = news.number;
+                    self.state = news.state;
+                    return Ok(Change { state: news.state, data: news.body, outcome: news.outcome });
+                }
+                Heard::News(_) => {}
+                Heard::Gap => {
+                    if let Some(change) = self.look().await? {
+                        return Ok(change);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<Option<Change>, Error> {
+        let own = self.id.clone();
+        let found = self
+            .jobs
+            .call(move |store, inc| {
+                let ids = [own.clone()];
+                async move { store.peek(inc, false, &ids).await }.boxed()
+            })
+            .await?;
+        let Some(peeked) = found.into_iter().next().flatten() else {
+            let was = self.state.take();
+            return Ok(was.map(|_| Change { state: None, data: None, outcome: None }));
+        };
+        let record = peeked.seen.record;
+        if self.state == Some(record.state) && self.number == record.news {
+            return Ok(None);
+        }
+        (self.state, self.number) = (Some(record.state), record.news);
+        let end = || [record.state.letter().to_string().as_bytes(), &peeked.seen.result].concat();
+        let outcome = record.state.is_over().then(|| end().into());
+        Ok(Some(Change { state: self.state, data: Some(peeked.seen.body), outcome }))
+    }
+
+    /// Waits for the end of the job.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it is removed, and as for [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    /// Safe: another call goes on.
+    pub async fn ended(&mut self) -> Result<Ended, Error> {
+        loop {
+            match self.state {
+                Some(state) if state.is_over() => {
+                    return Ok(Ended { id: self.id.clone(), state, result: self.result.clone() });
+                }
+                Some(_) => {}
+                None => return Err(Error::NotFound(self.id.clone())),
+            }
+            if let Some(outcome) = self.next().await?.outcome {
+                self.result = outcome.slice(1.min(outcome.len())..);
+            }
+        }
+    }
+
+    /// Waits until the job is in this state, and skips all others. False when it is gone.
+    ///
+    /// # Errors
+    /// As for [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    /// Safe: another call goes on.
+    pub async fn until(&mut self, state: State) -> Result<bool, Error> {
+        while self.state != Some(state) {
+            if self.state.is_none() {
+                return Ok(false);
+            }
+            self.next().await?;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.heard.close();
+        let (link, ears, id) = (self.jobs.own_link().clone(), self.jobs.ears().clone(), self.id.clone());
+        self.jobs.thread().spawn(async move {
+            if !ears.unwatched(&id) {
+                return;
+            }
+            let node = link.node().clone();
+            let off = link.call_within(LOOK, move |store, inc| {
+                let (node, ids) = (node.clone(), [id.clone()]);
+                async move { store.watch(inc, &node, false, &ids).await }.boxed()
+            });
+            if let Err(error) = off.await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("id", &self.id).field("state", &self.state).finish_non_exhaustive()
+    }
+}

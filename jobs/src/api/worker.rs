@@ -1,0 +1,263 @@
+//! Workers.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
+
+use super::ctx::Ctx;
+use super::jobs::Jobs;
+use super::outcome::{IntoOutcome, Made, Outcome};
+use super::queue::{Backoff, millis};
+use crate::data;
+use crate::error::{BoxError, Error, Fatal};
+use crate::model::id::QueueName;
+use crate::runtime::keeper::Execution;
+use crate::runtime::taker::{Order, Plan, Runner, Taker};
+use crate::store::{Data, Settle, TakenJob};
+
+/// How long the ends of jobs that are given back may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The longest text of an error that is kept.
+const LONGEST: usize = 4_096;
+
+type Call = dyn Fn(Ctx, Bytes) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync;
+
+/// A handler without its types.
+#[derive(Clone)]
+pub(crate) struct Handler(Arc<Call>);
+
+impl Handler {
+    pub(crate) fn new<T, F, Fut, O>(handler: F) -> Self
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Ctx, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BoxError>> + Send + 'static,
+        O: IntoOutcome + Send + 'static,
+    {
+        Self(Arc::new(move |ctx, body| match data::decode::<T>(&body) {
+            Ok(payload) => {
+                let made = handler(ctx, payload);
+                async move { made.await.map(IntoOutcome::into_outcome) }.boxed()
+            }
+            // No other attempt reads them.
+            Err(error) => futures::future::ready(Err(Fatal::new(error).into())).boxed(),
+        }))
+    }
+}
+
+/// The settings of a worker. It begins to work with [`start`](Self::start).
+#[must_use = "a worker works when it is started"]
+pub struct WorkerBuilder {
+    jobs: Jobs,
+    queues: Vec<String>,
+    handler: Handler,
+    slots: u32,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(jobs: Jobs, queues: Vec<String>, handler: Handler) -> Self {
+        Self { jobs, queues, handler, slots: 16 }
+    }
+
+    /// The most jobs that run at once; 16 by default.
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// Begins to work. Handlers run on the runtime of this call.
+    ///
+    /// # Errors
+    /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(self) -> Result<Worker, Error> {
+        let queues = self.queues.iter().map(QueueName::new).collect::<Result<Vec<_>, _>>()?;
+        if queues.is_empty() || self.slots == 0 {
+            return Err(Error::Setting("a worker needs a queue and a slot"));
+        }
+        let jobs = self.jobs;
+        let times: HashMap<_, _> = queues
+            .iter()
+            .filter_map(|queue| Some((queue.clone(), jobs.config(queue).map(|config| (config.timeout, config.activity))?)))
+            .collect();
+        let runner = runner(jobs.clone(), self.handler, Handle::current());
+        let plan = Plan { queues, slots: self.slots, times, runner };
+        let number = jobs.next_worker();
+        let taker = Taker::new(jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone(), plan, number);
+        let (orders, receiver) = mpsc::unbounded_channel();
+        jobs.thread().spawn(taker.run(receiver));
+        Ok(Worker { orders })
+    }
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (queues, slots) = (&self.queues, &self.slots);
+        f.debug_struct("WorkerBuilder").field("queues", queues).field("slots", slots).finish_non_exhaustive()
+    }
+}
+
+/// A worker. When this is dropped it takes no more jobs, and ends with those that run.
+#[derive(Debug)]
+pub struct Worker {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// What a worker has left when it was closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// The jobs that still ran when the time was over. Their handlers were aborted, and other workers may run them at
+    /// once.
+    pub given_back: usize,
+}
+
+impl Worker {
+    /// Takes no more jobs, and lets those that run end within this time. The rest is given back.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the node is closed.
+    ///
+    /// # Cancel safety
+    /// A dropped call has begun to close; another one goes on.
+    pub async fn close(&self, within: Duration) -> Result<CloseReport, Error> {
+        let (done, drained) = oneshot::channel();
+        self.orders.send(Order::Drain(done)).map_err(|_| Error::Closed)?;
+        let mut drained = drained;
+        if let Ok(end) = tokio::time::timeout(within, &mut drained).await {
+            return end.map(|()| CloseReport::default()).map_err(|_| Error::Closed);
+        }
+        let (done, given_back) = oneshot::channel();
+        self.orders.send(Order::GiveBack(done)).map_err(|_| Error::Closed)?;
+        let given_back = given_back.await.map_err(|_| Error::Closed)?;
+        // What cannot be said now is found when its lease is over.
+        let _ = tokio::time::timeout(LAST_WORDS, drained).await;
+        Ok(CloseReport { given_back })
+    }
+}
+
+/// Frees the slot when the handler is gone: it has ended, was aborted, or its runtime is no more.
+struct Slot(Arc<Execution>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
+fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
+    Arc::new(move |execution: Arc<Execution>, taken: TakenJob| {
+        let TakenJob { id, record, body, .. } = taken;
+        let (jobs, handler, slot) = (jobs.clone(), handler.clone(), Slot(execution.clone()));
+        let span = tracing::info_span!("job", %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
+        let running = execution.clone();
+        let work = async move {
+            let slot = slot;
+            let ctx = Ctx::new(jobs.clone(), slot.0.clone(), record, body.clone());
+            let handled = AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
+            let settle = match handled {
+                Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
+                Ok(Err(error)) => failed(&jobs, &ctx, &error),
+                Err(panic) => {
+                    let why = format!("the handler panicked: {}", panicked(&*panic));
+                    tracing::warn!(why, "a job failed");
+                    retry(&jobs, &ctx, why)
+                }
+            };
+            slot.0.end(settle);
+        };
+        let task = home.spawn(work.instrument(span));
+        running.may_abort(task.abort_handle());
+        if running.is_over() {
+            task.abort();
+        }
+    })
+}
+
+fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
+    match made {
+        Made::Done(result) => Settle::Done(result, Data::Keep),
+        Made::Wait => Settle::Wait(Data::Keep),
+        Made::Later { after, why } => Settle::Later(millis(after).max(1), cut(why)),
+        Made::Limited { until } => {
+            let since = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Settle::Limited(millis(since))
+        }
+        Made::Next { queue, data: more } => {
+            let body = match more.map(|more| data::merged(&ctx.body(), &more)).transpose() {
+                Ok(body) => body.map_or(Data::Keep, Data::Replace),
+                Err(error) => return failed(jobs, ctx, &error.into()),
+            };
+            match next(jobs, ctx, queue) {
+                Ok(Some((queue, priority))) => Settle::MoveOn { queue, priority, group: None, data: body },
+                Ok(None) => Settle::Done(Bytes::new(), body),
+                Err(error) => Settle::Fail(cut(error.to_string()), Data::Keep),
+            }
+        }
+    }
+}
+
+/// The queue that a job goes on to, and its priority there: by the result, by its queue, by its flow.
+fn next(jobs: &Jobs, ctx: &Ctx, named: Option<String>) -> Result<Option<(QueueName, Option<i8>)>, Error> {
+    let flow = ctx.flow().and_then(|flow| jobs.flow(flow));
+    let by_queue = || jobs.config(ctx.queue()).and_then(|config| config.next.clone());
+    let by_flow = || flow.and_then(|flow| flow.after(ctx.queue().as_str())).map(|(queue, _)| queue.clone());
+    let Some(queue) = named.or_else(by_queue).or_else(by_flow) else { return Ok(None) };
+    let stage = flow.and_then(|flow| flow.stages.iter().find(|(stage, _)| *stage == queue));
+    Ok(Some((QueueName::new(&queue)?, stage.and_then(|(_, priority)| *priority))))
+}
+
+fn failed(jobs: &Jobs, ctx: &Ctx, error: &BoxError) -> Settle {
+    let text = chain(&**error);
+    if error.is::<Fatal>() {
+        tracing::warn!(error = text, "a job failed for good");
+        return Settle::Fail(cut(text), Data::Keep);
+    }
+    tracing::debug!(error = text, "a job failed");
+    retry(jobs, ctx, text)
+}
+
+fn retry(jobs: &Jobs, ctx: &Ctx, why: String) -> Settle {
+    let backoff = jobs.config(ctx.queue()).map_or_else(Backoff::default, |config| config.backoff);
+    Settle::Retry(millis(backoff.pause(ctx.attempt(), rand::random())), cut(why))
+}
+
+/// An error with its sources.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let next = error.to_string();
+        // A wrapper that shows its source has said it.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+fn cut(text: String) -> Bytes {
+    match text.char_indices().find(|(at, _)| *at >= LONGEST) {
+        Some((at, _)) => Bytes::copy_from_slice(&text.as_bytes()[..at]),
+        None => text.into(),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}

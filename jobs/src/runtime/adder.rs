@@ -1,0 +1,81 @@
+//! Jobs that come in: what arrives while a call is on its way is the next call.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::sync::{mpsc, oneshot};
+
+use super::link::Link;
+use crate::error::Error;
+use crate::model::id::Token;
+use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob};
+
+/// A call ends with the job that fills so many bytes.
+const FULL: usize = 1_048_576;
+
+/// Jobs that go together.
+pub(crate) struct Request {
+    pub(crate) mode: AddMode,
+    pub(crate) token: Option<Token>,
+    pub(crate) jobs: Vec<NewJob>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<AddReply>, Error>>,
+}
+
+impl Request {
+    fn bytes(&self) -> usize {
+        self.jobs.iter().map(|job| job.body.len() + job.id.as_str().len()).sum()
+    }
+}
+
+/// Adds jobs until nobody has any more.
+pub(crate) async fn run(link: Link, mut requests: mpsc::UnboundedReceiver<Request>) {
+    let mut lane = Lane::new(link.lane("add"));
+    let mut waiting = Vec::new();
+    while requests.recv_many(&mut waiting, MOST).await > 0 {
+        while !waiting.is_empty() {
+            let call = next_call(&mut waiting);
+            send(&link, &lane, call).await;
+            lane.advance();
+        }
+    }
+}
+
+/// The first requests that go in one call: of one mode and one parent.
+fn next_call(waiting: &mut Vec<Request>) -> Vec<Request> {
+    let (mut jobs, mut bytes, mut count) = (0, 0, 0);
+    for request in waiting.iter() {
+        let alike = request.mode == waiting[0].mode && request.token == waiting[0].token;
+        jobs += request.jobs.len();
+        if count > 0 && (!alike || jobs > MOST || bytes > FULL) {
+            break;
+        }
+        bytes += request.bytes();
+        count += 1;
+    }
+    waiting.drain(..count).collect()
+}
+
+async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
+    let Some((mode, token)) = requests.first().map(|request| (request.mode, request.token)) else { return };
+    let (mut jobs, mut callers) = (Vec::new(), Vec::with_capacity(requests.len()));
+    for request in requests {
+        callers.push((request.jobs.len(), request.reply));
+        jobs.extend(request.jobs);
+    }
+    let (adding, lane) = (Arc::new(Adding { mode, token, jobs }), lane.clone());
+    let answer = link
+        .call(move |store, inc| {
+            let (lane, adding) = (lane.clone(), adding.clone());
+            async move { store.add(inc, &lane, &adding).await }.boxed()
+        })
+        .await;
+    let mut replies = answer.map(Vec::into_iter);
+    for (count, caller) in callers {
+        let own = match &mut replies {
+            Ok(replies) => Ok(replies.by_ref().take(count).collect()),
+            Err(error) => Err(error.clone()),
+        };
+        // Nobody waits for a dropped call.
+        let _ = caller.send(own);
+    }
+}

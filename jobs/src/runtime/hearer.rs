@@ -1,0 +1,141 @@
+//! The messages to a node, handed to those whom they concern.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use tokio::sync::{Notify, mpsc};
+
+use super::keeper::Keeper;
+use super::link::Link;
+use crate::model::id::{JobId, QueueName};
+use crate::store::{Hint, News};
+
+/// Something that happened to watched jobs.
+#[derive(Clone, Debug)]
+pub(crate) enum Heard {
+    News(News),
+    /// News may have been missed.
+    Gap,
+}
+
+/// Whoever is to be told.
+#[derive(Clone, Default)]
+pub(crate) struct Ears(Arc<Mutex<Listeners>>);
+
+#[derive(Default)]
+struct Listeners {
+    takers: Vec<(QueueName, Arc<Notify>)>,
+    watchers: HashMap<JobId, Vec<mpsc::UnboundedSender<Heard>>>,
+}
+
+impl Ears {
+    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes a taker when a queue has ready jobs.
+    pub(crate) fn wake_for(&self, queue: &QueueName, taker: &Arc<Notify>) {
+        self.listeners().takers.push((queue.clone(), taker.clone()));
+    }
+
+    pub(crate) fn forget(&self, taker: &Arc<Notify>) {
+        self.listeners().takers.retain(|(_, known)| !Arc::ptr_eq(known, taker));
+    }
+
+    /// Tells news of a job. True when nobody on this node has watched it before.
+    pub(crate) fn watch(&self, id: &JobId) -> (mpsc::UnboundedReceiver<Heard>, bool) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut listeners = self.listeners();
+        let watchers = listeners.watchers.entry(id.clone()).or_default();
+        watchers.retain(|watcher| !watcher.is_closed());
+        watchers.push(sender);
+        (receiver, watchers.len() == 1)
+    }
+
+    /// Forgets watchers that are gone. True when nobody on this node watches the job any more.
+    pub(crate) fn unwatched(&self, id: &JobId) -> bool {
+        let mut listeners = self.listeners();
+        let Some(watchers) = listeners.watchers.get_mut(id) else { return true };
+        watchers.retain(|watcher| !watcher.is_closed());
+        if !watchers.is_empty() {
+            return false;
+        }
+        listeners.watchers.remove(id);
+        true
+    }
+
+    fn wake(&self, queue: Option<&QueueName>) {
+        for (of, taker) in &self.listeners().takers {
+            if queue.is_none_or(|queue| queue == of) {
+                taker.notify_one();
+            }
+        }
+    }
+
+    fn tell(&self, news: &News) {
+        if let Some(watchers) = self.listeners().watchers.get_mut(&news.id) {
+            watchers.retain(|watcher| watcher.send(Heard::News(news.clone())).is_ok());
+        }
+    }
+
+    fn watched(&self) -> Vec<JobId> {
+        let mut listeners = self.listeners();
+        listeners.watchers.retain(|_, watchers| {
+            watchers.retain(|watcher| watcher.send(Heard::Gap).is_ok());
+            !watchers.is_empty()
+        });
+        listeners.watchers.keys().cloned().collect()
+    }
+}
+
+/// Hands out messages until the node is closed.
+pub(crate) async fn run(link: Link, ears: Ears, keeper: Keeper, tick: Arc<Notify>) {
+    let mut hints = link.store.listen(link.node());
+    let mut incarnations = link.incarnations();
+    loop {
+        tokio::select! {
+            hint = hints.recv() => match hint {
+                Some(hint) => hear(&link, &ears, &keeper, &tick, hint).await,
+                None => return,
+            },
+            changed = incarnations.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                look_again(&link, &ears, &keeper).await;
+            }
+            () = link.closed().cancelled() => return,
+        }
+    }
+}
+
+async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hint) {
+    match hint {
+        Hint::Ready(queue) => ears.wake(Some(&queue)),
+        Hint::Earlier => tick.notify_one(),
+        Hint::Halted(id, token) => keeper.halt(&id, token),
+        Hint::Cancel(id, token) => keeper.cancel(&id, token),
+        Hint::Extend => keeper.renew_all(),
+        Hint::News(news) => ears.tell(&news),
+        Hint::Subscribed => look_again(link, ears, keeper).await,
+    }
+}
+
+/// Messages may have been missed: everybody looks for himself.
+async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
+    ears.wake(None);
+    keeper.renew_all();
+    for ids in ears.watched().chunks(crate::store::MOST) {
+        let (node, ids) = (link.node().clone(), ids.to_vec());
+        let watched = link.call(move |store, inc| {
+            let (node, ids) = (node.clone(), ids.clone());
+            async move { store.watch(inc, &node, true, &ids).await }.boxed()
+        });
+        if watched.await.is_err() {
+            return;
+        }
+    }
+    // What has changed between the gap and the watch is found by a second look.
+    ears.watched();
+}

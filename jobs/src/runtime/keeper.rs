@@ -1,0 +1,292 @@
+//! The executions of a node: their leases are renewed, and what is over is ended.
+//!
+//! By this node's clock an execution is cancelled at 0.7 of its lease after its last word was sent, and aborted at 0.9:
+//! so its handler has ended before the store lets the job run elsewhere.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::link::Link;
+use crate::model::id::{JobId, Token};
+use crate::store::{MOST, Settle, SettleReply, Settling};
+
+/// The longest pause between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long a handler has from its cancellation to its abort, when its own time is over.
+const NOTICE: Duration = Duration::from_millis(500);
+
+/// What a taker hears of an execution.
+pub(crate) enum Event {
+    /// What became of it.
+    Ended(Settling),
+    /// Its handler is gone: the slot is free.
+    Freed,
+}
+
+/// An execution as its handler, its taker and the keeper share it.
+pub(crate) struct Execution {
+    pub(crate) id: JobId,
+    pub(crate) token: Token,
+    pub(crate) cancel: CancellationToken,
+    /// Somebody has said what became of it, or it is another's by now.
+    over: AtomicBool,
+    times: Mutex<Times>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+struct Times {
+    began: Instant,
+    /// When its last word was sent, as far as the store has answered.
+    renewed: Instant,
+    lease: Duration,
+    /// The whole time that it may take.
+    timeout: Option<Duration>,
+    /// How long it may go on without a heartbeat, and when the last one was.
+    activity: Option<(Duration, Instant)>,
+    /// When it was told that its own time is over.
+    warned: Option<Instant>,
+    abort: Option<AbortHandle>,
+}
+
+impl Execution {
+    pub(crate) fn new(
+        (id, token): (JobId, Token),
+        began: Instant,
+        lease: Duration,
+        (timeout, activity): (Option<Duration>, Option<Duration>),
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        let activity = activity.map(|within| (within, Instant::now()));
+        let (warned, abort) = (None, None);
+        let times = Times { began: Instant::now(), renewed: began, lease, timeout, activity, warned, abort };
+        let (cancel, over) = (CancellationToken::new(), AtomicBool::new(false));
+        Self { id, token, cancel, over, times: Mutex::new(times), events }
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Says what became of it, once.
+    pub(crate) fn end(&self, settle: Settle) {
+        if !self.over.swap(true, Ordering::AcqRel) {
+            // A taker that is gone has given its executions up.
+            let _ = self.events.send(Event::Ended(Settling::new(self.id.clone(), self.token, settle)));
+        }
+    }
+
+    pub(crate) fn free(&self) {
+        let _ = self.events.send(Event::Freed);
+    }
+
+    pub(crate) fn beat(&self) {
+        if let Some((_, last)) = &mut self.times().activity {
+            *last = Instant::now();
+        }
+    }
+
+    pub(crate) fn may_abort(&self, handle: AbortHandle) {
+        self.times().abort = Some(handle);
+    }
+
+    /// Ends its handler: it is another's by now, or may soon be.
+    fn stop(&self, abort: bool) {
+        self.cancel.cancel();
+        if abort {
+            self.over.store(true, Ordering::Release);
+            if let Some(handle) = &self.times().abort {
+                handle.abort();
+            }
+        }
+    }
+
+    /// Ends an execution whose own time is over, and says when to look again.
+    fn judge(&self, now: Instant) -> Instant {
+        let mut verdict = None;
+        let mut next = now + LOOK;
+        {
+            let mut times = self.times();
+            let age = now.saturating_duration_since(times.renewed);
+            if age >= times.lease.mul_f64(0.9) {
+                verdict = Some(None);
+            } else if age >= times.lease.mul_f64(0.7) {
+                self.cancel.cancel();
+            }
+            let late = times.timeout.filter(|timeout| now >= times.began + *timeout).map(|timeout| {
+                format!("it took longer than {timeout:?}")
+            });
+            let still = times.activity.filter(|(within, last)| now >= *last + *within).map(|(within, _)| {
+                format!("no heartbeat within {within:?}")
+            });
+            if let Some(why) = late.or(still) {
+                match times.warned {
+                    Some(warned) if now >= warned + NOTICE => verdict = verdict.or(Some(Some(why))),
+                    Some(warned) => next = next.min(warned + NOTICE),
+                    None => {
+                        self.cancel.cancel();
+                        times.warned = Some(now);
+                        next = next.min(now + NOTICE);
+                    }
+                }
+            }
+            let ends = times.timeout.map(|timeout| times.began + timeout);
+            let stalls = times.activity.map(|(within, last)| last + within);
+            let soon = [ends, stalls, Some(times.renewed + times.lease.mul_f64(0.3))];
+            next = soon.into_iter().flatten().filter(|at| *at > now).fold(next, Instant::min);
+        }
+        match verdict {
+            Some(None) => {
+                tracing::warn!(job = %self.id, "the lease could not be renewed, the handler is ended");
+                self.stop(true);
+            }
+            Some(Some(why)) => {
+                self.end(Settle::Retry(0, Bytes::from(why)));
+                self.stop(true);
+            }
+            None => {}
+        }
+        next
+    }
+}
+
+/// All executions of a node.
+#[derive(Clone, Default)]
+pub(crate) struct Keeper(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    running: Mutex<HashMap<(JobId, Token), Arc<Execution>>>,
+    renew: AtomicBool,
+    changed: Notify,
+}
+
+impl Keeper {
+    fn running(&self) -> MutexGuard<'_, HashMap<(JobId, Token), Arc<Execution>>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, execution: &Arc<Execution>) {
+        self.running().insert((execution.id.clone(), execution.token), execution.clone());
+        self.0.changed.notify_one();
+    }
+
+    pub(crate) fn forget(&self, id: &JobId, token: Token) {
+        self.running().remove(&(id.clone(), token));
+    }
+
+    fn find(&self, id: &JobId, token: Token) -> Option<Arc<Execution>> {
+        self.running().get(&(id.clone(), token)).cloned()
+    }
+
+    /// The execution is another's by now.
+    pub(crate) fn halt(&self, id: &JobId, token: Token) {
+        if let Some(execution) = self.find(id, token) {
+            execution.stop(true);
+            self.forget(id, token);
+        }
+    }
+
+    /// Somebody wants the job to be cancelled.
+    pub(crate) fn cancel(&self, id: &JobId, token: Token) {
+        if let Some(execution) = self.find(id, token) {
+            execution.stop(false);
+        }
+    }
+
+    /// Renews all leases now.
+    pub(crate) fn renew_all(&self) {
+        self.0.renew.store(true, Ordering::Release);
+        self.0.changed.notify_one();
+    }
+
+    /// Ends the handlers of one worker, and gives their jobs back. Returns how many there were.
+    pub(crate) fn give_back(&self, worker: &mpsc::UnboundedSender<Event>) -> usize {
+        let of_worker = |execution: &&Arc<Execution>| execution.events.same_channel(worker) && !execution.is_over();
+        let executions: Vec<_> = self.running().values().filter(of_worker).cloned().collect();
+        for execution in &executions {
+            execution.end(Settle::GiveBack);
+            execution.stop(true);
+        }
+        executions.len()
+    }
+
+    /// Those whose lease is to be renewed: a third of it is over. Ends what is over by itself.
+    fn due(&self, all: bool) -> (Vec<Arc<Execution>>, Instant) {
+        let now = Instant::now();
+        let (mut due, mut next) = (Vec::new(), now + LOOK);
+        self.running().retain(|_, execution| {
+            if execution.is_over() {
+                return false;
+            }
+            next = next.min(execution.judge(now));
+            let times = execution.times();
+            if all || now >= times.renewed + times.lease.mul_f64(0.3) {
+                due.push(execution.clone());
+            }
+            true
+        });
+        (due, next)
+    }
+}
+
+/// Renews leases for as long as the node is there: also while it closes, for what still runs.
+pub(crate) async fn run(link: Link, keeper: Keeper) {
+    let mut renewal = futures::stream::FuturesUnordered::new();
+    loop {
+        let all = renewal.is_empty() && keeper.0.renew.swap(false, Ordering::AcqRel);
+        let (due, next) = keeper.due(all);
+        // One renewal is on its way at a time; deadlines are looked at meanwhile.
+        if renewal.is_empty() && !due.is_empty() {
+            renewal.push(renew(link.clone(), keeper.clone(), due));
+        }
+        tokio::select! {
+            Some(()) = futures::StreamExt::next(&mut renewal), if !renewal.is_empty() => {}
+            () = tokio::time::sleep_until(next), if !keeper.running().is_empty() => {}
+            () = keeper.0.changed.notified() => {}
+        }
+    }
+}
+
+async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
+    for executions in due.chunks(MOST) {
+        let sent = Instant::now();
+        let jobs: Vec<_> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
+        let answer = link.call_within(Duration::from_secs(2), move |store, inc| {
+            let jobs = jobs.clone();
+            async move { store.extend(inc, &jobs).await }.boxed()
+        });
+        let extended = match answer.await {
+            Ok(extended) => extended,
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "leases were not renewed, they will be");
+                return;
+            }
+        };
+        for (execution, reply) in executions.iter().zip(extended.replies) {
+            match reply {
+                SettleReply::Halt => keeper.halt(&execution.id, execution.token),
+                reply => {
+                    if reply == SettleReply::ToCancel {
+                        execution.stop(false);
+                    }
+                    let mut times = execution.times();
+                    times.renewed = times.renewed.max(sent);
+                    times.lease = times.lease.min(Duration::from_millis(extended.lease));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The way to the store: a step is sent until it is answered, through outages and losses of data.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tenure_connection::Backoff;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::model::id::{Incarnation, NodeName, QueueName, Token};
+use crate::model::queue::Settings;
+use crate::store::{Booted, Result as StoreResult, Store, StoreError};
+
+/// How long no job begins after a loss of data, ms.
+const HOLD: u64 = 2_000;
+/// How long no lease is lost after one, ms: longer than nodes need to renew theirs.
+const GRACE: u64 = 60_000;
+
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) store: Arc<dyn Store>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    node: NodeName,
+    /// Tells the lanes of this life of the node from those of any other.
+    life: String,
+    incarnation: watch::Sender<Incarnation>,
+    /// The highest token that this node has seen.
+    seen: AtomicU64,
+    queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
+    repairing: Mutex<()>,
+    closed: CancellationToken,
+}
+
+/// A step: what it sends to the store in this incarnation.
+pub(crate) trait Call<T>: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>> {}
+
+impl<T, F: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>> Call<T> for F {}
+
+impl Link {
+    pub(crate) fn new(store: Arc<dyn Store>, node: NodeName) -> Self {
+        let shared = Shared {
+            node,
+            life: ulid::Ulid::generate().to_string(),
+            incarnation: watch::Sender::new(Incarnation(0)),
+            seen: AtomicU64::new(0),
+            queues: std::sync::Mutex::default(),
+            repairing: Mutex::new(()),
+            closed: CancellationToken::new(),
+        };
+        Self { store, shared: Arc::new(shared) }
+    }
+
+    /// The same link over connections of its own, for another runtime.
+    pub(crate) fn apart(&self) -> Self {
+        Self { store: self.store.apart(), shared: self.shared.clone() }
+    }
+
+    pub(crate) fn node(&self) -> &NodeName {
+        &self.shared.node
+    }
+
+    /// The name of a lane of this life of the node.
+    pub(crate) fn lane(&self, of: &str) -> String {
+        format!("{}.{}.{of}", self.shared.node, self.shared.life)
+    }
+
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.shared.closed
+    }
+
+    /// Says so when the set has come to another incarnation.
+    pub(crate) fn incarnations(&self) -> watch::Receiver<Incarnation> {
+        self.shared.incarnation.subscribe()
+    }
+
+    pub(crate) fn see(&self, token: Token) {
+        self.shared.seen.fetch_max(token.0, Ordering::Relaxed);
+    }
+
+    /// Remembers a queue: it is declared anew after a loss of data.
+    pub(crate) fn remember(&self, queue: &QueueName, settings: &Settings) {
+        let mut queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        queues.retain(|(known, _)| known != queue);
+        queues.push((queue.clone(), settings.clone()));
+    }
+
+    /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
+    /// once.
+    pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
+        let mut pauses = pauses();
+        loop {
+            let error = match self.once(&step).await {
+                Ok(answer) => return Ok(answer),
+                Err(error @ (StoreError::Late | StoreError::Damaged(_))) => return Err(error.into()),
+                Err(error) => error,
+            };
+            pauses.fail();
+            if pauses.failures() == 3 {
+                tracing::warn!(node = %self.shared.node, error = &error as &dyn std::error::Error, "redis does not answer, the step is sent again");
+            }
+            tokio::select! {
+                () = pauses.wait() => {}
+                () = self.shared.closed.cancelled() => return Err(Error::Closed),
+            }
+        }
+    }
+
+    /// Sends a step until it is answered or so much time has passed.
+    pub(crate) async fn call_within<T>(&self, time: Duration, step: impl Call<T>) -> Result<T, Error> {
+        let end = Instant::now() + time;
+        let mut pauses = pauses();
+        loop {
+            let error = match self.once(&step).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let lasting = matches!(error, StoreError::Late | StoreError::Damaged(_) | StoreError::Unusable(_));
+            pauses.fail();
+            if lasting || Instant::now() + pauses.pause() >= end {
+                return Err(error.into());
+            }
+            pauses.wait().await;
+        }
+    }
+
+    /// Sends a step once, and again at once when only the incarnation or the server was another one.
+    async fn once<T>(&self, step: &impl Call<T>) -> StoreResult<T> {
+        let mut last = StoreError::NoSet;
+        for _ in 0..3 {
+            let inc = *self.shared.incarnation.borrow();
+            match step(self.store.clone(), inc).await {
+                Err(error @ (StoreError::NoSet | StoreError::Stale(_) | StoreError::OtherServer { .. })) => {
+                    self.follow(inc).await?;
+                    last = error;
+                }
+                answer => return answer,
+            }
+        }
+        Err(last)
+    }
+
+    /// Finds the set, makes it, or brings it to another incarnation, after one that is over.
+    pub(crate) async fn follow(&self, former: Incarnation) -> StoreResult<()> {
+        let _alone = self.shared.repairing.lock().await;
+        if *self.shared.incarnation.borrow() != former {
+            return Ok(());
+        }
+        let seen = Token(self.shared.seen.load(Ordering::Relaxed));
+        let server = self.store.server().await?;
+        let incarnation = match self.store.boot(seen).await? {
+            Booted::Created { incarnation } => incarnation,
+            Booted::Exists { incarnation, server: known } if known == server => incarnation,
+            Booted::Exists { incarnation, .. } => {
+                match self.store.recover(incarnation, seen, &server, HOLD, GRACE).await {
+                    Ok(incarnation) | Err(StoreError::Stale(incarnation)) => incarnation,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        self.store.bless(&server);
+        let queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        for (queue, settings) in queues {
+            self.store.declare(incarnation, &queue, &settings).await?;
+        }
+        if former.0 != 0 && former != incarnation {
+            tracing::warn!(node = %self.shared.node, %incarnation, "the data of the jobs were lost or went back");
+        }
+        self.shared.incarnation.send_replace(incarnation);
+        Ok(())
+    }
+}
+
+fn pauses() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_secs(1))
+}

@@ -1,0 +1,13 @@
+//! What acts for a node, on a thread of its own: so a handler that blocks its thread costs no other job its lease.
+//!
+//! `link` sends a step until it is answered, and follows the set through losses of data. `adder` gathers jobs that come
+//! in; `taker` lets jobs begin and says what became of them; `keeper` renews leases and ends what is over; `ticker` does
+//! what is due; `hearer` hands out the messages to the node.
+
+pub(crate) mod adder;
+pub(crate) mod hearer;
+pub(crate) mod keeper;
+pub(crate) mod link;
+pub(crate) mod taker;
+pub(crate) mod thread;
+pub(crate) mod ticker;

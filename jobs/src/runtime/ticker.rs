@@ -1,0 +1,52 @@
+//! What is due is done by the node on duty, or by this one when that is late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::Notify;
+
+use super::link::Link;
+use crate::store::Ticked;
+
+/// The most leases and timers of one tick.
+const MOST: u32 = 128;
+/// The longest pause between two ticks, ms: not longer than the shortest lease.
+const PAUSE: u64 = 3_000;
+/// How long no lease is lost after a longer pause, ms.
+const GRACE: u64 = 60_000;
+/// A node that is not on duty asks about so often, ms.
+const ASK: u64 = 1_000;
+
+/// Ticks until the node is closed.
+pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
+    loop {
+        let node = link.node().clone();
+        let ticked = link.call(move |store, inc| {
+            let node = node.clone();
+            async move { store.tick(inc, &node, MOST, PAUSE, GRACE, false).await }.boxed()
+        });
+        let pause = tokio::select! {
+            ticked = ticked => match ticked {
+                Ok(Ticked::Done { next, lost, promoted, gone }) => {
+                    if lost > 0 {
+                        tracing::info!(lost, "executions have lost their leases");
+                    }
+                    tracing::trace!(next, promoted, gone, "ticked");
+                    next
+                }
+                Ok(Ticked::OnDuty(late)) => late.clamp(1, ASK),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a tick failed");
+                    ASK
+                }
+            },
+            () = link.closed().cancelled() => return,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            () = earlier.notified() => {}
+            () = link.closed().cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Random sequences of steps on both stores: every answer and the whole state agree after each step.
+//!
+//! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "store/lab.rs"]
+#[expect(dead_code, reason = "the conformance suite uses the rest")]
+mod lab;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use tenure_jobs::store::{
+    AddMode, Adding, Data, Kind, Listing, NewJob, Request, Settle, Settling, Steer, TakeReply, Taking,
+};
+use tenure_jobs::{JobId, Token};
+
+use self::lab::{Lab, Which, group, id, node, queue};
+
+const QUEUES: [(&str, &str); 5] = [
+    ("a", "max=0"),
+    ("b", "max=2 keep=2000 lease=3000"),
+    ("g", "g glimit=2/1000 gconc=2 max=3"),
+    ("x", "cap=3 conc=2 limit=3/2000 lease=5000"),
+    ("c", "lease=4000 keep=0"),
+];
+
+/// A move: which one, and numbers that it is made of.
+type Move = (u8, [u8; 6]);
+
+fn walk() -> impl Strategy<Value = Vec<Move>> {
+    proptest::collection::vec((0..23u8, proptest::array::uniform6(any::<u8>())), 10..150)
+}
+
+fn of<T: Clone>(choices: &[T], number: u8) -> T {
+    choices[usize::from(number) % choices.len()].clone()
+}
+
+fn name(number: u8) -> String {
+    format!("j{}", number % 8)
+}
+
+struct Walk {
+    sides: [Lab; 2],
+    /// The tokens under which jobs were taken.
+    tokens: BTreeMap<JobId, Token>,
+    last: Option<Adding>,
+    trace: Vec<String>,
+}
+
+/// What both sides answered, if they agree.
+fn same<T: Debug>(answers: [T; 2]) -> Result<T, String> {
+    let [memory, redis] = answers;
+    let (ours, theirs) = (format!("{memory:?}"), format!("{redis:?}"));
+    if ours == theirs { Ok(memory) } else { Err(format!("memory: {ours}\nredis:  {theirs}")) }
+}
+
+macro_rules! both {
+    ($walk:expr, $lab:ident => $step:expr) => {{
+        let $lab = &$walk.sides[0];
+        let memory = $step;
+        let $lab = &$walk.sides[1];
+        let redis = $step;
+        same([memory, redis])
+    }};
+}
+
+impl Walk {
+    async fn start() -> Self {
+        let sides = [Lab::new(Which::Memory, &QUEUES).await, Lab::new(Which::Redis, &QUEUES).await];
+        for lab in &sides {
+            lab.listen("n1").await;
+            lab.listen("n2").await;
+        }
+        Self { sides, tokens: BTreeMap::new(), last: None, trace: Vec::new() }
+    }
+
+    fn now(&self) -> u64 {
+        self.sides[0].now()
+    }
+
+    fn kind(&self, n: &[u8; 6]) -> Kind {
+        let mut kind = Kind::new(queue(of(&["a", "b", "g", "g", "x", "c"], n[0])));
+        kind.group = group(of(&["", "t1", "t2", "t3"], n[1]));
+        kind.priority = of(&[0, 0, 1, -2], n[1] / 4);
+        kind.keep = of(&[0, 0, 1_000, -1], n[2]);
+        kind.max = of(&[0, 0, 2], n[2] / 4);
+        kind.due = of(&[0, 0, 0, self.now() + 500, 3_000], n[3]);
+        kind.deadline = of(&[0, 0, 0, 0, self.now() + 2_000], n[4]);
+        kind
+    }
+
+    async fn add(&mut self, adding: Adding) -> Result<(), String> {
+        self.trace.push(format!("{adding:?}"));
+        both!(self, lab => lab.add_all(&adding).await)?;
+        self.last = Some(adding);
+        Ok(())
+    }
+
+    async fn make(&mut self, (which, n): &Move) -> Result<(), String> {
+        match which {
+            0..=4 => {
+                let count = 1 + n[5] % 3;
+                let kind = Arc::new(self.kind(n));
+                let job = |i: u8| {
+                    let mut job = NewJob::new(id(&name(n[5].wrapping_add(i))), format!("b{}{i}", n[4]), kind.clone());
+                    if n[3] % 5 == 0 {
+                        job.lookups = vec![format!("user={}", n[1] % 2), "role=x".to_owned()];
+                    }
+                    job
+                };
+                let mut adding = Adding::new((0..count).map(job).collect());
+                adding.mode = of(&[AddMode::Keep, AddMode::Keep, AddMode::Again, AddMode::Replace], n[4] / 8);
+                self.add(adding).await
+            }
+            5 => {
+                let mut kind = self.kind(n);
+                (kind.waits, kind.fails_fast, kind.open) = (true, n[1] % 3 == 0, n[1] % 4 == 0);
+                let parent = name(n[5]);
+                let mut jobs = vec![NewJob::new(id(&parent), "p", kind)];
+                for i in 0..n[4] % 4 {
+                    let mut child = self.kind(&[n[1], n[2], n[3], n[4], 0, n[0]]);
+                    child.parent = Some(id(&parent));
+                    jobs.push(NewJob::new(id(&format!("{parent}.{i}")), "c", child));
+                }
+                self.add(Adding::new(jobs)).await
+            }
+            6 => {
+                let known = self.tokens.iter().nth(usize::from(n[5]) % self.tokens.len().max(1));
+                let Some((parent, token)) = known.map(|(id, token)| (id.clone(), *token)) else { return Ok(()) };
+                let mut kind = self.kind(n);
+                kind.parent = Some(parent.clone());
+                let child = format!("{parent}.{}", n[4] % 3);
+                if child.len() > 20 {
+                    return Ok(());
+                }
+                let mut adding = Adding::new(vec![NewJob::new(id(&child), "c", kind)]);
+                adding.token = (n[3] % 6 != 0).then_some(token);
+                self.add(adding).await
+            }
+            7..=10 => self.take(n).await,
+            11..=14 => self.settle(n).await,
+            15 => {
+                let jobs: Vec<_> = self.tokens.iter().map(|(id, token)| (id.clone(), *token)).take(5).collect();
+                both!(self, lab => lab.store.extend(lab.inc.get(), &jobs).await.unwrap()).map(drop)
+            }
+            16 | 17 => {
+                let (by, most) = (of(&["n1", "n2"], n[0]), of(&[2, 50], n[1]));
+                let off_duty = n[2] % 2 == 0;
+                let tick = async |lab: &Lab| {
+                    lab.store.tick(lab.inc.get(), &node(by), most, 3_000, 3_000, off_duty).await.unwrap()
+                };
+                self.trace.push(format!("tick {by} {most} {off_duty}"));
+                both!(self, lab => tick(lab).await).map(drop)
+            }
+            18 => {
+                let ms = of(&[1, 20, 300, 1_100, 4_000, 12_000], n[0]);
+                self.trace.push(format!("advance {ms}"));
+                for lab in &self.sides {
+                    lab.advance(ms).await;
+                }
+                Ok(())
+            }
+            19 => self.steer(n).await,
+            20 => {
+                let (by, on) = (of(&["n1", "n2", "gone"], n[0]), n[1] % 3 > 0);
+                let ids = [id(&name(n[2])), id(&name(n[3]))];
+                self.trace.push(format!("watch {by} {on} {ids:?}"));
+                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap()).map(drop)
+            }
+            21 => {
+                let (of_queue, words) = of(
+                    &[
+                        ("b", "max=2 keep=2000 lease=4000"),
+                        ("b", "max=2 keep=2000 lease=3000"),
+                        ("c", "shut"),
+                        ("c", "lease=4000 keep=0"),
+                        ("g", "g glimit=3/700 gconc=2 max=3"),
+                        ("g", "g glimit=2/1000 gconc=0 max=3"),
+                        ("x", "cap=3 conc=1 limit=3/2000 lease=5000"),
+                        ("a", "g"),
+                    ],
+                    n[0],
+                );
+                self.trace.push(format!("declare {of_queue} {words}"));
+                both!(self, lab => lab.declare(of_queue, words).await).map(drop)
+            }
+            _ => self.look(n).await,
+        }
+    }
+
+    async fn take(&mut self, n: &[u8; 6]) -> Result<(), String> {
+        let by = of(&["n1", "n2", "gone"], n[0]);
+        let mut taking = Taking::new(node(by), queue("a"), of(&[1, 2, 8, 100], n[1]));
+        let names = of(&[&["a", "b"][..], &["g", "x"], &["c", "a", "g"], &["g"]], n[2]);
+        taking.queues = names.iter().map(|name| (queue(name), of(&[1, 100], n[3]))).collect();
+        taking.slots = of(&[0, 3], n[4]);
+        if n[5] % 8 == 0 {
+            taking.until = Some(of(&[self.now(), 3_000], n[4]));
+        }
+        taking.registration = self.sides[0].registration.borrow().clone().filter(|_| n[5] % 3 > 0);
+        self.trace.push(format!("{taking:?}"));
+        let lane = format!("a{by}");
+        let take =
+            async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
+        let reply = both!(self, lab => take(lab).await)?;
+        let TakeReply::Taken { jobs, registration, .. } = reply else { return Ok(()) };
+        self.tokens.extend(jobs.into_iter().map(|job| (job.id, job.record.token)));
+        for lab in &self.sides {
+            lab.registration.borrow_mut().clone_from(&registration);
+        }
+        Ok(())
+    }
+
+    async fn settle(&mut self, n: &[u8; 6]) -> Result<(), String> {
+        let count = self.tokens.len();
+        let mut jobs = Vec::new();
+        for i in 0..=n[0] % 3 {
+            let Some((id, token)) = self.tokens.iter().nth(usize::from(n[1].wrapping_add(i)) % count.max(1)) else {
+                break;
+            };
+            let text = Bytes::from(format!("t{}", n[2] % 3));
+            let data = of(&[Data::Keep, Data::Replace(text.clone()), Data::Append(text.clone())], n[3]);
+            let to = queue(of(&["a", "g", "x", "nowhere"], n[4]));
+            let settle = match n[5].wrapping_add(i) % 12 {
+                0..=3 => Settle::Done(if n[2] % 3 == 0 { Bytes::new() } else { text }, data),
+                4 => Settle::MoveOn {
+                    queue: to,
+                    priority: of(&[None, Some(3)], n[3]),
+                    group: group(of(&["", "t1"], n[2])),
+                    data,
+                },
+                5 => Settle::Wait(data),
+                6 => Settle::Retry(of(&[0, 700], n[4]), text),
+                7 => Settle::Fail(text, data),
+                8 => Settle::Later(of(&[10, 900], n[4]), text),
+                9 => Settle::GiveBack,
+                10 => Settle::Limited(self.now() + 800),
+                _ => Settle::GoOn(data),
+            };
+            let token = if n[4] % 9 == 0 { Token(token.0 + 1) } else { *token };
+            jobs.push(Settling::new(id.clone(), token, settle));
+        }
+        self.trace.push(format!("{jobs:?}"));
+        let settle = async |lab: &Lab| lab.store.settle(lab.inc.get(), &lab.lane("s"), &jobs).await.unwrap();
+        both!(self, lab => settle(lab).await).map(drop)
+    }
+
+    async fn steer(&mut self, n: &[u8; 6]) -> Result<(), String> {
+        let job = id(&name(n[0]));
+        let g = || (queue("g"), group(of(&["", "t1", "t2"], n[1])));
+        let request = match n[2] % 16 {
+            0 | 1 => Request::Job(job, Steer::Cancel("enough".into())),
+            2 => Request::Job(job, Steer::Remove),
+            3 => Request::Job(job, Steer::Pause),
+            4 | 5 => Request::Job(job, Steer::Resume),
+            6 => Request::Job(job, Steer::Replay(of(&[0, self.now() + 400], n[1]))),
+            7 => Request::Job(job, Steer::At(of(&[0, self.now() + 900], n[1]))),
+            8 => Request::Job(job, Steer::Priority(of(&[0, 5, 11], n[1]))),
+            9 => Request::Job(job, Steer::Close),
+            10 => Request::PauseQueue(queue(of(&["a", "g", "x", "no"], n[1])), n[3] % 3 == 0),
+            11 => Request::PauseGroup(g().0, g().1, n[3] % 3 == 0),
+            12 => Request::LimitGroup(g().0, g().1, of(&[Some((1, 500)), None, Some((4, 0))], n[3])),
+            13 => Request::GroupConcurrency(g().0, g().1, of(&[Some(1), None], n[3])),
+            14 => Request::GroupWeight(g().0, g().1, of(&[5, 0, 1], n[3])),
+            _ => Request::ResetGroup(g().0, g().1),
+        };
+        self.trace.push(format!("{request:?}"));
+        both!(self, lab => lab.request(request.clone()).await).map(drop)
+    }
+
+    async fn look(&mut self, n: &[u8; 6]) -> Result<(), String> {
+        if let Some(adding) = self.last.clone().filter(|_| n[0] % 3 == 0) {
+            // The last add arrives once more.
+            let again = async |lab: &Lab| {
+                let mut lane = lab.lane("p");
+                lane.number -= 1;
+                lab.store.add(lab.inc.get(), &lane, &adding).await.map_err(|error| error.to_string())
+            };
+            both!(self, lab => again(lab).await)?.ok();
+        }
+        let ids: Vec<_> = (0..8).map(|i| id(&name(i))).collect();
+        both!(self, lab => lab.store.peek(lab.inc.get(), true, &ids).await.unwrap())?;
+        let queues: Vec<_> = QUEUES.iter().map(|(name, _)| queue(name)).collect();
+        both!(self, lab => lab.store.figures(lab.inc.get(), &queues).await.unwrap())?;
+        for listing in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))] {
+            both!(self, lab => lab.store.list(&listing, None, 3).await.unwrap())?;
+        }
+        Ok(())
+    }
+
+    async fn compare(&self) -> Result<(), String> {
+        let lines = async |lab: &Lab| -> Vec<String> {
+            let lines = lab.dump().await.lines();
+            // A count of nothing may stand there or not.
+            lines.into_iter().filter(|line| !(line.starts_with("counts ") && line.ends_with(" = 0"))).collect()
+        };
+        let (memory, redis) = (lines(&self.sides[0]).await, lines(&self.sides[1]).await);
+        if memory == redis {
+            return Ok(());
+        }
+        let only = |these: &[String], those: &[String]| -> Vec<String> {
+            these.iter().filter(|line| !those.contains(line)).cloned().collect()
+        };
+        Err(format!("memory: {:#?}\nredis: {:#?}", only(&memory, &redis), only(&redis, &memory)))
+    }
+}
+
+async fn compare(moves: &[Move]) -> Result<(), String> {
+    let mut walk = Walk::start().await;
+    for step in moves {
+        let made = walk.make(step).await;
+        let compared = match made {
+            Ok(()) => walk.compare().await,
+            error => error,
+        };
+        if let Err(error) = compared {
+            let trace = walk.trace.iter().rev().take(12).rev().cloned().collect::<Vec<_>>().join("\n");
+            return Err(format!("{error}\nafter:\n{trace}"));
+        }
+    }
+    Ok(())
+}
+
+fn number(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn both_stores_answer_and_end_alike() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let seed = number("REFINEMENT_SEED", 1);
+    let mut bytes = [0; 32];
+    bytes[..4].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: number("REFINEMENT_CASES", 40),
+        max_shrink_iters: 300,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let walked = runner.run(&walk(), |moves| {
+        runtime.block_on(compare(&moves)).map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = walked {
+        panic!("REFINEMENT_SEED={seed}: {failure}");
+    }
+}
