@@ -53,4 +53,6 @@ stories! {
     sequence_tenants: "sequence-tenants",
     sequence_pipeline: "sequence-pipeline",
     graceful_shutdown: "graceful-shutdown",
+    background_jobs: "background-jobs",
+    flow: "flow",
 }

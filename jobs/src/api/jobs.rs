@@ -414,6 +414,12 @@ impl Jobs {
         Ok(QueueHandle::new(self.clone(), QueueName::new(name)?))
     }
 
+    /// Stops everything that this node does, as a crash does: for tests.
+    #[cfg(feature = "sim")]
+    pub fn kill(&self) {
+        self.shared.thread.stop();
+    }
+
     /// Ends the node: its workers that are still there lose their jobs to other nodes when their leases end. Close the
     /// workers first.
     pub fn close(&self) {

@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
+    over: CancellationToken,
     _end: DropGuard,
 }
 
@@ -17,7 +18,7 @@ impl Thread {
     /// Starts a thread of this name.
     pub(crate) fn start(name: String) -> io::Result<Self> {
         let over = CancellationToken::new();
-        let end = over.clone().drop_guard();
+        let (end, known) = (over.clone().drop_guard(), over.clone());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         std::thread::Builder::new().name(name).spawn(move || {
@@ -25,7 +26,13 @@ impl Thread {
             // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, _end: end })
+        Ok(Self { runtime: handle, over: known, _end: end })
+    }
+
+    /// Ends all that runs on it.
+    #[cfg(feature = "sim")]
+    pub(crate) fn stop(&self) {
+        self.over.cancel();
     }
 
     pub(crate) fn spawn<T: Send + 'static>(

@@ -115,6 +115,7 @@ async fn a_queue_that_is_resumed_wakes_its_nodes(which: Which) {
         wait(&lab, "n1", &[name], 1).await;
         assert_eq!(lab.request(Request::PauseQueue(queue(name), false)).await, SteerReply::Done);
         assert_eq!(lab.woken().await, ["n1"]);
+        assert_eq!(lab.take(name).await.len(), 1);
     }
     wait(&lab, "n1", &["a"], 1).await;
     lab.add("a", &["a2"]).await;

@@ -55,7 +55,7 @@ end
 local function pick(member, prefix, q)
   local k = #ids + 1
   -- A place has 17 characters.
-  ids[k], members[k], of[k] = sub(member, prefix + 18), member, q
+  ids[k], members[k], of[k] = sub(member, prefix + 19), member, q
 end
 
 -- The groups whose turn it is: the least tag first, a job each, and round again.

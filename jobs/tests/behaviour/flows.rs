@@ -1,0 +1,330 @@
+//! Jobs that go through queues, with children.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_jobs::{Backoff, BoxError, Ctx, Error, Flow, Outcome, Queue, State, Worker};
+
+use super::world::{MINUTE, SECOND, Said, World};
+
+stories! {
+    a_flow_goes_through_its_queues_and_keeps_its_fields,
+    a_handler_sees_the_fields_that_it_declares,
+    the_result_names_the_next_queue_before_the_settings,
+    a_priority_differs_by_flow,
+    a_flow_is_found_by_its_fields,
+    a_flow_that_fails_says_where_and_why,
+    a_flow_has_a_life,
+    attempts_are_counted_by_queue,
+    children_are_waited_for_and_their_results_are_there,
+    a_failed_child_fails_its_parent_if_that_is_asked_for,
+    a_parent_that_runs_again_makes_no_child_twice,
+    a_removed_flow_takes_its_children_with_it,
+    a_job_that_was_removed_while_it_ran_writes_nothing,
+    a_flow_that_goes_nowhere_fails,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Who {
+    user: u32,
+    guilds: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Access {
+    ok: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct All {
+    user: u32,
+    ok: bool,
+    member: String,
+}
+
+#[derive(Serialize)]
+struct Member {
+    member: &'static str,
+}
+
+fn who() -> Who {
+    Who { user: 62, guilds: vec!["red".into(), "blue".into()] }
+}
+
+fn join(world: &World) -> tenure_jobs::JobsBuilder {
+    let flow = Flow::new("join").then("access").then("member").then("grant").lookup("user").lookup("guilds");
+    world.node("n").queues(["access", "member", "grant", "discord"]).flow(flow)
+}
+
+async fn a_flow_goes_through_its_queues_and_keeps_its_fields(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let _first = jobs.worker("access", async |_: Ctx, _: Who| Ok(Outcome::next(&Access { ok: true })?)).start().unwrap();
+    let _next = jobs.worker("member", async |_: Ctx, access: Access| {
+        assert!(access.ok);
+        Ok(Outcome::next(&Member { member: "yes" })?)
+    });
+    let _next = _next.start().unwrap();
+    let _last = jobs.worker("grant", async |ctx: Ctx, all: All| {
+        assert_eq!((ctx.flow(), ctx.queue().as_str(), ctx.attempt()), (Some("join"), "grant", 1));
+        Ok(Outcome::result(&all)?)
+    });
+    let _last = _last.start().unwrap();
+    let id = jobs.start("join", &who()).await.unwrap().id;
+    assert!(id.as_str().starts_with("join:"));
+    let expected = All { user: 62, ok: true, member: "yes".into() };
+    assert_eq!(jobs.wait(&id).await.unwrap().result::<All>().unwrap(), expected);
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!((view.state(), view.data::<All>().unwrap()), (State::Done, expected));
+    for queue in ["access", "member", "grant"] {
+        let figures = jobs.queue(queue).unwrap().figures().await.unwrap();
+        assert_eq!((figures.done, figures.running, figures.ready), (1, 0, 0), "{queue}");
+    }
+}
+
+async fn a_handler_sees_the_fields_that_it_declares(world: World) {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Strict {
+        user: u32,
+    }
+    let jobs = join(&world).join().await.unwrap();
+    let _worker = jobs.worker("access", async |_: Ctx, access: Access| Ok(Outcome::result(&access.ok)?)).start().unwrap();
+    let id = jobs.start("join", &who()).keep(MINUTE).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!(ended.state(), State::Failed, "a field that is declared and missing is an error");
+    assert!(jobs.get(&id).await.unwrap().unwrap().data::<Who>().is_ok());
+    assert!(jobs.get(&id).await.unwrap().unwrap().data::<Strict>().map(|strict| strict.user).is_err());
+}
+
+/// A worker that says its queue and goes on.
+fn passing(jobs: &tenure_jobs::Jobs, queue: &'static str, said: &Said, outcome: fn() -> Outcome) -> Worker {
+    let heard = said.clone();
+    let worker = jobs.worker(queue, move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(format!("{queue} {}", ctx.priority()));
+            Ok(outcome())
+        }
+    });
+    worker.start().unwrap()
+}
+
+async fn the_result_names_the_next_queue_before_the_settings(world: World) {
+    let queues = [Queue::new("a").next("b"), Queue::new("b").keep(MINUTE), Queue::new("c")];
+    let mut builder = world.node("n").flow(Flow::new("f").then("a").then("c"));
+    for queue in queues {
+        builder = builder.queue(queue);
+    }
+    let jobs = builder.join().await.unwrap();
+    let said = Said::default();
+    let _a = passing(&jobs, "a", &said, Outcome::go_on);
+    let _b = passing(&jobs, "b", &said, || Outcome::go_on().to("c"));
+    let _c = passing(&jobs, "c", &said, Outcome::go_on);
+    let id = jobs.start("f", &()).await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    assert_eq!(said.all(), ["a 0", "b 0", "c 0"]);
+}
+
+async fn a_priority_differs_by_flow(world: World) {
+    let slow = Flow::new("slow").then_at("a", -1).then_at("b", -2);
+    let fast = Flow::new("fast").then_at("a", 5).then("b");
+    let jobs = world.node("n").queues(["a", "b"]).flow(slow).flow(fast).join().await.unwrap();
+    let said = Said::default();
+    let slow = jobs.start("slow", &()).await.unwrap().id;
+    let fast = jobs.start("fast", &()).await.unwrap().id;
+    let _a = passing(&jobs, "a", &said, Outcome::go_on);
+    said.until(2).await;
+    let _b = passing(&jobs, "b", &said, Outcome::go_on);
+    assert!(jobs.wait(&slow).await.unwrap().is_done() && jobs.wait(&fast).await.unwrap().is_done());
+    let all = said.all();
+    assert!(all[..2].contains(&"a 5".into()) && all[..2].contains(&"a -1".into()), "{all:?}");
+    assert!(all[2..].contains(&"b 5".into()) && all[2..].contains(&"b -2".into()), "{all:?}");
+}
+
+async fn a_flow_is_found_by_its_fields(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let first = jobs.start("join", &who()).await.unwrap().id;
+    let second = jobs.start("join", &Who { user: 63, guilds: vec!["red".into()] }).await.unwrap().id;
+    assert!(second > first, "ids rise with time");
+    assert_eq!(jobs.find("user", 62).await.unwrap(), [first.clone()]);
+    assert_eq!(jobs.find("guilds", "red").await.unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(jobs.find("guilds", "blue").await.unwrap(), [first.clone()]);
+    jobs.remove(&first).await.unwrap();
+    assert_eq!(jobs.find("guilds", "red").await.unwrap(), [second]);
+    assert!(jobs.find("user", 62).await.unwrap().is_empty());
+}
+
+async fn a_flow_that_fails_says_where_and_why(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let _first = jobs.worker("access", async |_: Ctx, _: Who| Ok(Outcome::go_on())).start().unwrap();
+    let _next = jobs.worker("member", async |_: Ctx, _: Who| Err::<(), BoxError>(tenure_jobs::Fatal::new("banned").into()));
+    let _next = _next.start().unwrap();
+    let id = jobs.start("join", &who()).await.unwrap().id;
+    assert_eq!(jobs.wait(&id).await.unwrap().error().as_deref(), Some("banned"));
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!((view.state(), view.queue().as_str(), view.error().as_deref()), (State::Failed, "member", Some("banned")));
+}
+
+async fn a_flow_has_a_life(world: World) {
+    let flow = Flow::new("short").then("a").life(Duration::from_millis(300));
+    let jobs = world.node("n").queues(["a"]).flow(flow).join().await.unwrap();
+    let worker = jobs.worker("a", async |ctx: Ctx, (): ()| {
+        ctx.cancelled().await;
+        Ok(())
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.start("short", &()).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!((ended.state(), ended.error().as_deref()), (State::Failed, Some("deadline")));
+}
+
+async fn attempts_are_counted_by_queue(world: World) {
+    let queue = |name: &str| Queue::new(name).attempts(2).backoff(Backoff::none());
+    let flow = Flow::new("f").then("a").then("b");
+    let jobs = world.node("n").queue(queue("a")).queue(queue("b")).flow(flow).join().await.unwrap();
+    let once_more = async |ctx: Ctx, (): ()| {
+        if ctx.attempt() == 1 { Err("once more".into()) } else { Ok(Outcome::go_on()) }
+    };
+    let _worker = jobs.worker_of(["a", "b"], once_more).start().unwrap();
+    let id = jobs.start("f", &()).await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+}
+
+/// A parent with three children, whose handler says each run.
+fn parent(jobs: &tenure_jobs::Jobs, said: &Said) -> Worker {
+    let heard = said.clone();
+    let worker = jobs.worker("grant", move |ctx: Ctx, who: Who| {
+        let heard = heard.clone();
+        async move {
+            heard.say(format!("{} {}", ctx.queue(), ctx.attempt()));
+            if let Some(children) = ctx.children().await? {
+                let granted = children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
+                let failed = children.iter().filter_map(tenure_jobs::ChildEnd::error).collect::<Vec<_>>();
+                return Ok(Outcome::result(&(granted, failed))?);
+            }
+            for guild in &who.guilds {
+                ctx.spawn("discord", guild, guild).await?;
+            }
+            Ok(Outcome::wait())
+        }
+    });
+    worker.start().unwrap()
+}
+
+async fn children_are_waited_for_and_their_results_are_there(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let said = Said::default();
+    let _parent = parent(&jobs, &said);
+    let child = jobs.worker("discord", async |_: Ctx, guild: String| match &*guild {
+        "blue" => Err(tenure_jobs::Fatal::new("blue is closed").into()),
+        guild => Ok(Outcome::result(guild)?),
+    });
+    let _child = child.start().unwrap();
+    let id = jobs.add("grant", &who()).keep(MINUTE).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    let (granted, failed) = ended.result::<(Vec<String>, Vec<String>)>().unwrap();
+    assert_eq!((granted, failed), (vec!["red".to_owned()], vec!["blue is closed".to_owned()]));
+    assert_eq!(said.all(), ["grant 1", "grant 1"], "waiting is no attempt");
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!(view.children().len(), 2);
+}
+
+async fn a_failed_child_fails_its_parent_if_that_is_asked_for(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let _parent = parent(&jobs, &Said::default());
+    let child = jobs.worker("discord", async |ctx: Ctx, guild: String| {
+        if guild == "blue" {
+            return Err::<(), BoxError>(tenure_jobs::Fatal::new("closed").into());
+        }
+        ctx.cancelled().await;
+        Err("cancelled".into())
+    });
+    let _child = child.start().unwrap();
+    let id = jobs.add("grant", &who()).fail_with_first_child().await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!(ended.error(), Some(format!("child {id}.blue failed")));
+    let other = format!("{id}.red").parse().unwrap();
+    tenure_testing::eventually(MINUTE, "the other child is cancelled", async || {
+        jobs.get(&other).await.unwrap().is_some_and(|child| child.state() == State::Cancelled)
+    })
+    .await;
+}
+
+async fn a_parent_that_runs_again_makes_no_child_twice(world: World) {
+    let grant = Queue::new("grant").backoff(Backoff::none());
+    let jobs = world.node("n").queue(grant).queues(["discord"]).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let child = jobs.worker("discord", move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(ctx.id().to_string());
+            Ok(())
+        }
+    });
+    let _child = child.start().unwrap();
+    let parent = jobs.worker("grant", async |ctx: Ctx, (): ()| {
+        if ctx.children().await?.is_some_and(|children| children.len() == 2 && ctx.attempt() == 1) {
+            return Ok(Outcome::done());
+        }
+        ctx.spawn("discord", "a", &()).await?;
+        ctx.spawn("discord", "b", &()).await?;
+        if ctx.attempt() < 3 { Err("once more".into()) } else { Ok(Outcome::wait()) }
+    });
+    let _parent = parent.start().unwrap();
+    let id = jobs.add("grant", &()).keep(MINUTE).await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    let mut ran = said.all();
+    ran.sort();
+    assert_eq!(ran, [format!("{id}.a"), format!("{id}.b")]);
+}
+
+async fn a_removed_flow_takes_its_children_with_it(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let said = Said::default();
+    let _parent = parent(&jobs, &said);
+    let id = jobs.add("grant", &who()).await.unwrap().id;
+    let state = async || jobs.get(&id).await.unwrap().map(|view| view.state());
+    tenure_testing::eventually(MINUTE, "it waits", async || state().await == Some(State::Waiting)).await;
+    jobs.remove(&id).await.unwrap();
+    for guild in ["red", "blue"] {
+        let child = format!("{id}.{guild}").parse().unwrap();
+        tenure_testing::eventually(MINUTE, "the child is gone", async || {
+            jobs.get(&child).await.unwrap().is_none_or(|child| child.state() == State::Cancelled)
+        })
+        .await;
+    }
+}
+
+async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = jobs.worker("access", move |ctx: Ctx, _: Who| {
+        let heard = heard.clone();
+        async move {
+            heard.say("begun");
+            tokio::time::sleep(SECOND).await;
+            heard.say(format!("{:?}", ctx.checkpoint(&Access { ok: true }).await.map_err(|error| error.to_string())));
+            Ok(Outcome::next(&Access { ok: true })?)
+        }
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.start("join", &who()).await.unwrap().id;
+    said.until(1).await;
+    jobs.remove(&id).await.unwrap();
+    // The handler is ended, or told that it is over.
+    let other = jobs.start("join", &who()).await.unwrap().id;
+    let member = async || jobs.get(&other).await.unwrap().is_some_and(|view| view.queue() == &"member");
+    tenure_testing::eventually(MINUTE, "another job goes on", member).await;
+    assert!(jobs.get(&id).await.unwrap().is_none());
+}
+
+async fn a_flow_that_goes_nowhere_fails(world: World) {
+    let jobs = world.node("n").queues(["a"]).join().await.unwrap();
+    let _worker = jobs.worker("a", async |_: Ctx, (): ()| Ok(Outcome::go_on().to("nowhere"))).start().unwrap();
+    let id = jobs.add("a", &()).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!(ended.state(), State::Failed);
+    assert!(matches!(jobs.add("nowhere", &()).await, Err(Error::NoQueue(_))));
+}

@@ -1,0 +1,104 @@
+//! Nodes that die, servers that restart, and data that are lost.
+
+use std::time::Duration;
+
+use tenure_jobs::{Backoff, Client, Ctx, Jobs, Queue, State};
+use tenure_testing::{Data, RedisServer};
+
+use super::world::{MINUTE, SECOND, Said, World};
+
+stories! { the_jobs_of_a_node_that_dies_run_elsewhere }
+
+fn worker(jobs: &Jobs, name: &'static str, said: &Said, hangs: bool) -> tenure_jobs::Worker {
+    let heard = said.clone();
+    let builder = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(format!("{name} {}", ctx.attempt()));
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    });
+    builder.start().unwrap()
+}
+
+async fn the_jobs_of_a_node_that_dies_run_elsewhere(world: World) {
+    let queue = || Queue::new("q").lease(3 * SECOND).backoff(Backoff::none()).keep(MINUTE);
+    let (first, second) =
+        (world.node("first").queue(queue()).join().await.unwrap(), world.node("second").queue(queue()).join().await.unwrap());
+    let said = Said::default();
+    let _first = worker(&first, "first", &said, true);
+    let id = second.add("q", &()).await.unwrap().id;
+    said.until(1).await;
+    // It stops in the middle: nothing renews its leases any more.
+    first.kill();
+    let _second = worker(&second, "second", &said, false);
+    let ended = tokio::time::timeout(MINUTE, second.wait(&id)).await.unwrap().unwrap();
+    assert!(ended.is_done());
+    assert_eq!(said.all(), ["first 1", "second 2"], "a crash counts as an attempt");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_goes_on_after_a_restart_with_the_data() {
+    let server = RedisServer::builder().append_only().start().unwrap();
+    let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
+    let jobs = jobs.join().await.unwrap();
+    let said = Said::default();
+    let before = jobs.add("q", &()).await.unwrap().id;
+    server.kill().unwrap();
+    server.restart(Data::Keep).unwrap();
+    let _worker = worker(&jobs, "n", &said, false);
+    assert!(tokio::time::timeout(MINUTE, jobs.wait(&before)).await.unwrap().unwrap().is_done());
+    let after = jobs.add("q", &()).await.unwrap().id;
+    assert!(jobs.wait(&after).await.unwrap().is_done());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_rise_and_work_goes_on_after_a_loss_of_all_data() {
+    let server = RedisServer::start().unwrap();
+    let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
+    let jobs = jobs.join().await.unwrap();
+    let said = Said::default();
+    let _worker = worker(&jobs, "n", &said, false);
+    let first = jobs.add("q", &()).await.unwrap().id;
+    assert!(jobs.wait(&first).await.unwrap().is_done());
+    let token = jobs.get(&first).await.unwrap().unwrap().token();
+    server.kill().unwrap();
+    server.restart(Data::Wipe).unwrap();
+    let second = jobs.add("q", &()).await.unwrap().id;
+    assert!(tokio::time::timeout(MINUTE, jobs.wait(&second)).await.unwrap().unwrap().is_done());
+    let view = jobs.get(&second).await.unwrap().unwrap();
+    assert!(view.token() > token, "{:?} after {token:?}", view.token());
+    assert!(jobs.get(&first).await.unwrap().is_none());
+    let client = Client::open(&server.url()).unwrap();
+    client.commands().command(&redis::cmd("FLUSHALL")).await.unwrap();
+    let third = jobs.add("q", &()).await.unwrap().id;
+    assert!(tokio::time::timeout(MINUTE, jobs.wait(&third)).await.unwrap().unwrap().is_done());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
+    let server = RedisServer::start().unwrap();
+    let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
+    let jobs = jobs.join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let builder = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(ctx.attempt().to_string());
+            tokio::time::sleep(2 * SECOND).await;
+            Ok(())
+        }
+    });
+    let _worker = builder.start().unwrap();
+    let id = jobs.add("q", &()).await.unwrap().id;
+    said.until(1).await;
+    server.pause().unwrap();
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    server.resume().unwrap();
+    let ended = tokio::time::timeout(MINUTE, jobs.wait(&id)).await.unwrap().unwrap();
+    assert_eq!((ended.state(), said.all()), (State::Done, vec!["1".to_owned()]));
+}

@@ -1,0 +1,29 @@
+//! The whole crate through its public interface, on both stores.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+/// Makes two tests of each story, one per store.
+macro_rules! stories {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() { super::$name(crate::world::World::memory()).await; }
+            )*
+        }
+        mod redis {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() { super::$name(crate::world::World::redis()).await; }
+            )*
+        }
+    };
+}
+
+mod failing;
+mod flows;
+mod groups;
+mod losses;
+mod running;
+mod steering;
+mod world;

@@ -1,0 +1,294 @@
+//! Jobs are added, run, and waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_jobs::{Ctx, Error, How, Outcome, Queue, State, Unique};
+use tokio::sync::Semaphore;
+
+use super::world::{MINUTE, Said, World};
+
+stories! {
+    a_job_runs_and_its_result_is_waited_for,
+    many_jobs_run_once_each_in_so_many_slots,
+    a_worker_that_waits_is_woken_by_a_job,
+    a_delayed_job_runs_after_its_time,
+    a_checkpoint_is_seen_by_watchers_and_the_next_attempt,
+    a_job_is_unique_under_its_id,
+    ids_rise_and_many_are_got_in_order,
+    close_finishes_what_runs_and_gives_back_the_rest,
+    a_dropped_worker_takes_no_more,
+    tokens_rise_from_execution_to_execution,
+    what_cannot_be_is_refused_before_it_is_sent,
+    a_watcher_sees_each_transition,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Sum {
+    a: u32,
+    b: u32,
+}
+
+async fn a_job_runs_and_its_result_is_waited_for(world: World) {
+    let jobs = world.node("n").queue(Queue::new("sums").keep(MINUTE)).join().await.unwrap();
+    let worker = jobs.worker("sums", async |_: Ctx, sum: Sum| Ok(Outcome::result(&(sum.a + sum.b))?));
+    let worker = worker.start().unwrap();
+    let added = jobs.add("sums", &Sum { a: 2, b: 3 }).await.unwrap();
+    assert_eq!(added.how, How::New);
+    let ended = jobs.wait(&added.id).await.unwrap();
+    assert!(ended.is_done());
+    assert_eq!(ended.result::<u32>().unwrap(), 5);
+    let view = jobs.get(&added.id).await.unwrap().unwrap();
+    assert_eq!((view.state(), view.attempts(), view.data::<Sum>().unwrap()), (State::Done, 1, Sum { a: 2, b: 3 }));
+    assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
+}
+
+async fn many_jobs_run_once_each_in_so_many_slots(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q")).join().await.unwrap();
+    let (said, running, most) = (Said::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (heard, now, top) = (said.clone(), running.clone(), most.clone());
+    let worker = jobs.worker("q", move |ctx: Ctx, _: u32| {
+        let (heard, now, top) = (heard.clone(), now.clone(), top.clone());
+        async move {
+            top.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            heard.say(ctx.id().to_string());
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
+    });
+    let _worker = worker.slots(7).start().unwrap();
+    let added = jobs.add_many("q", 0..500u32).await.unwrap();
+    let mut ran = said.until(500).await;
+    ran.sort();
+    let mut ids: Vec<_> = added.iter().map(|added| added.id.to_string()).collect();
+    assert!(ids.is_sorted(), "ids rise");
+    ids.sort();
+    assert_eq!(ran, ids);
+    assert!(most.load(Ordering::SeqCst) <= 7);
+    tenure_testing::eventually(MINUTE, "all have ended", async || {
+        let figures = jobs.queue("q").unwrap().figures().await.unwrap();
+        if (figures.ready, figures.running, figures.done) == (0, 0, 500) { Ok(()) } else { Err(figures) }
+    })
+    .await;
+}
+
+async fn a_worker_that_waits_is_woken_by_a_job(world: World) {
+    let (here, there) =
+        (world.node("here").queues(["q"]).join().await.unwrap(), world.node("there").queues(["q"]).join().await.unwrap());
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = there.worker("q", move |_: Ctx, n: u32| {
+        let heard = heard.clone();
+        async move {
+            heard.say(n.to_string());
+            Ok(())
+        }
+    });
+    let _worker = worker.start().unwrap();
+    for n in 0..20 {
+        here.add("q", &n).await.unwrap();
+        said.until(n as usize + 1).await;
+    }
+    assert_eq!(said.all(), (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+async fn a_delayed_job_runs_after_its_time(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let worker = jobs.worker("q", async |ctx: Ctx, (): ()| {
+        assert!(std::time::SystemTime::now() >= ctx.due_at().unwrap());
+        Ok(())
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).delay(Duration::from_millis(300)).keep(MINUTE).await.unwrap().id;
+    assert_eq!(jobs.get(&id).await.unwrap().unwrap().state(), State::Delayed);
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    let id = jobs.add("q", &()).delay(MINUTE).keep(MINUTE).await.unwrap().id;
+    jobs.run_at(&id, std::time::SystemTime::now()).await.unwrap();
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Pages {
+    of: u32,
+    #[serde(default)]
+    done: u32,
+}
+
+#[derive(Serialize)]
+struct At {
+    done: u32,
+}
+
+async fn a_checkpoint_is_seen_by_watchers_and_the_next_attempt(world: World) {
+    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none());
+    let jobs = world.node("n").queue(queue).join().await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = gate.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, mut pages: Pages| {
+        let opened = opened.clone();
+        async move {
+            if ctx.attempt() == 1 {
+                opened.acquire().await?.forget();
+            }
+            while pages.done < pages.of {
+                if pages.done == 2 && ctx.attempt() == 1 {
+                    return Err("the printer jams".into());
+                }
+                pages.done += 1;
+                ctx.checkpoint(&At { done: pages.done }).await?;
+            }
+            ctx.progress("all").await?;
+            Ok(Outcome::result(&(ctx.attempt(), pages.done))?)
+        }
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &Pages { of: 4, done: 0 }).await.unwrap().id;
+    let mut watch = jobs.watch(&id).await.unwrap();
+    gate.add_permits(1);
+    let mut seen = Vec::new();
+    while !watch.state().unwrap().is_over() {
+        let change = watch.next().await.unwrap();
+        seen.extend(change.data::<Pages>().unwrap().map(|pages| pages.done));
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 4]);
+    assert_eq!(watch.ended().await.unwrap().result::<(u32, u32)>().unwrap(), (2, 4));
+}
+
+async fn a_job_is_unique_under_its_id(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let add = async |n: u32, unique| {
+        jobs.add("q", &n).id("a key|with anything").unique(unique).delay(MINUTE).await.unwrap()
+    };
+    let first = add(1, Unique::Keep).await;
+    assert_eq!((first.how, add(2, Unique::Keep).await.how), (How::New, How::Exists));
+    let view = jobs.get(&first.id).await.unwrap().unwrap();
+    assert_eq!(view.data::<u32>().unwrap(), 1);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(add(3, Unique::Replace).await.how, How::Changed);
+    assert_eq!(jobs.get(&first.id).await.unwrap().unwrap().data::<u32>().unwrap(), 3);
+    jobs.remove(&first.id).await.unwrap();
+    assert!(matches!(jobs.remove(&first.id).await, Err(Error::NotFound(_))));
+    assert_eq!(add(4, Unique::Keep).await.how, How::New);
+}
+
+async fn ids_rise_and_many_are_got_in_order(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let mut ids = Vec::new();
+    for n in 0..30 {
+        ids.push(jobs.add("q", &n).lookup("user", n % 3).await.unwrap().id);
+    }
+    assert!(ids.is_sorted());
+    assert_eq!(jobs.find("user", 1).await.unwrap(), ids.iter().skip(1).step_by(3).cloned().collect::<Vec<_>>());
+    ids.reverse();
+    ids.insert(3, "missing".parse().unwrap());
+    let views = jobs.get_many(&ids).await.unwrap();
+    assert_eq!(views.len(), ids.len());
+    for (id, view) in ids.iter().zip(views) {
+        assert_eq!(view.map(|view| view.id().clone()), Some(id.clone()).filter(|id| *id != "missing"));
+    }
+}
+
+async fn close_finishes_what_runs_and_gives_back_the_rest(world: World) {
+    let jobs = world.node("n").queues(["quick", "stuck"]).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let quick = jobs.worker("quick", move |_: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say("begun");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            heard.say("ended");
+            Ok(())
+        }
+    });
+    let quick = quick.slots(1).start().unwrap();
+    jobs.add("quick", &()).await.unwrap();
+    jobs.add("quick", &()).await.unwrap();
+    said.until(1).await;
+    assert_eq!(quick.close(MINUTE).await.unwrap().given_back, 0);
+    assert_eq!(said.all(), ["begun", "ended"]);
+    let figures = jobs.queue("quick").unwrap().figures().await.unwrap();
+    assert_eq!((figures.done, figures.ready, figures.running), (1, 1, 0));
+
+    let stuck = jobs.worker("stuck", async |_: Ctx, (): ()| {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let stuck = stuck.start().unwrap();
+    let id = jobs.add("stuck", &()).await.unwrap().id;
+    tenure_testing::eventually(MINUTE, "it runs", async || {
+        jobs.get(&id).await.unwrap().unwrap().state() == State::Running
+    })
+    .await;
+    assert_eq!(stuck.close(Duration::from_millis(50)).await.unwrap().given_back, 1);
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!((view.state(), view.attempts()), (State::Ready, 0), "another worker may take it at once");
+}
+
+async fn a_dropped_worker_takes_no_more(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let worker = jobs.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    let first = jobs.add("q", &()).keep(MINUTE).await.unwrap().id;
+    assert!(jobs.wait(&first).await.unwrap().is_done());
+    worker.close(MINUTE).await.unwrap();
+    drop(worker);
+    let second = jobs.add("q", &()).await.unwrap().id;
+    let next = jobs.worker("q", async |ctx: Ctx, (): ()| Ok(Outcome::result(&ctx.token().0)?)).start().unwrap();
+    assert!(jobs.wait(&second).await.is_ok_and(|ended| ended.is_done()) || jobs.get(&second).await.unwrap().is_none());
+    drop(next);
+}
+
+async fn tokens_rise_from_execution_to_execution(world: World) {
+    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none()).keep(MINUTE);
+    let jobs = world.node("n").queue(queue).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(format!("{:020}", ctx.token().0));
+            if ctx.attempt() < 5 { Err("once more".into()) } else { Ok(()) }
+        }
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    let tokens = said.all();
+    assert!(tokens.len() == 5 && tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+}
+
+async fn what_cannot_be_is_refused_before_it_is_sent(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q").capacity(1)).join().await.unwrap();
+    assert!(matches!(jobs.add("q q", &()).await, Err(Error::Name(_))));
+    assert!(matches!(jobs.add("no", &()).await, Err(Error::NoQueue(_))));
+    assert!(matches!(jobs.add("q", &()).priority(10).await, Err(Error::Setting(_))));
+    assert!(matches!(jobs.add("q", &()).id("").await, Err(Error::Name(_))));
+    assert!(matches!(jobs.add("q", &vec![0u64; 1 << 20]).await, Err(Error::TooLarge { .. })));
+    assert!(matches!(jobs.start("no", &()).await, Err(Error::Setting(_))));
+    assert!(matches!(jobs.wait(&"no".parse().unwrap()).await, Err(Error::NotFound(_))));
+    jobs.add("q", &()).await.unwrap();
+    assert!(matches!(jobs.add("q", &()).await, Err(Error::Full(_))));
+    let groups = world.node("m").queue(Queue::new("q").groups(tenure_jobs::Groups::new())).join().await;
+    assert!(matches!(groups, Err(Error::Groups(_))));
+    jobs.close();
+    assert!(matches!(jobs.get(&"no".parse().unwrap()).await, Err(Error::Closed)));
+}
+
+async fn a_watcher_sees_each_transition(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let watcher = world.node("w").join().await.unwrap();
+    let id = jobs.add("q", &()).keep(MINUTE).await.unwrap().id;
+    let (mut first, mut second) = (watcher.watch(&id).await.unwrap(), watcher.watch(&id).await.unwrap());
+    assert_eq!(first.state(), Some(State::Ready));
+    let _worker = jobs.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    for watch in [&mut first, &mut second] {
+        assert!(tokio::time::timeout(MINUTE, watch.until(State::Running)).await.unwrap().unwrap());
+        assert!(watch.until(State::Done).await.unwrap());
+        assert!(watch.ended().await.unwrap().is_done());
+    }
+    jobs.remove(&id).await.unwrap();
+    assert!(matches!(watcher.wait(&id).await, Err(Error::NotFound(_))));
+}

@@ -1,0 +1,68 @@
+//! A set on either store, and what handlers have done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tenure_jobs::{Client, Jobs, JobsBuilder, MemoryStore};
+use tenure_testing::RedisServer;
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+static SERVER: OnceLock<RedisServer> = OnceLock::new();
+static SETS: AtomicU64 = AtomicU64::new(0);
+
+/// Where the nodes of a test meet.
+pub(crate) enum World {
+    Memory(MemoryStore),
+    Redis(String),
+}
+
+impl World {
+    pub(crate) fn memory() -> Self {
+        Self::Memory(MemoryStore::new())
+    }
+
+    pub(crate) fn redis() -> Self {
+        Self::Redis(format!("world{}", SETS.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    pub(crate) fn node(&self, name: &str) -> JobsBuilder {
+        let builder = match self {
+            Self::Memory(store) => Jobs::in_memory(store.clone()),
+            Self::Redis(set) => {
+                let server = SERVER.get_or_init(|| RedisServer::start().unwrap());
+                Jobs::builder(set, Client::open(&server.url()).unwrap())
+            }
+        };
+        builder.name(name)
+    }
+}
+
+/// What handlers have said, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said(Arc<Mutex<Vec<String>>>);
+
+impl Said {
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// Waits until so many things were said.
+    pub(crate) async fn until(&self, count: usize) -> Vec<String> {
+        tenure_testing::eventually(MINUTE, "handlers say it", async || {
+            let all = self.all();
+            if all.len() >= count { Ok(all) } else { Err(all) }
+        })
+        .await
+    }
+}
