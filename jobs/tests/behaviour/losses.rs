@@ -73,7 +73,7 @@ async fn tokens_rise_and_work_goes_on_after_a_loss_of_all_data() {
     assert!(view.token() > token, "{:?} after {token:?}", view.token());
     assert!(jobs.get(&first).await.unwrap().is_none());
     let client = Client::open(&server.url()).unwrap();
-    client.commands().command(&redis::cmd("FLUSHALL")).await.unwrap();
+    client.commands().command(&::redis::cmd("FLUSHALL")).await.unwrap();
     let third = jobs.add("q", &()).await.unwrap().id;
     assert!(tokio::time::timeout(MINUTE, jobs.wait(&third)).await.unwrap().unwrap().is_done());
 }

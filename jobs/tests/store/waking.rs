@@ -48,9 +48,9 @@ async fn a_node_that_is_gone_is_passed_over(which: Which) {
 
 async fn a_lost_wake_up_is_made_up_for_by_a_tick(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("g", "g")]).await;
+    lab.listen("n1").await;
+    lab.listen("n2").await;
     for name in ["a", "g"] {
-        lab.listen("n1").await;
-        lab.listen("n2").await;
         wait(&lab, "n1", &[name], 1).await;
         wait(&lab, "n2", &[name], 1).await;
         lab.add(name, &[&format!("{name}1")]).await;

@@ -8,7 +8,7 @@
 local of_tokens = 2
 local token_of, base = argv[of_tokens + argv[of_tokens] + 1], of_tokens + argv[of_tokens] + 1
 local n = #argv - base
-local records = call('HMGET', JOBS, unpack(argv, base + 1, base + n))
+local records = n > 0 and call('HMGET', JOBS, unpack(argv, base + 1, base + n)) or {}
 local letters, leases, lease_of, shortest = {}, {}, {}, 0
 for i = 1, n do
   local running, letter = '1|R|' .. argv[of_tokens + byte(token_of, i)] .. '|', 'H'

@@ -1,0 +1,329 @@
+//! Every line of a script that a promise rests on is left out once, and the scenario of its row must notice.
+//!
+//! `MUTANT="words"` tries only the mutants whose name has the words, and lists every scenario that notices them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A scenario, with its name.
+type Scenario = (&'static str, fn(lab::Which) -> Pin<Box<dyn Future<Output = ()>>>);
+
+/// Makes a list of the scenarios, to be run one by one.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const ALL: &[crate::Scenario] =
+            &[$((stringify!($name), |which| Box::pin($name(which)))),*];
+    };
+}
+
+#[path = "store/again.rs"]
+mod again;
+#[path = "store/children.rs"]
+mod children;
+#[path = "store/ending.rs"]
+mod ending;
+#[path = "store/groups.rs"]
+mod groups;
+#[path = "store/lab.rs"]
+mod lab;
+#[path = "store/lanes.rs"]
+mod lanes;
+#[path = "store/losing.rs"]
+mod losing;
+#[path = "store/steering.rs"]
+mod steering;
+#[path = "store/taking.rs"]
+mod taking;
+#[path = "store/timing.rs"]
+mod timing;
+#[path = "store/waking.rs"]
+mod waking;
+#[path = "store/watching.rs"]
+mod watching;
+
+use tenure_jobs::store::ScriptPatch;
+
+use self::lab::{PATCHES, Which};
+
+const SUITES: &[&[Scenario]] = &[
+    again::ALL,
+    children::ALL,
+    ending::ALL,
+    groups::ALL,
+    lanes::ALL,
+    losing::ALL,
+    steering::ALL,
+    taking::ALL,
+    timing::ALL,
+    waking::ALL,
+    watching::ALL,
+];
+
+/// Longer than any scenario takes. One that waits for what never comes has noticed.
+const LONG: Duration = Duration::from_secs(20);
+const THREADS: usize = 4;
+
+struct Mutant {
+    what: &'static str,
+    patches: &'static [ScriptPatch],
+    caught_by: &'static str,
+}
+
+macro_rules! mutants {
+    ($($what:literal: $script:literal, $from:literal => $to:literal, by $caught_by:literal;)*) => {
+        &[$(Mutant {
+            what: $what,
+            patches: &[ScriptPatch { script: $script, from: $from, to: $to }],
+            caught_by: $caught_by,
+        },)*]
+    };
+}
+
+/// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
+const MUTANTS: &[Mutant] = mutants! {
+    "a step is for any incarnation": "figures", "if meta[1] ~= argv[1] then"
+        => "if false then", by "the_first_of_many_recovers";
+    "a token comes twice": "take", "minted = max((tonumber(meta[2]) or 0) + 1, floor_at(t))"
+        => "minted = max(tonumber(meta[2]) or 0, floor_at(t))", by "each_of_many_acceptors_gets_one_job";
+    "an add that comes twice is made twice": "add", "if number == argv[2] then return { 'OK', answer } end"
+        => "", by "an_add_that_is_sent_again_adds_once";
+    "a late call is made": "add", "if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end"
+        => "", by "a_late_call_does_nothing";
+    "a late take is made": "take", "if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end"
+        => "", by "a_late_call_does_nothing";
+    "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"
+        => "if j then", by "a_take_that_is_sent_again_gives_nothing_that_was_lost";
+    "jobs begin right after a loss": "take", "if (tonumber(meta[3]) or 0) > t then"
+        => "if false then", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
+    "a running job stays ready": "take", "if #gone > 0 then call('ZREM', READY, unpack(gone)) end"
+        => "", by "each_of_many_acceptors_gets_one_job";
+    "a job runs without a lease": "take", "call('ZADD', LEASES, unpack(leases))"
+        => "", by "a_job_begins_with_a_lease_under_a_token";
+    "attempts are not counted": "take", "j.attempts + 1, node"
+        => "j.attempts, node", by "a_lost_lease_is_an_attempt";
+    "a queue's running jobs are not counted": "take", "if q.taken > 0 then call('HINCRBY', COUNTS, q.name .. '|running', q.taken) end"
+        => "", by "a_job_begins_with_a_lease_under_a_token";
+    "a paused queue gives jobs": "take", "if q.shut or q.paused then return 0 end"
+        => "if q.shut then return 0 end", by "a_paused_queue_gives_nothing";
+    "a concurrency is none": "take", "if q.concurrency > 0 then\n    q.running"
+        => "if false then\n    q.running", by "a_queue_has_a_concurrency";
+    "a limit of a queue is not used up": "take", "q.meter.used = q.meter.used + q.taken"
+        => "", by "a_queue_has_a_limit_in_each_window";
+    "the end of a window wakes nobody": "take", "call('ZADD', TIMERS, num(q.till), 'g:' .. q.name)"
+        => "", by "a_limit_that_is_over_wakes_a_node";
+    "a limit of a group is not used up": "take", "if limit_of(g) > 0 then g.used = g.used + 1 end"
+        => "", by "ten_jobs_of_two_groups_keep_to_their_reservoir";
+    "one group has all turns": "take", "g.tag + max(1, floor(100 / (tonumber(g.weight) or 1)))"
+        => "g.tag", by "groups_take_turns";
+    "a weight says nothing": "take", "g.tag + max(1, floor(100 / (tonumber(g.weight) or 1)))"
+        => "g.tag + 100", by "a_group_has_turns_by_its_weight";
+    "what is due later is taken": "take", "return until_ms ~= '' and not q.grouped and"
+        => "return false and", by "only_what_is_scheduled_until_a_time_is_taken";
+    "a node waits beside ready jobs": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
+        => "    if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
+    "an answer has no bound": "take", "full = bytes > 1048576"
+        => "", by "a_large_answer_ends_early_and_says_so";
+    "who is full keeps the wake-up": "take", "for i = 1, #others do wake(others[i], 1) end"
+        => "", by "a_node_that_is_full_wakes_the_next";
+    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- Candidates"
+        => "end\n\n-- Candidates", by "a_registration_is_taken_back";
+    "a watched job begins unseen": "take", "if has(j, 'w') then"
+        => "if false then", by "every_transition_is_told_once_with_its_number";
+    "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
+        => "do return end", by "a_node_that_waits_is_woken_by_a_job";
+    "who is gone counts as woken": "add", "call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) > 0"
+        => "call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) >= 0", by "a_node_that_is_gone_is_passed_over";
+    "a job is added over another": "add", "if j and (mode == 'k' or parent or"
+        => "if j and (parent or", by "a_job_is_added_once";
+    "a job of another queue is added again": "add", "j.queue ~= kind.q.name or"
+        => "", by "one_of_another_queue_stays";
+    "a queue has no bound": "add", "if over and not has_room(kind.q) then return 'B' end"
+        => "", by "a_queue_that_is_full_refuses_more";
+    "a delay is none": "add", "if state == 'Q' and j.due > t then state = 'D' end"
+        => "", by "nothing_runs_before_its_time";
+    "a head start is none": "add", "return (due > 0 and due or t) - priority * q.step"
+        => "return due > 0 and due or t", by "a_strict_priority_goes_first";
+    "the same again is written": "add", "if waiting and j.due == kind.due then return 'S' end"
+        => "", by "one_that_waits_gets_another_time_and_data";
+    "a running job gets other data": "add", "j.again = num(kind.due)"
+        => "j.again = num(kind.due)\n    set_body(j.id, body)", by "one_that_runs_runs_once_more_with_its_data";
+    "a child is made twice": "add", "if child and (call('ZSCORE', INDEX, 'o:' .. child) or call('ZSCORE', INDEX, 'c:' .. child)) then return 'E' end"
+        => "", by "children_are_made_once_though_their_parent_runs_again";
+    "anybody adds children": "add", "if not takes(parent) then return 'H' end"
+        => "if not parent then return 'H' end", by "a_stranger_adds_no_children";
+    "a child is not counted": "add", "parent.open = parent.open + 1"
+        => "", by "a_parent_goes_on_when_the_last_child_has_ended";
+    "a parent without children waits for ever": "add", "if j.open == 0 and not has(j, 'o') then"
+        => "if false then", by "a_parent_without_children_waits_for_nothing";
+    "a deadline is none": "add", "timers['r:' .. id] = kind.deadline"
+        => "", by "a_job_fails_at_its_deadline";
+    "any token ends an execution": "settle", "elseif j and j.state == 'R' and j.token == token then"
+        => "elseif j and j.state == 'R' then", by "another_token_changes_nothing";
+    "a lease outlives its execution": "settle", "unleased[#unleased + 1] = j.id"
+        => "", by "a_job_moves_on_in_the_same_step";
+    "attempts have no end": "settle", "or most > 0 and j.attempts >= most then"
+        => "then", by "a_job_fails_for_good_after_its_last_attempt";
+    "an error is not kept": "settle", "  set_result(j, text)\n  if delay > 0"
+        => "  if delay > 0", by "a_failed_job_goes_before_what_came_later";
+    "giving back is an attempt": "settle", "j.attempts = max(0, j.attempts - 1)"
+        => "", by "a_job_that_is_given_back_keeps_its_attempts";
+    "a job takes its attempts along": "settle", "j.attempts, j.due, j.place = 0, 0,"
+        => "j.due, j.place = 0,", by "a_job_moves_on_in_the_same_step";
+    "a job moves to nowhere": "settle", "if not q or q.shut then return 'P' end"
+        => "", by "a_job_that_moves_to_nowhere_still_runs";
+    "a cancelled job is tried again": "settle", "if has(j, 'x') then return finish(j, 'X', 'cancelled') end\n  if j.again"
+        => "if j.again", by "a_job_that_runs_is_asked_to_end";
+    "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    renew_life"
+        => "if false then\n    renew_life", by "one_that_runs_runs_once_more_with_its_data";
+    "another life has the children of the former": "settle", "j.open, j.birth = 0, place_at(t, 999)"
+        => "j.open = 0", by "children_of_another_life_do_not_count";
+    "a result is kept for ever": "settle", "timers['r:' .. j.id] = t + keep"
+        => "", by "a_result_is_kept_for_its_time";
+    "a dead letter is not listed": "settle", "if state == 'F' then call('ZADD', INDEX"
+        => "if false then call('ZADD', INDEX", by "a_dead_letter_is_listed_and_replayed";
+    "look-ups stay": "settle", "if has(j, 'l') then"
+        => "if false then", by "look_ups_come_and_go_with_their_jobs";
+    "a parent does not hear of its children": "settle", "if j.parent ~= '' then count_child(j, state, text) end"
+        => "", by "a_parent_goes_on_when_the_last_child_has_ended";
+    "an open parent does not wait for more": "settle", "elseif parent.open == 0 and not has(parent, 'o') then"
+        => "elseif parent.open == 0 then", by "an_open_parent_waits_for_more";
+    "a first failure fails nobody": "settle", "if state ~= 'C' and has(parent, 'f') then"
+        => "if false then", by "the_first_failure_fails_a_parent_that_wants_it";
+    "what a child came to is not kept": "settle", "call('HSET', EXTRAS, 'c:' .. of .. '|' .. j.id, state .. text)"
+        => "", by "a_parent_goes_on_when_the_last_child_has_ended";
+    "a limited group goes on": "settle", "g.blocked = max(g.blocked, tonumber(argument))"
+        => "", by "a_limited_group_waits_and_others_go_on";
+    "a window is forgotten with its jobs": "settle", "if n > 0 and g.used > 0 then ends = max(ends, g.window + w) end"
+        => "", by "a_window_outlives_the_jobs_of_its_group";
+    "a group's running jobs are not counted down": "settle", "g.running = max(0, g.running - 1)"
+        => "", by "a_group_of_concurrency_one_is_in_order";
+    "a free slot wakes nobody": "settle", "if q.concurrency > 0 then q.free = q.free + 1 end"
+        => "", by "a_slot_that_is_free_again_wakes_a_node";
+    "news have no numbers": "settle", "j.news = j.news + 1"
+        => "", by "every_transition_is_told_once_with_its_number";
+    "what is watched is dropped at once": "settle", "if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end"
+        => "", by "what_is_watched_is_kept_for_a_minute";
+    "who does not hear is told for ever": "settle", "if call('SPUBLISH', CHANNEL .. node, message) > 0 then"
+        => "if call('SPUBLISH', CHANNEL .. node, message) >= 0 then", by "a_node_that_does_not_hear_is_forgotten";
+    "any token renews a lease": "extend", "'1|R|' .. argv[of_tokens + byte(token_of, i)] .. '|', 'H'"
+        => "'1|R|', 'H'", by "another_token_changes_nothing";
+    "a lease is not renewed": "extend", "if #leases > 0 then call('ZADD', LEASES, 'XX', unpack(leases)) end"
+        => "", by "a_lease_is_renewed_by_a_word";
+    "a cancellation is not said": "extend", "find(flags, 'x', 1, true) and 'Z' or"
+        => "", by "a_job_that_runs_is_asked_to_end";
+    "a lease is lost right after a gap": "tick", "if t >= grace then"
+        => "if true then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
+    "a gap is not noticed": "tick", "if t > ticked + pause + 5000 or t < ticked - 5000 then"
+        => "if false then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
+    "two nodes are on duty": "tick", "then\n  return { 'DUTY', num(armed + 250 - t) }\nend"
+        => "then end", by "one_node_is_on_duty_and_another_follows";
+    "nobody takes over when the clock steps back": "tick", " and armed < t + 60000 then"
+        => " then", by "one_node_is_on_duty_and_another_follows";
+    "deadlines pass": "tick", "elseif has(j, 'd') then"
+        => "elseif false then", by "a_job_fails_at_its_deadline";
+    "a lost wake-up is lost": "tick", "queue_of(name).free = queue_of(name).free + 1"
+        => "", by "a_lost_wake_up_is_made_up_for_by_a_tick";
+    "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"
+        => "", by "nothing_runs_before_its_time";
+    "children of a parent that has ended stay": "tick", "local left = most - abandon(of, most)"
+        => "local left = most", by "a_removed_parent_takes_its_children_with_it";
+    "what children came to stays": "tick", "if left > 0 and not parent then left = left - forget(of, left) end"
+        => "", by "a_parent_that_ends_first_leaves_no_children";
+    "an earlier timer is not told": "add", "if earliest < (tonumber(duty[1]) or 0) then"
+        => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";
+    "a removed child is not counted": "steer", "if j.parent ~= '' then count_child(j, 'X', 'removed') end"
+        => "", by "a_removed_or_cancelled_child_counts";
+    "a replayed job has no attempts left": "steer", "j.attempts, j.due = 0, tonumber(due)"
+        => "j.due = tonumber(due)", by "a_dead_letter_is_listed_and_replayed";
+    "a pause is none": "steer", "if (state == 'Q' or state == 'D') and has(j, 'p') then state = 'P' end"
+        => "", by "a_paused_job_waits_until_it_is_resumed";
+    "a closed parent waits on": "steer", "if j.state == 'W' and j.open == 0 then"
+        => "if false then", by "an_open_parent_waits_for_more";
+    "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  leave"
+        => "leave", by "a_removed_job_halts_whoever_runs_it";
+    "what has ended is watched": "watch", "if on and not was and not is_over(j) then"
+        => "if on and not was then", by "what_has_ended_is_answered_and_not_watched";
+    "a watcher is told twice": "watch", "if on and not was and not is_over(j) then"
+        => "if on and not is_over(j) then", by "every_transition_is_told_once_with_its_number";
+    "another lease is for later jobs": "declare", "if #anew > 0 then\n"
+        => "if false then\n", by "another_lease_holds_for_what_runs";
+    "another limit is for later": "declare", "if of == name then group_of(q, group) end"
+        => "", by "another_limit_counts_at_once";
+    "a declaration resumes a queue": "declare", "if q.paused then text"
+        => "if false then text", by "a_paused_queue_gives_nothing";
+    "tokens begin anew after a loss": "boot", "max(floor_at(t), tonumber(argv[1]) or 0)"
+        => "floor_at(t)", by "tokens_rise_also_after_a_loss_of_all_data";
+    "a recovery forgets tokens": "recover", "tonumber(meta[2]) or 0, tonumber(argv[2]) or 0)"
+        => "tonumber(meta[2]) or 0)", by "the_first_of_many_recovers";
+    "a recovery does not hold": "recover", "'hold', num(t + argv[4])"
+        => "'hold', 0", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
+    "a recovery gives no grace": "recover", "num(t + argv[5])"
+        => "0", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
+};
+
+fn fails(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
+    let run = move || {
+        PATCHES.set(patches);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(LONG, (scenario.1)(Which::Redis)).await.unwrap() });
+    };
+    std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
+}
+
+/// Prints a line past the harness, which hides the output of passing tests.
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").unwrap();
+}
+
+#[test]
+fn mutants_of_scripts_are_caught() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some("mutant") {
+            report(panic);
+        }
+    }));
+    let wanted = std::env::var("MUTANT").ok();
+    let is_tried = |mutant: &&Mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words));
+    let scenarios: Vec<Scenario> = SUITES.iter().flat_map(|suite| suite.iter().copied()).collect();
+    let (queue, survivors) = (Mutex::new(MUTANTS.iter().filter(is_tried)), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let Some(mutant) = queue.lock().unwrap().next() else { break };
+                    let tried = scenarios.iter().filter(|(name, _)| wanted.is_some() || *name == mutant.caught_by);
+                    let noticed: Vec<_> = tried.filter(|scenario| fails(**scenario, mutant.patches)).collect();
+                    let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
+                    say(&format!("{:<55} {}", mutant.what, names.join(" ")));
+                    if names.is_empty() {
+                        survivors.lock().unwrap().push(mutant.what);
+                    }
+                }
+            });
+        }
+    });
+    let survivors = survivors.into_inner().unwrap();
+    assert!(survivors.is_empty(), "these survive: {survivors:?}");
+    // A scenario that fails on whole scripts shows nothing.
+    for mutant in MUTANTS.iter().filter(is_tried) {
+        let scenario = scenarios.iter().find(|(name, _)| *name == mutant.caught_by).unwrap();
+        assert!(!fails(*scenario, &[]), "{} fails on whole scripts", mutant.caught_by);
+    }
+}
+
+/// A text that is missing panics when the store is opened, and that looks like a scenario that notices.
+#[test]
+fn every_line_stands_in_its_script() {
+    let client = tenure_jobs::Client::open("redis://127.0.0.1:1").unwrap();
+    let set = tenure_jobs::SetName::new("mutants").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    for mutant in MUTANTS {
+        drop(tenure_jobs::store::RedisStore::open_patched(&client, &set, mutant.patches));
+    }
+}
