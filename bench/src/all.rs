@@ -7,7 +7,7 @@ use clap::Args;
 use crate::options::Options;
 use crate::report::Report;
 use crate::{
-    Error, ask, checkpoint, deploy, dispatch, failover, held, idle, machine, rebalance, requests, results,
+    Error, ask, checkpoint, deploy, dispatch, failover, held, idle, jobs, machine, rebalance, requests, results,
     rmap, sequence, streaming,
 };
 
@@ -42,5 +42,6 @@ pub(crate) async fn run(Everything { each, folder }: Everything) -> Result<(), E
     add(held::run(each).await?)?;
     add(rmap::run(each).await?)?;
     add(streaming::run(each).await?)?;
-    add(sequence::run(each).await?)
+    add(sequence::run(each).await?)?;
+    add(Box::pin(jobs::run(each)).await?)
 }

@@ -19,6 +19,7 @@ mod fleet;
 mod floor;
 mod held;
 mod idle;
+mod jobs;
 mod load;
 mod machine;
 mod moves;
@@ -95,6 +96,8 @@ enum Scenario {
     Streaming(Options),
     /// A consumer of indexed jobs beside a bare loop, and its memory with a hole.
     Sequence(Options),
+    /// Background jobs: added and processed until done, in groups, in flows, delayed, and beside a million that wait.
+    Jobs(Options),
     /// All scenarios, written to a folder as a table and plots.
     All(all::Everything),
     /// A process with workers.
@@ -132,6 +135,7 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Rmap(options) => (rmap::run(options).await?, options),
             Scenario::Streaming(options) => (streaming::run(options).await?, options),
             Scenario::Sequence(options) => (sequence::run(options).await?, options),
+            Scenario::Jobs(options) => (Box::pin(jobs::run(options)).await?, options),
             Scenario::All(options) => return Box::pin(all::run(options)).await,
             Scenario::Worker(options) => return worker::run(options).await,
             Scenario::Follow(options) => return rmap::follow::run(options).await,

@@ -52,6 +52,18 @@ fn dispatch_reports_jobs_and_floor_with_and_without_held_jobs() {
     assert!(least <= most && figures["jobs_per_s"].as_f64().unwrap() >= least);
 }
 
+#[test]
+fn jobs_report_their_speed_and_their_cost() {
+    let figures = figures("jobs", &[]);
+    for slots in ["1", "16", "256", "1k"] {
+        let names = [format!("jobs_per_s_{slots}_slots"), format!("redis_us_per_job_{slots}_slots")];
+        assert_measured(&figures, &names.each_ref().map(String::as_str));
+    }
+    let others = ["group_jobs_per_s", "wakeup_ms_p50", "ping_ms_p50", "delayed_jobs_per_s", "redis_bytes_per_waiting_job"];
+    assert_measured(&figures, &others);
+    assert!(figures.contains_key("idle_commands_per_s") && figures.contains_key("flow_redis_us_per_stage"));
+}
+
 /// Also covers the parts that the other tests leave out: the scenario that runs all in turn, and its files.
 #[test]
 fn all_scenarios_are_written_to_a_folder() {
@@ -73,6 +85,7 @@ fn all_scenarios_are_written_to_a_folder() {
         "rmap",
         "streaming",
         "sequence",
+        "jobs",
     ] {
         assert_eq!(results[scenario]["scenario"], scenario);
         assert!(read("results.md").contains(&format!("| {scenario} | median |")));

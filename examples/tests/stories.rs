@@ -55,4 +55,5 @@ stories! {
     graceful_shutdown: "graceful-shutdown",
     background_jobs: "background-jobs",
     flow: "flow",
+    couch_style: "couch-style",
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::add::{Add, Added, add_all, added, fresh_id, lookup, moment};
 use super::builder::JobsBuilder;
+use super::couch::Couch;
 use super::ctx::Ctx;
 use super::flow::Flow;
 use super::handle::QueueHandle;
@@ -412,6 +413,11 @@ impl Jobs {
     /// [`Error::Name`].
     pub fn queue(&self, name: &str) -> Result<QueueHandle, Error> {
         Ok(QueueHandle::new(self.clone(), QueueName::new(name)?))
+    }
+
+    /// The jobs in the manner of CouchDB: taken by hand, updated and finished.
+    pub fn couch(&self) -> Couch {
+        Couch::new(self.clone())
     }
 
     /// Stops everything that this node does, as a crash does: for tests.

@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 pub(crate) mod builder;
+pub(crate) mod couch;
 pub(crate) mod ctx;
 pub(crate) mod flow;
 pub(crate) mod handle;

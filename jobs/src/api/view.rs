@@ -93,6 +93,10 @@ impl JobView {
         self.record.token
     }
 
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
     /// Its data, or those fields that the type declares.
     ///
     /// # Errors

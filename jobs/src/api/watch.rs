@@ -31,6 +31,10 @@ pub struct Change {
 }
 
 impl Change {
+    pub(crate) fn body(&self) -> Option<&Bytes> {
+        self.data.as_ref()
+    }
+
     /// Its new data, or those fields that the type declares; `None` when they stayed as they were.
     ///
     /// # Errors
@@ -48,6 +52,7 @@ pub struct Watch {
     /// The number of the last transition that was returned.
     number: u64,
     state: Option<State>,
+    body: Bytes,
     result: Bytes,
 }
 
@@ -55,7 +60,7 @@ impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
         let (heard, _) = jobs.ears().watch(&id);
         // From here on a drop takes the subscription back.
-        let mut watch = Self { jobs, id, heard, number: 0, state: None, result: Bytes::new() };
+        let mut watch = Self { jobs, id, heard, number: 0, state: None, body: Bytes::new(), result: Bytes::new() };
         let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
         let seen = watch
             .jobs
@@ -64,16 +69,22 @@ impl Watch {
                 async move { store.watch(inc, &node, true, &ids).await }.boxed()
             })
             .await?;
-        let Some(Some(Seen { record, result, .. })) = seen.into_iter().next() else {
+        let Some(Some(Seen { record, body, result })) = seen.into_iter().next() else {
             return Err(Error::NotFound(watch.id.clone()));
         };
-        (watch.number, watch.state, watch.result) = (record.news, Some(record.state), result);
+        (watch.number, watch.state) = (record.news, Some(record.state));
+        (watch.body, watch.result) = (body, result);
         Ok(watch)
     }
 
     /// The job.
     pub fn id(&self) -> &JobId {
         &self.id
+    }
+
+    /// The data when it began.
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
     }
 
     /// The state, as of the last change that was returned; at first that of the moment when it began. `None`: it is gone.

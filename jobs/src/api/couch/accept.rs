@@ -1,0 +1,252 @@
+//! Taking jobs by hand.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::CouchError;
+use crate::api::add::moment;
+use crate::api::jobs::Jobs;
+use crate::data;
+use crate::error::Error;
+use crate::model::id::{JobId, QueueName, Token};
+use crate::store::{
+    AddMode, Adding, Data, Kind, Lane, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking,
+};
+
+/// Which job to accept, and how long to wait for one.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct Accept {
+    timeout: Option<Duration>,
+    until: Option<SystemTime>,
+    no_schedule: bool,
+}
+
+impl Accept {
+    /// Any job that is due, for as long as it takes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits no longer than this. With zero it answers at once.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Only jobs that were scheduled for this time or before. A job without a time is scheduled for the moment of its add.
+    pub fn max_sched_time(mut self, time: SystemTime) -> Self {
+        self.until = Some(time);
+        self
+    }
+
+    /// Says that the jobs of the type have no schedule. The store orders them at no cost, so this only checks that there
+    /// is no limit.
+    pub fn no_schedule(mut self) -> Self {
+        self.no_schedule = true;
+        self
+    }
+}
+
+pub(super) async fn accept(
+    jobs: &Jobs,
+    queue: QueueName,
+    accept: Accept,
+) -> Result<Option<CouchJob>, CouchError> {
+    if accept.no_schedule && accept.until.is_some() {
+        return Err(CouchError::NoSchedule);
+    }
+    if matches!(jobs.queue(queue.as_str())?.figures().await, Err(Error::NoQueue(_))) {
+        return Err(CouchError::NoTypeTimeout);
+    }
+    let woken = Arc::new(Notify::new());
+    jobs.ears().wake_for(&queue, &woken);
+    let taken = wait(jobs, &queue, accept, &woken).await;
+    jobs.ears().forget(&woken);
+    Ok(taken?.map(|taken| CouchJob::new(jobs.clone(), taken)))
+}
+
+async fn wait(
+    jobs: &Jobs,
+    queue: &QueueName,
+    accept: Accept,
+    woken: &Notify,
+) -> Result<Option<TakenJob>, CouchError> {
+    let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let at_once = accept.timeout == Some(Duration::ZERO);
+    let mut lane = Lane::new(jobs.link().lane(&format!("accept{}", jobs.next_worker())));
+    let mut taking = Taking::new(jobs.node().clone(), queue.clone(), 1);
+    taking.until = accept.until.map(moment).transpose()?;
+    taking.slots = u32::from(!at_once);
+    loop {
+        let (call, asked) = (lane.clone(), Arc::new(taking.clone()));
+        let reply = jobs
+            .call(move |store, inc| {
+                let (lane, taking) = (call.clone(), asked.clone());
+                async move { store.take(inc, &lane, &taking).await }.boxed()
+            })
+            .await?;
+        lane.advance();
+        let mut pause = None;
+        match reply {
+            TakeReply::Taken { jobs: mut taken, registration, .. } => {
+                taking.registration = registration;
+                if let Some(taken) = taken.pop() {
+                    jobs.own_link().see(taken.record.token);
+                    return Ok(Some(taken));
+                }
+            }
+            TakeReply::Hold(ms) => pause = Some(Duration::from_millis(ms)),
+        }
+        if taking.want == 0 || at_once {
+            return Ok(None);
+        }
+        let late = async {
+            match end {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        let again = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => woken.notified().await,
+            }
+        };
+        tokio::select! {
+            () = again => {}
+            // The registration is taken back: a wake-up would be lost with this caller.
+            () = late => (taking.want, taking.slots) = (0, 0),
+        }
+    }
+}
+
+/// A job that this caller runs. Say with [`update`](Self::update) that it lives, at least as often as its type's time-out
+/// wants it.
+pub struct CouchJob {
+    jobs: Jobs,
+    id: JobId,
+    queue: QueueName,
+    token: Token,
+    body: Bytes,
+    again: bool,
+    lane: Lane,
+}
+
+impl CouchJob {
+    fn new(jobs: Jobs, taken: TakenJob) -> Self {
+        let TakenJob { id, record, body, .. } = taken;
+        let (token, queue) = (record.token, record.queue);
+        let lane = Lane::new(jobs.link().lane(&format!("couch.{token}.{id}")));
+        Self { jobs, id, queue, token, body, again: false, lane }
+    }
+
+    /// Its id, with its type.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Its lock: the fencing token of this run, higher than that of any run before. Send it along with each write to the
+    /// world outside.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether somebody has added the job again, as of the last update: it is pending once more when it is finished.
+    pub fn is_resubmitted(&self) -> bool {
+        self.again
+    }
+
+    /// Its data, as this run knows them.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn data<D: DeserializeOwned>(&self) -> Result<D, Error> {
+        data::decode(&self.body)
+    }
+
+    async fn say(&mut self, settle: Settle) -> Result<SettleReply, CouchError> {
+        let said = Arc::new([Settling::new(self.id.clone(), self.token, settle)]);
+        let lane = self.lane.clone();
+        let replies = self
+            .jobs
+            .call(move |store, inc| {
+                let (lane, said) = (lane.clone(), said.clone());
+                async move { store.settle(inc, &lane, &*said).await }.boxed()
+            })
+            .await?;
+        self.lane.advance();
+        match replies.into_iter().next() {
+            Some(SettleReply::Halt | SettleReply::Bad) | None => Err(CouchError::Halt),
+            Some(reply) => Ok(reply),
+        }
+    }
+
+    /// Says that the job lives, and keeps these data in place of the former ones. True when it was added again meanwhile.
+    ///
+    /// # Errors
+    /// [`CouchError::Halt`]: end the work. Data that cannot be encoded change nothing. [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was said; do it again.
+    pub async fn update<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<bool, CouchError> {
+        let body = data.map(data::encode).transpose()?;
+        let kept = body.clone().map_or(Data::Keep, Data::Replace);
+        self.again = self.say(Settle::GoOn(kept)).await? == SettleReply::Asked;
+        self.body = body.unwrap_or_else(|| self.body.clone());
+        Ok(self.again)
+    }
+
+    /// Ends the job, with these data in place of the former ones. One that was added again is pending once more, at its
+    /// time.
+    ///
+    /// # Errors
+    /// [`CouchError::Halt`]: nothing was written. Data that cannot be encoded change nothing. [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was ended.
+    pub async fn finish<D: Serialize + ?Sized>(mut self, data: Option<&D>) -> Result<(), CouchError> {
+        let body = data.map(data::encode).transpose()?;
+        let end = Settle::Done(Bytes::new(), body.map_or(Data::Keep, Data::Replace));
+        self.say(end).await.map(drop)
+    }
+
+    /// Marks the job to be pending again at this time, or at once, when it is finished.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was marked; do it again.
+    pub async fn resubmit(&mut self, at: Option<SystemTime>) -> Result<(), CouchError> {
+        let mut kind = Kind::new(self.queue.clone());
+        kind.keep = -1;
+        kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
+        let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
+        adding.mode = AddMode::Again;
+        let (adding, lane) = (Arc::new(adding), self.lane.clone());
+        self.jobs
+            .call(move |store, inc| {
+                let (lane, adding) = (lane.clone(), adding.clone());
+                async move { store.add(inc, &lane, &adding).await }.boxed()
+            })
+            .await?;
+        self.lane.advance();
+        self.again = true;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CouchJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CouchJob").field("id", &self.id).field("token", &self.token).finish_non_exhaustive()
+    }
+}

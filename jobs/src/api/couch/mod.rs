@@ -1,0 +1,334 @@
+//! Jobs in the manner of CouchDB's `couch_jobs`: whoever runs a job takes it by hand, says that it lives, and finishes it.
+
+mod accept;
+mod key;
+mod watching;
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use self::accept::{Accept, CouchJob};
+pub use self::key::Key;
+use self::key::{id_of, prefix_of, type_of};
+pub use self::watching::{CouchEvent, Subscribed, Subscription, wait_any};
+use super::add::{add_all, added, moment};
+use super::jobs::Jobs;
+use super::queue::millis;
+use crate::data;
+use crate::error::Error;
+use crate::model::id::JobId;
+use crate::model::queue::Settings;
+use crate::model::record::State;
+use crate::store::{AddMode, Kind, NewJob};
+
+/// The shortest time-out of a type.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Pending jobs are counted up to so many.
+const COUNTED: u64 = 1_024;
+/// The jobs of one page of a scan.
+const PAGE: u32 = 500;
+
+/// A failed operation on jobs in the manner of `CouchDB`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CouchError {
+    /// The type has no time-out: [`Couch::set_type_timeout`] comes first. Nothing was written.
+    #[error("the type has no time-out yet, nothing was written")]
+    NoTypeTimeout,
+    /// There is no such job.
+    #[error("there is no such job")]
+    NotFound,
+    /// The job was removed, or is somebody else's by now. Nothing was written: end its work.
+    #[error("the job is not this worker's any more, nothing was written")]
+    Halt,
+    /// Jobs without a schedule have no limit on it.
+    #[error("no_schedule takes only jobs that are due at once, and knows no limit")]
+    NoSchedule,
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] Error),
+}
+
+/// The state of a job in the manner of `CouchDB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CouchState {
+    /// It waits: for a worker, or for its time.
+    Pending,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Finished,
+}
+
+impl From<State> for CouchState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Ready | State::Delayed | State::Paused => Self::Pending,
+            State::Running | State::Waiting => Self::Running,
+            State::Done | State::Failed | State::Cancelled => Self::Finished,
+        }
+    }
+}
+
+/// Jobs in the manner of `CouchDB`, from [`Jobs::couch`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Couch {
+    jobs: Jobs,
+}
+
+impl Couch {
+    pub(crate) fn new(jobs: Jobs) -> Self {
+        Self { jobs }
+    }
+
+    /// Sets the time without an update after which a running job of this type is pending again. It comes before the
+    /// first job of the type. Jobs that run have their time anew. At least 1 s.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Groups`] for a name that is a queue with groups, and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was set; do it again.
+    pub async fn set_type_timeout(&self, of: impl Key, timeout: Duration) -> Result<(), CouchError> {
+        if timeout < SHORTEST {
+            return Err(Error::Setting("the time-out of a type has at least 1 s").into());
+        }
+        let mut settings = Settings::default();
+        (settings.lease, settings.max, settings.keep_failed) = (millis(timeout), 0, -1);
+        let queue = type_of(&of)?;
+        self.jobs.link().remember(&queue, &settings);
+        let name = queue.clone();
+        let done = self
+            .jobs
+            .call(move |store, inc| {
+                let (queue, settings) = (name.clone(), settings.clone());
+                async move { store.declare(inc, &queue, &settings).await }.boxed()
+            })
+            .await?;
+        if done { Ok(()) } else { Err(Error::Groups(queue).into()) }
+    }
+
+    /// The time-out of a type.
+    ///
+    /// # Errors
+    /// [`CouchError::NoTypeTimeout`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn type_timeout(&self, of: impl Key) -> Result<Duration, CouchError> {
+        let queue = type_of(&of)?;
+        let figures = match self.jobs.queue(queue.as_str())?.figures().await {
+            Err(Error::NoQueue(_)) => return Err(CouchError::NoTypeTimeout),
+            figures => figures?,
+        };
+        let settings = figures.settings.ok_or(CouchError::NoTypeTimeout)?;
+        Ok(Duration::from_millis(settings.lease))
+    }
+
+    /// Adds a job, scheduled for a time or for now. One that is pending gets another time and data, and with the same time
+    /// stays as it is. One that runs is marked to be resubmitted at that time, and keeps its data. One that has finished is
+    /// pending anew, with these data.
+    ///
+    /// # Errors
+    /// [`CouchError::NoTypeTimeout`]; data that cannot be encoded are an [`Error::Encode`], and store nothing;
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was added; do it again.
+    pub async fn add<D: Serialize + ?Sized>(
+        &self,
+        of: impl Key,
+        id: impl Key,
+        data: &D,
+        at: Option<SystemTime>,
+    ) -> Result<(), CouchError> {
+        let body = data::encode(data)?;
+        self.submit(of, id, body, at).await
+    }
+
+    async fn submit(
+        &self,
+        of: impl Key,
+        id: impl Key,
+        body: Bytes,
+        at: Option<SystemTime>,
+    ) -> Result<(), CouchError> {
+        let (queue, id) = (type_of(&of)?, id_of(&of, &id)?);
+        let mut kind = Kind::new(queue.clone());
+        kind.keep = -1;
+        kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
+        let new = vec![NewJob::new(id.clone(), body, kind)];
+        let replies = add_all(&self.jobs, AddMode::Again, None, new).await?;
+        match replies.into_iter().next().map(|reply| added(id, &queue, reply)) {
+            Some(Err(Error::NoQueue(_))) | None => Err(CouchError::NoTypeTimeout),
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(_)) => Ok(()),
+        }
+    }
+
+    /// Marks a job that runs to be resubmitted at a time, or now; it keeps its data. One that has finished is pending
+    /// again, with these data or its own.
+    ///
+    /// # Errors
+    /// [`CouchError::NotFound`], and as for [`add`](Self::add).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was marked; do it again.
+    pub async fn resubmit<D: Serialize + ?Sized>(
+        &self,
+        of: impl Key,
+        id: impl Key,
+        data: Option<&D>,
+        at: Option<SystemTime>,
+    ) -> Result<(), CouchError> {
+        let own = self.view(&id_of(&of, &id)?).await?.1;
+        let body = data.map(data::encode).transpose()?.unwrap_or(own);
+        self.submit(of, id, body, at).await
+    }
+
+    /// Removes a job. Whoever runs it is answered [`CouchError::Halt`] from now on.
+    ///
+    /// # Errors
+    /// [`CouchError::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was removed.
+    pub async fn remove(&self, of: impl Key, id: impl Key) -> Result<(), CouchError> {
+        match self.jobs.remove(&id_of(&of, &id)?).await {
+            Err(Error::NotFound(_)) => Err(CouchError::NotFound),
+            done => Ok(done?),
+        }
+    }
+
+    async fn view(&self, id: &JobId) -> Result<(CouchState, Bytes), CouchError> {
+        let view = self.jobs.get(id).await?.ok_or(CouchError::NotFound)?;
+        Ok((view.state().into(), view.body().clone()))
+    }
+
+    /// The state of a job.
+    ///
+    /// # Errors
+    /// [`CouchError::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn state(&self, of: impl Key, id: impl Key) -> Result<CouchState, CouchError> {
+        Ok(self.view(&id_of(&of, &id)?).await?.0)
+    }
+
+    /// The data of a job.
+    ///
+    /// # Errors
+    /// [`CouchError::NotFound`], [`Error::Decode`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn data<D: DeserializeOwned>(&self, of: impl Key, id: impl Key) -> Result<D, CouchError> {
+        Ok(data::decode(&self.view(&id_of(&of, &id)?).await?.1)?)
+    }
+
+    /// Waits for a pending job of this type, and runs it. `None` when there is none within the time of `accept`.
+    ///
+    /// # Errors
+    /// [`CouchError::NoTypeTimeout`], [`CouchError::NoSchedule`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave a job that runs and that nobody has: it is pending again after its type's time-out.
+    pub async fn accept(&self, of: impl Key, accept: Accept) -> Result<Option<CouchJob>, CouchError> {
+        accept::accept(&self.jobs, type_of(&of)?, accept).await
+    }
+
+    /// Follows a job: its present state and data, and from then on each change. A job that has finished is answered at
+    /// once, and not followed.
+    ///
+    /// # Errors
+    /// [`CouchError::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: a dropped call follows nothing.
+    pub async fn subscribe(&self, of: impl Key, id: impl Key) -> Result<Subscribed, CouchError> {
+        watching::subscribe(&self.jobs, id_of(&of, &id)?).await
+    }
+
+    /// Calls `f` with each job of a type: its id as it was given, its state, and what was returned last. A job that comes
+    /// or goes meanwhile may be missed.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn fold<A: Send>(
+        &self,
+        of: impl Key,
+        first: A,
+        mut f: impl FnMut(A, &str, CouchState) -> A + Send,
+    ) -> Result<A, CouchError> {
+        let prefix = prefix_of(&of)?;
+        let (mut all, mut cursor, mut seen) = (first, 0, std::collections::HashSet::new());
+        loop {
+            let (next, jobs) =
+                self.jobs.call(move |store, _| async move { store.scan(cursor, PAGE).await }.boxed()).await?;
+            for (id, record) in jobs {
+                if let Some(own) = id.as_str().strip_prefix(&prefix)
+                    && seen.insert(id.clone())
+                {
+                    all = f(all, own, record.state.into());
+                }
+            }
+            cursor = next;
+            if cursor == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The ids of all jobs of a type with their states, in the order of the ids.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn list(&self, of: impl Key) -> Result<Vec<(String, CouchState)>, CouchError> {
+        let push = |mut all: Vec<_>, id: &str, state| {
+            all.push((id.to_owned(), state));
+            all
+        };
+        let mut all = self.fold(of, Vec::new(), push).await?;
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(all)
+    }
+
+    /// The ids of the running jobs of a type.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn active(&self, of: impl Key) -> Result<Vec<String>, CouchError> {
+        let all = self.list(of).await?;
+        Ok(all.into_iter().filter(|(_, state)| *state == CouchState::Running).map(|(id, _)| id).collect())
+    }
+
+    /// The number of pending jobs of a type, counted up to 1,024.
+    ///
+    /// # Errors
+    /// [`CouchError::NoTypeTimeout`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn pending(&self, of: impl Key) -> Result<u64, CouchError> {
+        match self.jobs.queue(type_of(&of)?.as_str())?.figures().await {
+            Ok(figures) => Ok((figures.ready + figures.delayed).min(COUNTED)),
+            Err(Error::NoQueue(_)) => Err(CouchError::NoTypeTimeout),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
