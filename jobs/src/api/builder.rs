@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tenure_connection::Client;
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::flow::Flow;
 use super::jobs::Jobs;
@@ -20,6 +20,9 @@ use crate::runtime::link::Link;
 use crate::runtime::thread::Thread;
 use crate::runtime::{adder, ticker};
 use crate::store::{MemoryStore, RedisStore, Store, StoreError};
+
+/// How long joining waits for the node's subscription.
+const HEARS: Duration = Duration::from_secs(2);
 
 /// The settings of a node of a set of queues.
 #[must_use = "a node joins with join"]
@@ -117,10 +120,13 @@ impl JobsBuilder {
             }
         }
 
+        let (hears, heard) = oneshot::channel();
         thread.spawn(adder::run(own.clone(), requests));
-        thread.spawn(hearer::run(own.clone(), ears.clone(), keeper.clone(), tick.clone()));
+        thread.spawn(hearer::run(own.clone(), ears.clone(), keeper.clone(), tick.clone(), hears));
         thread.spawn(ticker::run(own.clone(), tick));
         thread.spawn(keeper::run(own.clone(), keeper.clone()));
+        // A node that cannot hear yet works all the same: it looks for itself.
+        let _ = tokio::time::timeout(HEARS, heard).await;
         Ok(Jobs::new(link, own, thread, adder, ears, keeper, configs, self.flows))
     }
 }

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::keeper::Execution;
-use crate::store::{Data, Lane, Settle, SettleReply, Settling};
+use crate::store::{Data, Settle, SettleReply, Settling};
 
 /// An execution of a job. Cheap to clone.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ struct Shared {
     record: Record,
     body: Mutex<Bytes>,
     /// Saves one thing at a time.
-    saving: tokio::sync::Mutex<Option<Lane>>,
+    saving: tokio::sync::Mutex<()>,
 }
 
 /// How a running job stands.
@@ -47,7 +47,7 @@ pub struct Alive {
 
 impl Ctx {
     pub(crate) fn new(jobs: Jobs, execution: Arc<Execution>, record: Record, body: Bytes) -> Self {
-        let (body, saving) = (Mutex::new(body), tokio::sync::Mutex::new(None));
+        let (body, saving) = (Mutex::new(body), tokio::sync::Mutex::new(()));
         Self { shared: Arc::new(Shared { jobs, execution, record, body, saving }) }
     }
 
@@ -144,18 +144,14 @@ impl Ctx {
     /// Dropping the future leaves open whether they were kept.
     pub async fn checkpoint<S: Serialize + ?Sized + Sync>(&self, fields: &S) -> Result<Alive, Error> {
         let more = data::encode(fields)?;
-        let mut lane = self.shared.saving.lock().await;
+        let _alone = self.shared.saving.lock().await;
         let body = data::merged(&self.body(), &more)?;
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
-        let lane = lane.get_or_insert_with(|| {
-            Lane::new(jobs.link().lane(&format!("save.{}.{}", execution.token, execution.id)))
-        });
-        lane.advance();
-        let (call, settle) = (lane.clone(), Settle::GoOn(Data::Replace(body.clone())));
+        let settle = Settle::GoOn(Data::Replace(body.clone()));
         let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
         let replies = jobs
-            .call(move |store, inc| {
-                let (lane, going) = (call.clone(), going.clone());
+            .call_once(move |store, inc, lane| {
+                let going = going.clone();
                 async move { store.settle(inc, &lane, &*going).await }.boxed()
             })
             .await?;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_connection::Client;
@@ -25,13 +26,15 @@ use super::watch::Watch;
 use super::worker::{Handler, WorkerBuilder};
 use crate::data;
 use crate::error::{BoxError, Error};
-use crate::model::id::{JobId, NodeName, QueueName};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
 use crate::runtime::adder::Request as Adding;
 use crate::runtime::hearer::Ears;
 use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
-use crate::store::{AddMode, Kind, Listing, MOST, MemoryStore, NewJob, Request, Steer, SteerReply};
+use crate::store::{
+    AddMode, Kind, Lane, Listing, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
+};
 
 /// How long a call waits for the store.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,6 +59,8 @@ struct Shared {
     configs: HashMap<QueueName, Queue>,
     flows: Vec<Flow>,
     workers: AtomicU64,
+    /// Lanes for calls of users, while no call is in them.
+    lanes: Mutex<Vec<Lane>>,
 }
 
 impl Drop for Shared {
@@ -86,8 +91,8 @@ impl Jobs {
         configs: HashMap<QueueName, Queue>,
         flows: Vec<Flow>,
     ) -> Self {
-        let workers = AtomicU64::new(0);
-        Self { shared: Arc::new(Shared { link, own, thread, adder, ears, keeper, configs, flows, workers }) }
+        let (workers, lanes) = (AtomicU64::new(0), Mutex::default());
+        Self { shared: Arc::new(Shared { link, own, thread, adder, ears, keeper, configs, flows, workers, lanes }) }
     }
 
     /// The name of this node.
@@ -141,6 +146,26 @@ impl Jobs {
             return Err(Error::Closed);
         }
         self.shared.link.call_within(PATIENCE, step).await
+    }
+
+    /// A step that takes effect once, though it may be sent several times. A lane is used again when its call was answered:
+    /// so there are as many as calls at once.
+    pub(crate) async fn call_once<T>(
+        &self,
+        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
+    ) -> Result<T, Error> {
+        let free = self.lanes().pop();
+        let mut lane =
+            free.unwrap_or_else(|| Lane::new(self.shared.link.lane(&format!("call{}", self.next_worker()))));
+        let own = lane.clone();
+        let answer = self.call(move |store, inc| step(store, inc, own.clone())).await?;
+        lane.advance();
+        self.lanes().push(lane);
+        Ok(answer)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
+        self.shared.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A job for a queue; awaiting it adds it.

@@ -58,7 +58,7 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
-        let (heard, _) = jobs.ears().watch(&id);
+        let heard = jobs.ears().watch(&id);
         // From here on a drop takes the subscription back.
         let mut watch = Self { jobs, id, heard, number: 0, state: None, body: Bytes::new(), result: Bytes::new() };
         let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
@@ -167,7 +167,7 @@ impl Watch {
         }
     }
 
-    /// Waits until the job is in this state, and skips all others. False when it is gone.
+    /// Waits until the job is in this state, and skips all others. False when it is gone, or has ended in another state.
     ///
     /// # Errors
     /// As for [`next`](Self::next).
@@ -176,7 +176,7 @@ impl Watch {
     /// Safe: another call goes on.
     pub async fn until(&mut self, state: State) -> Result<bool, Error> {
         while self.state != Some(state) {
-            if self.state.is_none() {
+            if self.state.is_none_or(State::is_over) {
                 return Ok(false);
             }
             self.next().await?;

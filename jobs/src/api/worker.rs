@@ -150,23 +150,35 @@ impl Worker {
 }
 
 /// Frees the slot when the handler is gone: it has ended, was aborted, or its runtime is no more.
-struct Slot(Arc<Execution>);
+struct Slot {
+    execution: Arc<Execution>,
+    free: bool,
+}
+
+impl Slot {
+    fn leave(mut self, settle: Settle) {
+        self.free = true;
+        self.execution.leave(settle);
+    }
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.free();
+        if !self.free {
+            self.execution.free();
+        }
     }
 }
 
 fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
     Arc::new(move |execution: Arc<Execution>, taken: TakenJob| {
         let TakenJob { id, record, body, .. } = taken;
-        let (jobs, handler, slot) = (jobs.clone(), handler.clone(), Slot(execution.clone()));
+        let (jobs, handler, slot) = (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
         let span = tracing::info_span!("job", %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
         let running = execution.clone();
         let work = async move {
             let slot = slot;
-            let ctx = Ctx::new(jobs.clone(), slot.0.clone(), record, body.clone());
+            let ctx = Ctx::new(jobs.clone(), slot.execution.clone(), record, body.clone());
             let handled = AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
@@ -177,7 +189,7 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
                     retry(&jobs, &ctx, why)
                 }
             };
-            slot.0.end(settle);
+            slot.leave(settle);
         };
         let task = home.spawn(work.instrument(span));
         running.may_abort(task.abort_handle());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::keeper::Keeper;
 use super::link::Link;
@@ -43,14 +43,14 @@ impl Ears {
         self.listeners().takers.retain(|(_, known)| !Arc::ptr_eq(known, taker));
     }
 
-    /// Tells news of a job. True when nobody on this node has watched it before.
-    pub(crate) fn watch(&self, id: &JobId) -> (mpsc::UnboundedReceiver<Heard>, bool) {
+    /// Tells news of a job.
+    pub(crate) fn watch(&self, id: &JobId) -> mpsc::UnboundedReceiver<Heard> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut listeners = self.listeners();
         let watchers = listeners.watchers.entry(id.clone()).or_default();
         watchers.retain(|watcher| !watcher.is_closed());
         watchers.push(sender);
-        (receiver, watchers.len() == 1)
+        receiver
     }
 
     /// Forgets watchers that are gone. True when nobody on this node watches the job any more.
@@ -90,13 +90,28 @@ impl Ears {
 }
 
 /// Hands out messages until the node is closed.
-pub(crate) async fn run(link: Link, ears: Ears, keeper: Keeper, tick: Arc<Notify>) {
+///
+/// It says when it hears for the first time: what happens before is missed.
+pub(crate) async fn run(
+    link: Link,
+    ears: Ears,
+    keeper: Keeper,
+    tick: Arc<Notify>,
+    hears: oneshot::Sender<()>,
+) {
+    let mut hears = Some(hears);
     let mut hints = link.store.listen(link.node());
     let mut incarnations = link.incarnations();
     loop {
         tokio::select! {
             hint = hints.recv() => match hint {
-                Some(hint) => hear(&link, &ears, &keeper, &tick, hint).await,
+                Some(hint) => {
+                    if let Some(hears) = hears.take_if(|_| hint == Hint::Subscribed) {
+                        // Nobody may wait for it any more.
+                        let _ = hears.send(());
+                    }
+                    hear(&link, &ears, &keeper, &tick, hint).await;
+                }
                 None => return,
             },
             changed = incarnations.changed() => {

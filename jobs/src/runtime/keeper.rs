@@ -28,6 +28,8 @@ const NOTICE: Duration = Duration::from_millis(500);
 pub(crate) enum Event {
     /// What became of it.
     Ended(Settling),
+    /// The same, and its handler is gone: the slot is free.
+    Left(Settling),
     /// Its handler is gone: the slot is free.
     Freed,
 }
@@ -88,6 +90,15 @@ impl Execution {
         }
     }
 
+    /// Says what became of it, once, and that its slot is free.
+    pub(crate) fn leave(&self, settle: Settle) {
+        if self.over.swap(true, Ordering::AcqRel) {
+            self.free();
+        } else {
+            let _ = self.events.send(Event::Left(Settling::new(self.id.clone(), self.token, settle)));
+        }
+    }
+
     pub(crate) fn free(&self) {
         let _ = self.events.send(Event::Freed);
     }
@@ -96,6 +107,12 @@ impl Execution {
         if let Some((_, last)) = &mut self.times().activity {
             *last = Instant::now();
         }
+    }
+
+    /// Whether it has times of its own besides its lease.
+    fn has_times(&self) -> bool {
+        let times = self.times();
+        times.timeout.is_some() || times.activity.is_some()
     }
 
     pub(crate) fn may_abort(&self, handle: AbortHandle) {
@@ -179,8 +196,14 @@ impl Keeper {
     }
 
     pub(crate) fn add(&self, execution: &Arc<Execution>) {
-        self.running().insert((execution.id.clone(), execution.token), execution.clone());
-        self.0.changed.notify_one();
+        let mut running = self.running();
+        // The next look comes long before a lease is to be renewed, but not before a shorter time is over.
+        let soon = running.is_empty() || execution.has_times();
+        running.insert((execution.id.clone(), execution.token), execution.clone());
+        drop(running);
+        if soon {
+            self.0.changed.notify_one();
+        }
     }
 
     pub(crate) fn forget(&self, id: &JobId, token: Token) {

@@ -134,12 +134,12 @@ impl Taker {
     }
 
     fn note(&mut self, event: Event) {
-        match event {
-            Event::Ended(settling) => {
-                self.keeper.forget(&settling.id, settling.token);
-                self.ends.push_back(settling);
-            }
-            Event::Freed => self.busy = self.busy.saturating_sub(1),
+        if !matches!(event, Event::Ended(_)) {
+            self.busy = self.busy.saturating_sub(1);
+        }
+        if let Event::Ended(settling) | Event::Left(settling) = event {
+            self.keeper.forget(&settling.id, settling.token);
+            self.ends.push_back(settling);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::store::{
-    AddMode, Adding, Data, Kind, Lane, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking,
+    AddMode, Adding, Data, Kind, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking,
 };
 
 /// Which job to accept, and how long to wait for one.
@@ -82,19 +82,17 @@ async fn wait(
 ) -> Result<Option<TakenJob>, CouchError> {
     let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let at_once = accept.timeout == Some(Duration::ZERO);
-    let mut lane = Lane::new(jobs.link().lane(&format!("accept{}", jobs.next_worker())));
     let mut taking = Taking::new(jobs.node().clone(), queue.clone(), 1);
     taking.until = accept.until.map(moment).transpose()?;
     taking.slots = u32::from(!at_once);
     loop {
-        let (call, asked) = (lane.clone(), Arc::new(taking.clone()));
+        let asked = Arc::new(taking.clone());
         let reply = jobs
-            .call(move |store, inc| {
-                let (lane, taking) = (call.clone(), asked.clone());
+            .call_once(move |store, inc, lane| {
+                let taking = asked.clone();
                 async move { store.take(inc, &lane, &taking).await }.boxed()
             })
             .await?;
-        lane.advance();
         let mut pause = None;
         match reply {
             TakeReply::Taken { jobs: mut taken, registration, .. } => {
@@ -138,15 +136,13 @@ pub struct CouchJob {
     token: Token,
     body: Bytes,
     again: bool,
-    lane: Lane,
 }
 
 impl CouchJob {
     fn new(jobs: Jobs, taken: TakenJob) -> Self {
         let TakenJob { id, record, body, .. } = taken;
         let (token, queue) = (record.token, record.queue);
-        let lane = Lane::new(jobs.link().lane(&format!("couch.{token}.{id}")));
-        Self { jobs, id, queue, token, body, again: false, lane }
+        Self { jobs, id, queue, token, body, again: false }
     }
 
     /// Its id, with its type.
@@ -173,17 +169,15 @@ impl CouchJob {
         data::decode(&self.body)
     }
 
-    async fn say(&mut self, settle: Settle) -> Result<SettleReply, CouchError> {
+    async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
         let said = Arc::new([Settling::new(self.id.clone(), self.token, settle)]);
-        let lane = self.lane.clone();
         let replies = self
             .jobs
-            .call(move |store, inc| {
-                let (lane, said) = (lane.clone(), said.clone());
+            .call_once(move |store, inc, lane| {
+                let said = said.clone();
                 async move { store.settle(inc, &lane, &*said).await }.boxed()
             })
             .await?;
-        self.lane.advance();
         match replies.into_iter().next() {
             Some(SettleReply::Halt | SettleReply::Bad) | None => Err(CouchError::Halt),
             Some(reply) => Ok(reply),
@@ -213,7 +207,7 @@ impl CouchJob {
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was ended.
-    pub async fn finish<D: Serialize + ?Sized>(mut self, data: Option<&D>) -> Result<(), CouchError> {
+    pub async fn finish<D: Serialize + ?Sized>(self, data: Option<&D>) -> Result<(), CouchError> {
         let body = data.map(data::encode).transpose()?;
         let end = Settle::Done(Bytes::new(), body.map_or(Data::Keep, Data::Replace));
         self.say(end).await.map(drop)
@@ -232,14 +226,13 @@ impl CouchJob {
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
         adding.mode = AddMode::Again;
-        let (adding, lane) = (Arc::new(adding), self.lane.clone());
+        let adding = Arc::new(adding);
         self.jobs
-            .call(move |store, inc| {
-                let (lane, adding) = (lane.clone(), adding.clone());
+            .call_once(move |store, inc, lane| {
+                let adding = adding.clone();
                 async move { store.add(inc, &lane, &adding).await }.boxed()
             })
             .await?;
-        self.lane.advance();
         self.again = true;
         Ok(())
     }

@@ -29,9 +29,10 @@ for i = 1, tonumber(argv[of_kinds]) do
   if keep and tonumber(due) < 2 ^ 43 and tonumber(deadline) < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
     local q = queue_of(queue)
     local kept = gsub(flags, 'W', '') .. (deadline ~= '0' and 'd' or '')
+    local is_plain = parent == '' and flags == '' and deadline == '0' and tonumber(due) <= t
     kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
       due = tonumber(due), flow = flow, parent = parent, flags = kept, deadline = tonumber(deadline),
-      waits = find(flags, 'W', 1, true) ~= nil }
+      waits = find(flags, 'W', 1, true) ~= nil, is_plain = is_plain }
   end
 end
 read({ unpack(argv, base + 1, base + n) })
@@ -76,6 +77,26 @@ local function make(id, body, kind, parent, item)
   enter(j, kind.waits and 'W' or 'Q')
 end
 
+-- The same for a job that needs nothing but its place.
+local function make_plain(id, body, kind, item)
+  local q, nth = kind.q, fmt('%03d', item)
+  if not kind.line then
+    kind.line = sub(place_at(in_line(q, kind.due, kind.priority), 0), 1, 14)
+    kind.head = '1|Q|0|0|||||0|' .. kind.keep .. '|' .. q.name .. '|' .. kind.group .. '|' .. kind.line
+    kind.middle = '|' .. kind.priority .. '|' .. kind.max .. '|' .. num(kind.due) .. '|' .. sub(place_at(t, 0), 1, 14)
+    kind.tail = '|0|' .. kind.flow
+    kind.member = q.name .. '|' .. (q.grouped and kind.group .. '|' or '') .. kind.line
+    kind.stir = q.grouped and group_of(q, kind.group) or q
+  end
+  local record, k = kind.head .. nth .. kind.middle .. nth .. kind.tail, #fresh_records
+  fresh[id], jobs[id] = record, nil
+  fresh_records[k + 1], fresh_records[k + 2] = id, record
+  fresh_ready[k + 1], fresh_ready[k + 2] = 0, kind.member .. nth .. id
+  bodies[#bodies + 1], bodies[#bodies + 2] = id, body
+  if q.grouped then kind.stir.ready = kind.stir.ready + 1 end
+  kind.stir.added = kind.stir.added + 1
+end
+
 -- A job that is there, and was asked for again.
 local function again(j, body, kind, item)
   local q = queue_of(j.queue)
@@ -116,7 +137,7 @@ local function added(i)
   if j and (mode == 'k' or parent or j.queue ~= kind.q.name or over and mode == 'r') then return 'E' end
   if over and not has_room(kind.q) then return 'B' end
   if j then return again(j, body, kind, i - 1) end
-  make(id, body, kind, parent, i - 1)
+  if kind.is_plain then make_plain(id, body, kind, i - 1) else make(id, body, kind, parent, i - 1) end
   return 'A'
 end
 
@@ -131,7 +152,7 @@ for _, j in pairs(waits) do
 end
 for i = of_lookups + 1, base - 1, 2 do
   local item, entry = tonumber(argv[i]), argv[i + 1]
-  local j = letters[item] == 'A' and jobs[argv[base + item]]
+  local j = letters[item] == 'A' and job(argv[base + item])
   if j then
     call('ZADD', INDEX, 0, 'k:' .. entry .. '|' .. j.id)
     j.lookups = j.lookups and j.lookups .. '\n' .. entry or entry

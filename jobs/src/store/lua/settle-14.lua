@@ -22,7 +22,10 @@
 local of_tokens = 3
 local token_of, modes = argv[of_tokens + argv[of_tokens] + 1], argv[of_tokens + argv[of_tokens] + 2]
 local base, n = of_tokens + argv[of_tokens] + 2, #modes
-read({ unpack(argv, base + 1, base + n) })
+local records = n > 0 and call('HMGET', JOBS, unpack(argv, base + 1, base + n)) or {}
+-- Plain successes by queue, and the text that the records of each token begin with.
+local plain, starts = {}, {}
+for i = 1, argv[of_tokens] do starts[i] = '1|R|' .. argv[of_tokens + i] .. '|' end
 
 local function write(j, data)
   local how, bytes = sub(data, 1, 1), sub(data, 2)
@@ -100,10 +103,27 @@ local function settled(j, mode, x, y, item)
   return put_back(j, mode, x, y)
 end
 
-local letters = {}
-for i = 1, n do
+-- A success that nobody waits for, of a job that is not kept: it leaves nothing.
+local function leave_nothing(id, record, start)
+  if not record or jobs[id] ~= nil or sub(record, 1, #start) ~= start then return false end
+  local queue, group = match(record, '^%d+|[^|]*||||0|0|([^|]+)|([^|]*)|', #start + 1)
+  if not queue then return false end
+  dropped[id], jobs[id] = true, false
+  unleased[#unleased + 1] = id
+  plain[queue] = (plain[queue] or 0) + 1
+  local q = queue_of(queue)
+  if q.grouped then
+    local g = group_of(q, group)
+    g.running = max(0, g.running - 1)
+  end
+  return true
+end
+
+local function letter_of(i)
   local id, mode, x, y = argv[base + i], sub(modes, i, i), argv[base + n + 2 * i - 1] or '', argv[base + n + 2 * i] or ''
-  local j, token = job(id), argv[of_tokens + byte(token_of, i)]
+  if mode == 'c' and leave_nothing(id, records[i], starts[byte(token_of, i)] or '?') then return 'K' end
+  if jobs[id] == nil then jobs[id] = records[i] and parse(id, records[i]) or false end
+  local j, token = jobs[id], argv[of_tokens + byte(token_of, i)]
   local letter = 'H'
   if j == 'X' or not find('cmwrfdbul', mode, 1, true) then
     letter = 'X'
@@ -112,7 +132,16 @@ for i = 1, n do
   elseif j and j.state == 'R' and j.token == token then
     letter = settled(j, mode, x, y, i - 1)
   end
-  letters[i] = letter
+  return letter
+end
+
+local letters = {}
+for i = 1, n do letters[i] = letter_of(i) end
+for queue, done in pairs(plain) do
+  count(queue, 'running', -done)
+  count(queue, 'done', done)
+  local q = queue_of(queue)
+  if q.concurrency > 0 then q.free = q.free + done end
 end
 flush()
 call('SET', LANE, argv[2] .. '|' .. table.concat(letters), 'PX', 3600000)

@@ -17,8 +17,9 @@ if not is_name(node) or not want or not slots then return { 'BADARG' } end
 if (tonumber(meta[3]) or 0) > t then return { 'HOLD', num(meta[3] - t) } end
 local before = call('GET', LANE)
 if before then
-  local number, of, reg, list = match(before, '^(%d+)|(%d*)|([^ ]*) ?(.*)$')
+  local number, answer = match(before, '^(%d+)|(.*)$')
   if number == argv[2] then
+    local of, reg, list = match(answer, '^(%d*)|([^ ]*) ?(.*)$')
     local out, ids = { 'OK', of, reg, '' }, {}
     for id in string.gmatch(list, '[^ ]+') do ids[#ids + 1] = id end
     read(ids)
@@ -135,34 +136,42 @@ end
 local out, took, gone, records, leases, bytes, full = { 'OK', '', '', '' }, {}, {}, {}, {}, 0, false
 if #ids > 0 then
   local stored, of_token = call('HMGET', JOBS, unpack(ids)), num(mint())
+  local start, runner, bodies, first = '1|R|' .. of_token .. '|', '|' .. node .. '|', nil, 0
   for i = 1, #ids do
     local id, q = ids[i], of[i]
     local g = q.grouped and group_of(q, sub(members[i], #q.name + 2, -#id - 19))
-    local j = stored[i] and parse(id, stored[i]) or 'X'
     if full then
       if g then g.tag = max(g.tag_before, g.tag - max(1, floor(100 / (tonumber(g.weight) or 1)))) end
     else
       gone[#gone + 1] = members[i]
       if g then g.ready = max(0, g.ready - 1) end
-      if j ~= 'X' and j.state == 'Q' then
-        j.state, j.token, j.attempts, j.node = 'R', of_token, j.attempts + 1, node
-        if has(j, 'w') then
+      -- What changes stands first in a record.
+      local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
+      if attempts then
+        local record = start .. num(attempts + 1) .. runner .. rest
+        if find(rest, '^%d*|%a*w') then
+          local j = parse(id, record)
           j.news = j.news + 1
+          record = pack(j)
           local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false })
           for watcher in string.gmatch(call('HGET', EXTRAS, 's:' .. id) or '', '[^,]+') do
             call('SPUBLISH', CHANNEL .. watcher, message)
           end
         end
-        local record, body, z, k = pack(j), call('HGET', BODIES, id) or '', #out, #took + 1
+        if i > first + 32 or not bodies then
+          first = i - 1
+          bodies = call('HMGET', BODIES, unpack(ids, i, min(i + 31, #ids)))
+        end
+        local body, z, k = bodies[i - first] or '', #out, #took + 1
         records[2 * k - 1], records[2 * k] = id, record
-        leases[2 * k - 1], leases[2 * k] = num(t + q.lease), id
+        q.ends = q.ends or num(t + q.lease)
+        leases[2 * k - 1], leases[2 * k] = q.ends, id
         out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, num(q.lease)
         took[k], q.taken, bytes = id, q.taken + 1, bytes + #body
         if g then
           g.running = g.running + 1
           if limit_of(g) > 0 then g.used = g.used + 1 end
         end
-        arm(t + q.lease)
         full = bytes > 1048576
       end
     end
@@ -178,7 +187,10 @@ end
 local waits, others = {}, {}
 for i = 1, #asked do
   local q = asked[i]
-  if q.taken > 0 then call('HINCRBY', COUNTS, q.name .. '|running', q.taken) end
+  if q.taken > 0 then
+    call('HINCRBY', COUNTS, q.name .. '|running', q.taken)
+    arm(t + q.lease)
+  end
   if q.turned then call('HSET', COUNTS, q.name .. '|turn', num(q.turn)) end
   if q.meter and q.taken > 0 then
     q.meter.used = q.meter.used + q.taken

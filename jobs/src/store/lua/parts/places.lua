@@ -1,5 +1,7 @@
 -- A job leaves its place and enters another. All is written at the end, by `flush`: the last word on a member counts.
 local ready, timers, bodies, extras, no_extras, unleased, news = {}, {}, {}, {}, {}, {}, {}
+-- Of fresh jobs: ids and records, and members of ready with their scores.
+local fresh_records, fresh_ready = {}, {}
 
 local function ready_member(q, j)
   return q.grouped and q.name .. '|' .. j.group .. '|' .. j.place .. j.id or q.name .. '|' .. j.place .. j.id
@@ -115,7 +117,7 @@ end
 
 local function flush()
   tell_all()
-  local records, gone = {}, {}
+  local records, gone = fresh_records, {}
   for id, j in pairs(changed) do
     if not dropped[id] then
       records[#records + 1] = id
@@ -123,6 +125,7 @@ local function flush()
     end
   end
   for id in pairs(dropped) do gone[#gone + 1] = id end
+  if #fresh_ready > 0 then call('ZADD', READY, unpack(fresh_ready)) end
   write_members(READY, ready)
   write_members(TIMERS, timers)
   if #unleased > 0 then call('ZREM', LEASES, unpack(unleased)) end

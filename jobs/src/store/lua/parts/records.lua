@@ -2,6 +2,8 @@
 -- 1|state|token|attempts|node|again|flags|parent|open|keep|queue|group|place|priority|max|due|birth|news|flow and a tail
 -- that is kept. The jobs of this call by id: false where there is none, 'X' for a record that cannot be read.
 local jobs, changed, dropped = {}, {}, {}
+-- Records that this call adds without a table of their own.
+local fresh = {}
 
 local function parse(id, record)
   local state, of, attempts, node, again, flags, parent, open, keep, queue, group, place, priority, most, due, birth, news,
@@ -31,7 +33,7 @@ end
 
 local function job(id)
   if jobs[id] == nil then
-    local record = call('HGET', JOBS, id)
+    local record = fresh[id] or call('HGET', JOBS, id)
     jobs[id] = record and parse(id, record) or false
   end
   return jobs[id]
