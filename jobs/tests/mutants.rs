@@ -103,9 +103,9 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "each_of_many_acceptors_gets_one_job";
     "a job runs without a lease": "take", "call('ZADD', LEASES, unpack(leases))"
         => "", by "a_job_begins_with_a_lease_under_a_token";
-    "attempts are not counted": "take", "j.attempts + 1, node"
-        => "j.attempts, node", by "a_lost_lease_is_an_attempt";
-    "a queue's running jobs are not counted": "take", "if q.taken > 0 then call('HINCRBY', COUNTS, q.name .. '|running', q.taken) end"
+    "attempts are not counted": "take", "num(attempts + 1)"
+        => "attempts", by "a_lost_lease_is_an_attempt";
+    "a queue's running jobs are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
         => "", by "a_job_begins_with_a_lease_under_a_token";
     "a paused queue gives jobs": "take", "if q.shut or q.paused then return 0 end"
         => "if q.shut then return 0 end", by "a_paused_queue_gives_nothing";
@@ -131,7 +131,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_node_that_is_full_wakes_the_next";
     "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- Candidates"
         => "end\n\n-- Candidates", by "a_registration_is_taken_back";
-    "a watched job begins unseen": "take", "if has(j, 'w') then"
+    "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"
         => "if false then", by "every_transition_is_told_once_with_its_number";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
         => "do return end", by "a_node_that_waits_is_woken_by_a_job";

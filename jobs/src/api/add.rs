@@ -8,16 +8,17 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
+use ulid::Overflow;
 
 use super::jobs::Jobs;
-use super::queue::millis;
+use super::queue::{kept, millis};
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{GroupName, InvalidName, JobId, QueueName, Token};
 use crate::runtime::adder::Request;
 use crate::store::{AddMode, AddReply, Kind, NewJob};
 
-/// What became of an added job.
+/// The result of an add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Added {
@@ -43,7 +44,7 @@ pub enum How {
     Anew,
 }
 
-/// What becomes of a job whose id is there already.
+/// The fate of a job whose id is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unique {
@@ -84,7 +85,7 @@ impl<'a> Add<'a> {
     pub(crate) fn new(jobs: &'a Jobs, queue: &str, body: Result<Bytes, Error>) -> Self {
         let draft = |body: Bytes| {
             let queue = QueueName::new(queue)?;
-            let keep = jobs.config(&queue).and_then(|queue| queue.keep).map_or(0, |keep| millis(keep) as i64);
+            let keep = jobs.config(&queue).and_then(|queue| queue.keep).map_or(0, kept);
             let mut kind = Kind::new(queue);
             kind.keep = keep;
             let (unique, lookups) = (Unique::Keep, Vec::new());
@@ -107,7 +108,7 @@ impl<'a> Add<'a> {
         })
     }
 
-    /// What becomes of a job that is there already with this id.
+    /// The fate of a job that is there already with this id.
     pub fn unique(self, unique: Unique) -> Self {
         self.with(|draft| {
             draft.unique = unique;
@@ -169,7 +170,7 @@ impl<'a> Add<'a> {
     /// How long it is kept after it has succeeded, with its data and its result.
     pub fn keep(self, time: Duration) -> Self {
         self.with(|draft| {
-            draft.kind.keep = millis(time) as i64;
+            draft.kind.keep = kept(time);
             Ok(())
         })
     }
@@ -204,7 +205,7 @@ impl<'a> Add<'a> {
                 return Err(Error::Setting("the name of a flow has at most 64 characters and no |"));
             }
             name.clone_into(&mut draft.kind.flow);
-            draft.kind.keep = millis(life) as i64;
+            draft.kind.keep = kept(life);
             draft.life = Some(life);
             Ok(())
         });
@@ -284,7 +285,7 @@ pub(crate) async fn add_all(
 pub(crate) fn fresh_id(flow: &str) -> Result<JobId, InvalidName> {
     static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
     let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = ids.generate().unwrap_or_else(|full| full.commit_overflow_random());
+    let id = ids.generate().unwrap_or_else(Overflow::commit_overflow_increment);
     if flow.is_empty() { JobId::new(id.to_string()) } else { JobId::encoded(format!("{flow}:{id}")) }
 }
 

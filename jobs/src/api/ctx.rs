@@ -1,4 +1,4 @@
-//! What a handler knows of its job, and may do with it.
+//! A handler's view of its job, and its means to act on it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,7 +103,7 @@ impl Ctx {
         self.shared.execution.beat();
     }
 
-    /// Whether the handler should end: the job is to be cancelled, its time is over, or its lease is in danger.
+    /// Whether the handler should end: somebody cancels the job, its time is over, or its lease is in danger.
     pub fn is_cancelled(&self) -> bool {
         self.shared.execution.cancel.is_cancelled()
     }
@@ -188,7 +188,7 @@ impl Ctx {
         Add::new(jobs, queue, data::encode(payload)).child_of(parent, self.token()).named(id)
     }
 
-    /// What the children of this job came to, once it has waited for them; `None` when it had none so far.
+    /// The ends of this job's children, as far as they have ended; `None` when it had no child before this run.
     ///
     /// # Errors
     /// [`Error::Halted`] when the job is gone, and [`Error::Store`].

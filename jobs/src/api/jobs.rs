@@ -20,7 +20,7 @@ use super::ctx::Ctx;
 use super::flow::Flow;
 use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
-use super::queue::{Queue, millis};
+use super::queue::{Queue, kept};
 use super::view::{Ended, JobView};
 use super::watch::Watch;
 use super::worker::{Handler, WorkerBuilder};
@@ -186,7 +186,7 @@ impl Jobs {
         payloads: impl IntoIterator<Item = T> + Send,
     ) -> Result<Vec<Added>, Error> {
         let mut kind = Kind::new(QueueName::new(queue)?);
-        kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, |keep| millis(keep) as i64);
+        kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, kept);
         let kind = Arc::new(kind);
         let encode = |payload: T| Ok(NewJob::new(fresh_id("")?, data::encode(&payload)?, kind.clone()));
         let new = payloads.into_iter().map(encode).collect::<Result<Vec<_>, Error>>()?;
@@ -440,7 +440,7 @@ impl Jobs {
         Ok(QueueHandle::new(self.clone(), QueueName::new(name)?))
     }
 
-    /// The jobs in the manner of CouchDB: taken by hand, updated and finished.
+    /// The jobs in the manner of `CouchDB`: taken by hand, updated and finished.
     pub fn couch(&self) -> Couch {
         Couch::new(self.clone())
     }

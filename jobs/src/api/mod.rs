@@ -1,4 +1,4 @@
-//! What users hold.
+//! The types that users hold.
 
 pub(crate) mod add;
 pub(crate) mod builder;

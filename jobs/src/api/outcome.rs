@@ -1,4 +1,4 @@
-//! What a handler makes of its job.
+//! The verdict of a handler on its job.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::data;
 use crate::error::Error;
 
-/// What a handler makes of its job. An error in its place is a failed attempt.
+/// The verdict of a handler on its job. An error in its place is a failed attempt.
 #[derive(Debug)]
 pub struct Outcome(pub(crate) Made);
 

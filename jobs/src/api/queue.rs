@@ -57,7 +57,7 @@ impl Groups {
         Self::default()
     }
 
-    /// At most so many jobs of a group begin in each window of this length. Windows begin at multiples of their length
+    /// The most jobs of a group that begin in each window of this length. Windows begin at multiples of their length
     /// since the Unix epoch.
     #[must_use]
     pub fn limit(mut self, jobs: u32, window: Duration) -> Self {
@@ -65,7 +65,7 @@ impl Groups {
         self
     }
 
-    /// At most so many jobs of a group run at once. With one, the jobs of a group run strictly in order.
+    /// The most jobs of a group that run at once. With one, the jobs of a group run strictly in order.
     #[must_use]
     pub fn concurrency(mut self, jobs: u32) -> Self {
         self.concurrency = jobs;
@@ -154,7 +154,7 @@ impl Queue {
         self
     }
 
-    /// At most so many jobs begin in each window of this length.
+    /// The most jobs that begin in each window of this length.
     #[must_use]
     pub fn limit(mut self, jobs: u32, window: Duration) -> Self {
         self.settings.limit = jobs;
@@ -197,7 +197,7 @@ impl Queue {
     /// How long dead letters and cancelled jobs are kept. Zero: not at all; 7 days by default.
     #[must_use]
     pub fn keep_failed(mut self, time: Duration) -> Self {
-        self.settings.keep_failed = millis(time) as i64;
+        self.settings.keep_failed = kept(time);
         self
     }
 
@@ -234,6 +234,11 @@ impl Queue {
         (settings.window, settings.group_window) = (millis(window), millis(group_window));
         Ok((name, settings))
     }
+}
+
+/// How long something is kept, ms.
+pub(crate) fn kept(time: Duration) -> i64 {
+    i64::try_from(millis(time)).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn millis(time: Duration) -> u64 {

@@ -124,7 +124,7 @@ impl JobView {
         (self.begins_at > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_millis(self.begins_at))
     }
 
-    /// What its children came to, as far as they have ended.
+    /// The ends of its children, as far as they have ended.
     pub fn children(&self) -> &[ChildEnd] {
         &self.children
     }

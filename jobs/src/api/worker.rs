@@ -116,7 +116,7 @@ pub struct Worker {
     orders: mpsc::UnboundedSender<Order>,
 }
 
-/// What a worker has left when it was closed.
+/// The jobs that a worker has left when it was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
@@ -143,7 +143,7 @@ impl Worker {
         let (done, given_back) = oneshot::channel();
         self.orders.send(Order::GiveBack(done)).map_err(|_| Error::Closed)?;
         let given_back = given_back.await.map_err(|_| Error::Closed)?;
-        // What cannot be said now is found when its lease is over.
+        // An end that cannot be said now is found when its lease is over.
         let _ = tokio::time::timeout(LAST_WORDS, drained).await;
         Ok(CloseReport { given_back })
     }

@@ -1,6 +1,6 @@
 //! Names and numbers that appear in the store.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ impl JobId {
             if byte.is_ascii_alphanumeric() || b"_:.~@/-".contains(&byte) {
                 text.push(char::from(byte));
             } else {
-                text.push_str(&format!("%{byte:02X}"));
+                let _ = write!(text, "%{byte:02X}");
             }
         }
         Self::new(text)

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::id::Token;
 use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob};
 
-/// A call ends with the job that fills so many bytes.
+/// A call ends with the job that fills this many bytes.
 const FULL: usize = 1_048_576;
 
 /// Jobs that go together.

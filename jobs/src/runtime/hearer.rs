@@ -19,7 +19,7 @@ pub(crate) enum Heard {
     Gap,
 }
 
-/// Whoever is to be told.
+/// Those who are told.
 #[derive(Clone, Default)]
 pub(crate) struct Ears(Arc<Mutex<Listeners>>);
 
@@ -151,6 +151,6 @@ async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
             return;
         }
     }
-    // What has changed between the gap and the watch is found by a second look.
+    // A second look finds the changes between the gap and the watch.
     ears.watched();
 }

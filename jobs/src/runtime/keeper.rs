@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How long a handler has from its cancellation to its abort, when its own time is over.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// What a taker hears of an execution.
+/// An event of an execution, for its taker.
 pub(crate) enum Event {
-    /// What became of it.
+    /// Its fate is known.
     Ended(Settling),
     /// The same, and its handler is gone: the slot is free.
     Left(Settling),
@@ -197,7 +197,7 @@ impl Keeper {
 
     pub(crate) fn add(&self, execution: &Arc<Execution>) {
         let mut running = self.running();
-        // The next look comes long before a lease is to be renewed, but not before a shorter time is over.
+        // The next look comes long before a lease needs its renewal, but not before a shorter time is over.
         let soon = running.is_empty() || execution.has_times();
         running.insert((execution.id.clone(), execution.token), execution.clone());
         drop(running);
@@ -246,7 +246,7 @@ impl Keeper {
         executions.len()
     }
 
-    /// Those whose lease is to be renewed: a third of it is over. Ends what is over by itself.
+    /// Those whose lease needs a renewal: a third of it is over. Ends what is over by itself.
     fn due(&self, all: bool) -> (Vec<Arc<Execution>>, Instant) {
         let now = Instant::now();
         let (mut due, mut next) = (Vec::new(), now + LOOK);

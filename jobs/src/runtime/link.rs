@@ -146,7 +146,7 @@ impl Link {
         Err(last)
     }
 
-    /// Finds the set, makes it, or brings it to another incarnation, after one that is over.
+    /// Follows the set from an incarnation that is over to the next one, or makes the set.
     pub(crate) async fn follow(&self, former: Incarnation) -> StoreResult<()> {
         let _alone = self.shared.repairing.lock().await;
         if *self.shared.incarnation.borrow() != former {

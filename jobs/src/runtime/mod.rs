@@ -1,8 +1,8 @@
-//! What acts for a node, on a thread of its own: so a handler that blocks its thread costs no other job its lease.
+//! The parts that act for a node, on a thread of its own. So a handler that blocks its thread costs no other job its lease.
 //!
 //! `link` sends a step until it is answered, and follows the set through losses of data. `adder` gathers jobs that come
-//! in; `taker` lets jobs begin and says what became of them; `keeper` renews leases and ends what is over; `ticker` does
-//! what is due; `hearer` hands out the messages to the node.
+//! in. `taker` lets jobs begin and says what became of them. `keeper` renews leases and ends executions that are over.
+//! `ticker` does what is due, and `hearer` hands out the messages to the node.
 
 pub(crate) mod adder;
 pub(crate) mod hearer;

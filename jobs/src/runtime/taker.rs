@@ -21,7 +21,7 @@ use crate::store::{
 /// The pause after a call that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What runs a job: it is given the execution and must call its `free` when the handler is gone.
+/// Runs a job. It is given the execution, and must call its `leave` or `free` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>, TakenJob) + Send + Sync>;
 
 /// The settings of a worker.
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) runner: Runner,
 }
 
-/// What a worker is told by its owner.
+/// An order of a worker's owner.
 pub(crate) enum Order {
     /// Take no more; answer when nothing runs any more.
     Drain(oneshot::Sender<()>),
@@ -51,7 +51,7 @@ pub(crate) struct Taker {
     woken: Arc<Notify>,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
-    /// Ends that are to be said.
+    /// Ends that the store does not know yet.
     ends: VecDeque<Settling>,
     busy: u32,
     registration: Option<Box<str>>,

@@ -1,4 +1,4 @@
-//! What is due is done by the node on duty, or by this one when that is late.
+//! The node on duty does what is due, and this one when that is late.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 
-/// What becomes of a job whose id is there already.
+/// The fate of a job whose id is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddMode {
@@ -20,7 +20,7 @@ pub enum AddMode {
     Replace,
 }
 
-/// What several jobs have in common.
+/// The part that several jobs have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Kind {
@@ -104,7 +104,7 @@ impl NewJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adding {
-    /// What becomes of those that are there.
+    /// The fate of those that are there.
     pub mode: AddMode,
     /// The token of the running parent that adds its children.
     pub token: Option<Token>,
@@ -145,7 +145,7 @@ pub enum AddReply {
     Bad,
 }
 
-/// What becomes of the data of a job.
+/// The fate of a job's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Data {
@@ -158,7 +158,7 @@ pub enum Data {
     Append(Bytes),
 }
 
-/// What became of an execution.
+/// The fate of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settle {
@@ -177,11 +177,11 @@ pub enum Settle {
     },
     /// It waits for its children, without a lease.
     Wait(Data),
-    /// It has failed, and runs again after so many ms, if it has an attempt left.
+    /// It has failed, and runs again after this time in ms, if it has an attempt left.
     Retry(u64, Bytes),
     /// It has failed for good.
     Fail(Bytes, Data),
-    /// It runs again after so many ms, for this reason, and the attempt does not count.
+    /// It runs again after this time in ms, for this reason, and the attempt does not count.
     Later(u64, Bytes),
     /// It is given back, and the attempt does not count.
     GiveBack,
@@ -191,7 +191,7 @@ pub enum Settle {
     Limited(u64),
 }
 
-/// What became of an execution, and which one it is.
+/// The fate of an execution, and which one it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settling {
@@ -232,7 +232,7 @@ pub enum SettleReply {
     GoesOn,
     /// It goes on, and was asked for again meanwhile.
     Asked,
-    /// It goes on, and is to be cancelled.
+    /// It goes on, and somebody wants it cancelled.
     ToCancel,
     /// The next queue was never declared; it goes on.
     NoQueue,
@@ -242,7 +242,7 @@ pub enum SettleReply {
     Bad,
 }
 
-/// What is asked of a job, a queue or a group.
+/// A request about a job, a queue or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Steer {

@@ -1,5 +1,7 @@
 //! The text of arguments and answers, which both stores share.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 
 use super::asked::{AddMode, AddReply, Data, Request, Settle, SettleReply, Steer, SteerReply};
@@ -70,10 +72,10 @@ impl Settle {
             Self::MoveOn { queue, priority, group, data: d } => {
                 let mut to = queue.to_string();
                 if priority.is_some() || group.is_some() {
-                    to += &format!("|{}", priority.map(|p| p.to_string()).unwrap_or_default());
+                    let _ = write!(to, "|{}", priority.map(|p| p.to_string()).unwrap_or_default());
                 }
                 if let Some(group) = group {
-                    to += &format!("|{group}");
+                    let _ = write!(to, "|{group}");
                 }
                 ('m', to.into(), data(d))
             }

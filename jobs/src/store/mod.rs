@@ -8,6 +8,8 @@ mod dump;
 mod error;
 pub(crate) mod letters;
 mod listing;
+// Moments and counts are far below 2^63.
+#[allow(clippy::cast_possible_wrap)]
 pub(crate) mod memory;
 pub(crate) mod redis;
 
@@ -122,7 +124,7 @@ pub enum TakeReply {
         /// More jobs are ready than one answer can hold.
         more: bool,
     },
-    /// No job begins for so many ms, after a loss of data.
+    /// No job begins for this time in ms, after a loss of data.
     Hold(u64),
 }
 
@@ -141,7 +143,7 @@ pub struct Extended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ticked {
-    /// What was due is done.
+    /// All that was due is done.
     Done {
         /// The time to the next tick, in ms.
         next: u64,
@@ -152,7 +154,7 @@ pub enum Ticked {
         /// Jobs that were forgotten, or whose deadline has passed.
         gone: u64,
     },
-    /// Another node is on duty for so many ms.
+    /// Another node is on duty for this time in ms.
     OnDuty(u64),
 }
 
@@ -176,7 +178,7 @@ pub struct Peeked {
     pub seen: Seen,
     /// The time, in ms, until which the limit of its group keeps a ready job from beginning; 0 when nothing does.
     pub begins_at: u64,
-    /// What its children came to: id, `C` done, `F` failed or `X` cancelled, and the result or the reason.
+    /// The ends of its children: id, `C` done, `F` failed or `X` cancelled, and the result or the reason.
     pub children: Vec<(JobId, char, Bytes)>,
 }
 
@@ -236,7 +238,7 @@ pub enum Hint {
     Earlier,
     /// An execution is another's by now, or its job is gone.
     Halted(JobId, Token),
-    /// An execution is to be cancelled.
+    /// Somebody wants an execution cancelled.
     Cancel(JobId, Token),
     /// A lease has become shorter.
     Extend,

@@ -79,7 +79,7 @@ async fn tokens_rise_and_work_goes_on_after_a_loss_of_all_data() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_runs_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
+async fn what_runs_goes_on_through_a_short_outage() {
     let server = RedisServer::start().unwrap();
     let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
     let jobs = jobs.join().await.unwrap();

@@ -1,5 +1,7 @@
 //! Types and ids: any simple key.
 
+use std::fmt::Write as _;
+
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName};
 
@@ -22,7 +24,7 @@ impl Key for str {
             if byte.is_ascii_alphanumeric() || b"_.-".contains(&byte) {
                 text.push(char::from(byte));
             } else {
-                text.push_str(&format!("%{byte:02X}"));
+                let _ = write!(text, "%{byte:02X}");
             }
         }
         text

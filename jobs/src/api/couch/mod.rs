@@ -1,4 +1,4 @@
-//! Jobs in the manner of CouchDB's `couch_jobs`: whoever runs a job takes it by hand, says that it lives, and finishes it.
+//! Jobs in the manner of `CouchDB`'s `couch_jobs`: whoever runs a job takes it by hand, says that it lives, and finishes it.
 
 mod accept;
 mod key;
@@ -27,7 +27,7 @@ use crate::store::{AddMode, Kind, NewJob};
 
 /// The shortest time-out of a type.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Pending jobs are counted up to so many.
+/// Pending jobs are counted up to this number.
 const COUNTED: u64 = 1_024;
 /// The jobs of one page of a scan.
 const PAGE: u32 = 500;
@@ -191,7 +191,7 @@ impl Couch {
         self.submit(of, id, body, at).await
     }
 
-    /// Removes a job. Whoever runs it is answered [`CouchError::Halt`] from now on.
+    /// Removes a job. Its worker is answered [`CouchError::Halt`] from now on.
     ///
     /// # Errors
     /// [`CouchError::NotFound`] and [`Error::Store`].

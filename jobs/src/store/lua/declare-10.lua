@@ -43,7 +43,7 @@ if phase == 'l' then
   if #anew > 0 then
     call('ZADD', LEASES, 'XX', unpack(anew))
     arm(t + q.lease)
-    -- Who runs one renews it by the new lease.
+    -- The node that runs one renews it by the new lease.
     for node in pairs(nodes) do call('SPUBLISH', CHANNEL .. node, 'e|') end
   end
   if page[1] ~= '0' then

@@ -3,7 +3,7 @@
 -- KEYS: meta queues jobs leases
 -- ARGV: inc, count of tokens, token*, a byte per job: its token; then id*
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U goes on | V goes on, was asked for again |
---          Z goes on, is to be cancelled | H halt: not its execution
+--          Z goes on, somebody wants it cancelled | H halt: not its execution
 --@base
 local of_tokens = 2
 local token_of, base = argv[of_tokens + argv[of_tokens] + 1], of_tokens + argv[of_tokens] + 1

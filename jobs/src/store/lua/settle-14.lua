@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- What became of executions. Each names the token that it runs under; any other one is halted, and changes nothing.
+-- The fates of executions. Each names the token that it runs under; any other one is halted, and changes nothing.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
 -- ARGV: inc, number, count of tokens, token*, a byte per job: its token, a letter per job: its mode; then id*, then two
 --       arguments per job:
@@ -9,7 +9,7 @@
 --       attempt (until ms, -)
 --       Data: '' | r<bytes> in place of the former | a<bytes> behind it
 -- Returns: OK, a letter per job: K ended | Q pending | D delayed | F failed for good | C cancelled | W waits | M moved on |
---          U goes on | V goes on, was asked for again | Z goes on, is to be cancelled | P no such queue |
+--          U goes on | V goes on, was asked for again | Z goes on, somebody wants it cancelled | P no such queue |
 --          H halt: not its execution | X bad
 --@base
 --@lane

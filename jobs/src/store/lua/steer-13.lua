@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- What is asked of jobs, queues and groups from outside.
+-- Requests about jobs, queues and groups from outside.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, (letter, id, argument)*: x cancel (reason) | X remove | p pause | u resume | y replay what failed or was
 --       cancelled (due ms) | t run at (ms, 0 at once) | g priority | o all children are there | q pause a queue (1, or 0

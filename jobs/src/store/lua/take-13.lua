@@ -145,7 +145,7 @@ if #ids > 0 then
     else
       gone[#gone + 1] = members[i]
       if g then g.ready = max(0, g.ready - 1) end
-      -- What changes stands first in a record.
+      -- The fields that change stand first in a record.
       local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
       if attempts then
         local record = start .. num(attempts + 1) .. runner .. rest

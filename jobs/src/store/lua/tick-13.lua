@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- What is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended, and
+-- Does what is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended, and
 -- wake-ups that were lost with their node. One node is on duty. When it is late, another one takes over.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, node, most of a kind, the longest pause to the next tick (ms), grace_ms, 1 to tick also off duty or ''
@@ -19,8 +19,8 @@ local armed, ticked = tonumber(duty[1]) or 0, tonumber(duty[3]) or 0
 if argv[6] == '' and duty[2] and duty[2] ~= '' and duty[2] ~= node and t < armed + 250 and armed < t + 60000 then
   return { 'DUTY', num(armed + 250 - t) }
 end
--- A long gap between two ticks: Redis was away, or its clock jumped. Whoever runs a job can say so before its lease is
--- taken.
+-- A long gap between two ticks: Redis was away, or its clock jumped. A node that runs a job can say so before its lease
+-- is taken.
 local grace = tonumber(meta[4]) or 0
 if t > ticked + pause + 5000 or t < ticked - 5000 then
   grace = t + argv[5]

@@ -11,7 +11,7 @@ use crate::store::{AddMode, Adding, NewJob};
 
 pub(super) struct Coming<'a> {
     adding: &'a Adding,
-    /// What bounded queues have room for.
+    /// The room of bounded queues.
     room: BTreeMap<QueueName, i64>,
     /// Parents of this call that wait for their children.
     waits: BTreeSet<JobId>,
@@ -109,13 +109,11 @@ impl Coming<'_> {
         if over && !self.has_room(step, &kind.queue, &settings) {
             return b'B';
         }
-        match known {
-            Some(job) => self.again(step, job, new, &settings, item),
-            None => {
-                self.make(step, new, parent, &settings, item);
-                b'A'
-            }
+        if let Some(job) = known {
+            return self.again(step, job, new, &settings, item);
         }
+        self.make(step, new, parent, &settings, item);
+        b'A'
     }
 
     fn make(

@@ -1,4 +1,4 @@
-//! What became of executions.
+//! The fates of executions.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! What is asked of jobs, queues and groups from outside.
+//! Requests about jobs, queues and groups from outside.
 
 use bytes::Bytes;
 
@@ -20,7 +20,8 @@ impl Step<'_> {
         match request {
             Request::Job(id, steer) => match self.job(id.as_str()) {
                 Some(job) => self.steer_job(id.as_str(), job, steer, item),
-                None => self.missing(steer),
+                None if is_sound(steer) => b'N',
+                None => b'X',
             },
             Request::PauseQueue(queue, on) => {
                 let Some(settings) = self.state.data.queues.get_mut(queue) else { return b'N' };
@@ -30,24 +31,24 @@ impl Step<'_> {
                 }
                 b'K'
             }
-            Request::PauseGroup(queue, group, on) => self.steer_group(queue, group, |group| group.paused = *on),
+            Request::PauseGroup(queue, group, on) => self.steer_group(queue, group.as_ref(), |group| group.paused = *on),
             Request::LimitGroup(queue, group, limit) => {
                 let (n, ms) = limit.map_or((None, None), |(n, ms)| (Some(u64::from(n)), Some(ms)));
                 if n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {
                     return b'X';
                 }
-                self.steer_group(queue, group, |group| (group.limit, group.window_ms) = (n, ms))
+                self.steer_group(queue, group.as_ref(), |group| (group.limit, group.window_ms) = (n, ms))
             }
             Request::GroupConcurrency(queue, group, most) => {
-                self.steer_group(queue, group, |group| group.concurrency = most.map(u64::from))
+                self.steer_group(queue, group.as_ref(), |group| group.concurrency = most.map(u64::from))
             }
             Request::GroupWeight(queue, group, weight) => {
                 if !(1..=99).contains(weight) {
                     return b'X';
                 }
-                self.steer_group(queue, group, |group| group.weight = Some(u64::from(*weight)))
+                self.steer_group(queue, group.as_ref(), |group| group.weight = Some(u64::from(*weight)))
             }
-            Request::ResetGroup(queue, group) => self.steer_group(queue, group, |group| {
+            Request::ResetGroup(queue, group) => self.steer_group(queue, group.as_ref(), |group| {
                 group.paused = false;
                 group.limit = None;
                 group.window_ms = None;
@@ -57,21 +58,16 @@ impl Step<'_> {
         }
     }
 
-    /// An argument that is none is said before a job that is missing.
-    fn missing(&self, steer: &Steer) -> u8 {
-        if is_sound(steer) { b'N' } else { b'X' }
-    }
-
     fn steer_group(
         &mut self,
         queue: &QueueName,
-        group: &Option<GroupName>,
+        group: Option<&GroupName>,
         change: impl FnOnce(&mut Group),
     ) -> u8 {
         if !self.settings(queue).grouped {
             return b'N';
         }
-        change(&mut self.group(queue, group.as_ref().map_or("", GroupName::as_str)).group);
+        change(&mut self.group(queue, group.map_or("", GroupName::as_str)).group);
         b'K'
     }
 

@@ -45,7 +45,7 @@ pub(super) struct Step<'a> {
     pub(super) groups: Vec<Touched>,
     pub(super) stirs: BTreeMap<QueueName, Stir>,
     news: Vec<News>,
-    /// What becomes of timers at the end of the step: a step does not see its own.
+    /// Timers as they will be at the end of the step: a step does not see its own.
     pub(super) later_timers: HashMap<String, Option<u64>>,
     earliest: Option<u64>,
 }
@@ -207,7 +207,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// A job enters a place: one that is to be ready may have to wait for its time, or is paused.
+    /// A job enters a place: one that would be ready may have to wait for its time, or is paused.
     pub(super) fn enter(&mut self, id: &str, job: &mut Record, state: JobState) {
         let queue = job.queue.clone();
         let settings = self.settings(&queue);
@@ -248,7 +248,7 @@ impl<'a> Step<'a> {
         self.put(id, job);
     }
 
-    /// Whoever watches hears of a transition.
+    /// Watchers hear of a transition.
     pub(super) fn tell(
         &mut self,
         id: &str,

@@ -166,14 +166,13 @@ impl Store for MemoryStore {
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
-        let letters = match before(&step, lane)? {
-            Some(answer) => answer.into_bytes(),
-            None => {
-                let letters = add::add(&mut step, adding);
-                remember(&mut step, lane, &text(&letters));
-                step.flush();
-                letters
-            }
+        let letters = if let Some(answer) = before(&step, lane)? {
+            answer.into_bytes()
+        } else {
+            let letters = add::add(&mut step, adding);
+            remember(&mut step, lane, &text(&letters));
+            step.flush();
+            letters
         };
         letters::all(&letters, adding.jobs.len(), letters::add_reply)
     }
@@ -196,14 +195,13 @@ impl Store for MemoryStore {
     async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
-        let letters = match before(&step, lane)? {
-            Some(answer) => answer.into_bytes(),
-            None => {
-                let letters = settle::settle(&mut step, jobs);
-                remember(&mut step, lane, &text(&letters));
-                step.flush();
-                letters
-            }
+        let letters = if let Some(answer) = before(&step, lane)? {
+            answer.into_bytes()
+        } else {
+            let letters = settle::settle(&mut step, jobs);
+            remember(&mut step, lane, &text(&letters));
+            step.flush();
+            letters
         };
         letters::all(&letters, jobs.len(), letters::settle_reply)
     }

@@ -9,7 +9,7 @@ use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
 use crate::store::{TakeReply, TakenJob, Taking};
 
-/// An answer is full beyond so many bytes.
+/// An answer is full beyond this number of bytes.
 const FULL: usize = 1_048_576;
 /// No more groups are looked at in one call.
 const GROUPS: u64 = 64;
@@ -185,15 +185,12 @@ impl Take<'_, '_> {
             let nth = taken.entry(name.clone()).or_default();
             let member = with_prefix(&self.step.state.data.ready, &key).nth(*nth).cloned();
             *nth += 1;
-            match member {
-                Some(member) => {
-                    let id = member[key.len() + 17..].to_owned();
-                    self.candidates.push(Candidate { id, member, of: at, group: Some(name) });
-                }
-                None => {
-                    let group = &mut self.step.group(queue, &name).group;
-                    group.ready = group.ready.saturating_sub(1);
-                }
+            if let Some(member) = member {
+                let id = member[key.len() + 17..].to_owned();
+                self.candidates.push(Candidate { id, member, of: at, group: Some(name) });
+            } else {
+                let group = &mut self.step.group(queue, &name).group;
+                group.ready = group.ready.saturating_sub(1);
             }
         }
     }

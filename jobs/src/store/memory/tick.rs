@@ -1,4 +1,4 @@
-//! What is due.
+//! Does what is due.
 
 use bytes::Bytes;
 
@@ -103,23 +103,22 @@ impl Step<'_> {
                 }
                 _ => self.state.data.timers.remove(member),
             },
-            b'g' => match of.split_once('|') {
-                Some((queue, group)) => {
-                    let Ok(queue) = QueueName::new(queue) else { return };
-                    if self.group(&queue, group).group.place != Place::Blocked {
-                        self.state.data.timers.remove(member);
-                    }
-                }
-                None => {
-                    self.state.data.timers.remove(member);
-                    if let Ok(queue) = QueueName::new(of) {
-                        self.stir(&queue).free += 8;
-                    }
-                }
-            },
+            b'g' => self.limit_is_over(of, member),
             b'r' => self.expire(of, member, tally),
             b'w' => self.clear_children(of, member, most, tally),
             _ => self.state.data.timers.remove(member),
+        }
+    }
+
+    /// A window or a block is over, of a group or of a queue.
+    fn limit_is_over(&mut self, of: &str, member: &str) {
+        let (name, group) = of.split_once('|').map_or((of, None), |(queue, group)| (queue, Some(group)));
+        let Ok(queue) = QueueName::new(name) else { return };
+        if group.is_none_or(|group| self.group(&queue, group).group.place != Place::Blocked) {
+            self.state.data.timers.remove(member);
+        }
+        if group.is_none() {
+            self.stir(&queue).free += 8;
         }
     }
 

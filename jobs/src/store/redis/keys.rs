@@ -18,7 +18,7 @@ impl Keys {
         Self { prefix: format!("tenure:{{{set}}}:q:") }
     }
 
-    /// What all names begin with.
+    /// The beginning of all names.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -32,7 +32,7 @@ impl Keys {
         format!("{}lane:{lane}", self.prefix)
     }
 
-    /// What the channels of nodes begin with.
+    /// The beginning of the channels of nodes.
     pub(super) fn channels(&self) -> String {
         self.named("n:")
     }

@@ -3,6 +3,8 @@
 //!
 //! A line `--@part` stands for `lua/parts/part.lua`, which may have such lines itself.
 
+use std::fmt::Write as _;
+
 use tenure_connection::{Call, Script};
 
 use super::keys::{Keys, NAMES};
@@ -133,7 +135,8 @@ fn whole(source: &str, keys: &Keys, clock: Clock) -> String {
     let names = declared_keys(source);
     let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();
     let values: Vec<_> = (1..=names.len()).map(|i| format!("KEYS[{i}]")).collect();
-    text.push_str(&format!("local {}, CHANNEL = {}, '{}'\n", locals.join(", "), values.join(", "), keys.channels()));
+    let (locals, values, channels) = (locals.join(", "), values.join(", "), keys.channels());
+    let _ = writeln!(text, "local {locals}, CHANNEL = {values}, '{channels}'");
     splice(rest, keys, clock, &mut text);
     text
 }
@@ -144,7 +147,7 @@ fn splice(source: &str, keys: &Keys, clock: Clock, into: &mut String) {
             #[cfg(feature = "sim")]
             Some("clock") if clock == Clock::Key => {
                 let key = keys.named("clock");
-                into.push_str(&format!("local function now() return tonumber(redis.call('GET', '{key}')) end"));
+                let _ = write!(into, "local function now() return tonumber(redis.call('GET', '{key}')) end");
             }
             Some(name) => {
                 let part = PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_script_states_its_contract_and_uses_the_keys_that_it_declares() {
+    fn each_script_uses_the_keys_that_it_declares() {
         let keys = Keys::new(&SetName::new("s").unwrap());
         for (file, source) in FILES {
             assert!(source.starts_with("#!lua") && source.contains("\n-- Returns: "), "{file}");

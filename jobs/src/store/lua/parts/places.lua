@@ -75,7 +75,7 @@ local function set_result(j, text)
   flag(j, 'j')
 end
 
--- Whoever watches hears of a transition once, with its number.
+-- Watchers hear of a transition once, with its number.
 local function tell(j, body, outcome)
   if not has(j, 'w') then return end
   j.news = j.news + 1
