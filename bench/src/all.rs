@@ -7,8 +7,8 @@ use clap::Args;
 use crate::options::Options;
 use crate::report::Report;
 use crate::{
-    Error, ask, checkpoint, deploy, dispatch, failover, held, idle, jobs, machine, rebalance, requests, results,
-    rmap, sequence, streaming,
+    Error, ask, checkpoint, deploy, dispatch, failover, held, idle, jobs, machine, rebalance, requests,
+    results, rmap, sequence, streaming,
 };
 
 #[derive(Args, Debug)]

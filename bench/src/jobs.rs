@@ -29,9 +29,15 @@ struct Sizes {
     idle: Duration,
 }
 
-const SIZES: Sizes =
-    Sizes { jobs: 20_000, single: 2_000, waiting: 1_000_000, delayed: 100_000, idle: Duration::from_secs(20) };
-const QUICK: Sizes = Sizes { jobs: 300, single: 30, waiting: 500, delayed: 200, idle: Duration::from_millis(300) };
+const SIZES: Sizes = Sizes {
+    jobs: 20_000,
+    single: 2_000,
+    waiting: 1_000_000,
+    delayed: 100_000,
+    idle: Duration::from_secs(20),
+};
+const QUICK: Sizes =
+    Sizes { jobs: 300, single: 30, waiting: 500, delayed: 200, idle: Duration::from_millis(300) };
 
 /// Counts what handlers have done.
 #[derive(Clone, Default)]
@@ -200,7 +206,8 @@ impl Bench {
         let due = std::time::SystemTime::now() + Duration::from_secs(if count > 1_000 { 30 } else { 1 });
         let payload = "x".repeat(100);
         for _ in 0..count.div_ceil(1_000) {
-            let adds = (0..1_000.min(count)).map(|_| async { self.jobs.add("plain", &payload).at(due).await });
+            let adds =
+                (0..1_000.min(count)).map(|_| async { self.jobs.add("plain", &payload).at(due).await });
             futures::future::try_join_all(adds).await?;
         }
         let count = count.div_ceil(1_000) * 1_000.min(count);

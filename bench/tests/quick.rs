@@ -59,7 +59,13 @@ fn jobs_report_their_speed_and_their_cost() {
         let names = [format!("jobs_per_s_{slots}_slots"), format!("redis_us_per_job_{slots}_slots")];
         assert_measured(&figures, &names.each_ref().map(String::as_str));
     }
-    let others = ["group_jobs_per_s", "wakeup_ms_p50", "ping_ms_p50", "delayed_jobs_per_s", "redis_bytes_per_waiting_job"];
+    let others = [
+        "group_jobs_per_s",
+        "wakeup_ms_p50",
+        "ping_ms_p50",
+        "delayed_jobs_per_s",
+        "redis_bytes_per_waiting_job",
+    ];
     assert_measured(&figures, &others);
     assert!(figures.contains_key("idle_commands_per_s") && figures.contains_key("flow_redis_us_per_stage"));
 }

@@ -91,7 +91,11 @@ mod tests {
         let first = encode(&Both { user: 1, ok: false }).unwrap();
         let second = merged(&first, &encode(&Ok { ok: true }).unwrap()).unwrap();
         assert_eq!(decode::<Both>(&second).unwrap(), Both { user: 1, ok: true });
-        assert_eq!(decode::<Who>(&second).unwrap(), Who { user: 1 }, "a type sees the fields that it declares");
+        assert_eq!(
+            decode::<Who>(&second).unwrap(),
+            Who { user: 1 },
+            "a type sees the fields that it declares"
+        );
         assert_eq!(decode::<u8>(&merged(&second, &encode(&7u8).unwrap()).unwrap()).unwrap(), 7);
     }
 

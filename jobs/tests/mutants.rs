@@ -296,8 +296,10 @@ fn mutants_of_scripts_are_caught() {
             scope.spawn(|| {
                 loop {
                     let Some(mutant) = queue.lock().unwrap().next() else { break };
-                    let tried = scenarios.iter().filter(|(name, _)| wanted.is_some() || *name == mutant.caught_by);
-                    let noticed: Vec<_> = tried.filter(|scenario| fails(**scenario, mutant.patches)).collect();
+                    let tried =
+                        scenarios.iter().filter(|(name, _)| wanted.is_some() || *name == mutant.caught_by);
+                    let noticed: Vec<_> =
+                        tried.filter(|scenario| fails(**scenario, mutant.patches)).collect();
                     let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
                     say(&format!("{:<55} {}", mutant.what, names.join(" ")));
                     if names.is_empty() {

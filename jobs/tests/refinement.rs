@@ -108,7 +108,8 @@ impl Walk {
                 let count = 1 + n[5] % 3;
                 let kind = Arc::new(self.kind(n));
                 let job = |i: u8| {
-                    let mut job = NewJob::new(id(&name(n[5].wrapping_add(i))), format!("b{}{i}", n[4]), kind.clone());
+                    let mut job =
+                        NewJob::new(id(&name(n[5].wrapping_add(i))), format!("b{}{i}", n[4]), kind.clone());
                     if n[3] % 5 == 0 {
                         job.lookups = vec![format!("user={}", n[1] % 2), "role=x".to_owned()];
                     }
@@ -132,7 +133,9 @@ impl Walk {
             }
             6 => {
                 let known = self.tokens.iter().nth(usize::from(n[5]) % self.tokens.len().max(1));
-                let Some((parent, token)) = known.map(|(id, token)| (id.clone(), *token)) else { return Ok(()) };
+                let Some((parent, token)) = known.map(|(id, token)| (id.clone(), *token)) else {
+                    return Ok(());
+                };
                 let mut kind = self.kind(n);
                 kind.parent = Some(parent.clone());
                 let child = format!("{parent}.{}", n[4] % 3);
@@ -146,7 +149,8 @@ impl Walk {
             7..=10 => self.take(n).await,
             11..=14 => self.settle(n).await,
             15 => {
-                let jobs: Vec<_> = self.tokens.iter().map(|(id, token)| (id.clone(), *token)).take(5).collect();
+                let jobs: Vec<_> =
+                    self.tokens.iter().map(|(id, token)| (id.clone(), *token)).take(5).collect();
                 both!(self, lab => lab.store.extend(lab.inc.get(), &jobs).await.unwrap()).map(drop)
             }
             16 | 17 => {
@@ -171,7 +175,8 @@ impl Walk {
                 let (by, on) = (of(&["n1", "n2", "gone"], n[0]), n[1] % 3 > 0);
                 let ids = [id(&name(n[2])), id(&name(n[3]))];
                 self.trace.push(format!("watch {by} {on} {ids:?}"));
-                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap()).map(drop)
+                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap())
+                    .map(drop)
             }
             21 => {
                 let (of_queue, words) = of(
@@ -206,8 +211,7 @@ impl Walk {
         taking.registration = self.sides[0].registration.borrow().clone().filter(|_| n[5] % 3 > 0);
         self.trace.push(format!("{taking:?}"));
         let lane = format!("a{by}");
-        let take =
-            async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
+        let take = async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
         let reply = both!(self, lab => take(lab).await)?;
         let TakeReply::Taken { jobs, registration, .. } = reply else { return Ok(()) };
         self.tokens.extend(jobs.into_iter().map(|job| (job.id, job.record.token)));
@@ -221,7 +225,8 @@ impl Walk {
         let count = self.tokens.len();
         let mut jobs = Vec::new();
         for i in 0..=n[0] % 3 {
-            let Some((id, token)) = self.tokens.iter().nth(usize::from(n[1].wrapping_add(i)) % count.max(1)) else {
+            let Some((id, token)) = self.tokens.iter().nth(usize::from(n[1].wrapping_add(i)) % count.max(1))
+            else {
                 break;
             };
             let text = Bytes::from(format!("t{}", n[2] % 3));
@@ -288,7 +293,8 @@ impl Walk {
         both!(self, lab => lab.store.peek(lab.inc.get(), true, &ids).await.unwrap())?;
         let queues: Vec<_> = QUEUES.iter().map(|(name, _)| queue(name)).collect();
         both!(self, lab => lab.store.figures(lab.inc.get(), &queues).await.unwrap())?;
-        for listing in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))] {
+        for listing in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))]
+        {
             both!(self, lab => lab.store.list(&listing, None, 3).await.unwrap())?;
         }
         Ok(())
@@ -298,7 +304,10 @@ impl Walk {
         let lines = async |lab: &Lab| -> Vec<String> {
             let lines = lab.dump().await.lines();
             // A count of nothing may stand there or not.
-            lines.into_iter().filter(|line| !(line.starts_with("counts ") && line.ends_with(" = 0"))).collect()
+            lines
+                .into_iter()
+                .filter(|line| !(line.starts_with("counts ") && line.ends_with(" = 0")))
+                .collect()
         };
         let (memory, redis) = (lines(&self.sides[0]).await, lines(&self.sides[1]).await);
         if memory == redis {
@@ -344,9 +353,7 @@ fn both_stores_answer_and_end_alike() {
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let walked = runner.run(&walk(), |moves| {
-        runtime.block_on(compare(&moves)).map_err(TestCaseError::fail)
-    });
+    let walked = runner.run(&walk(), |moves| runtime.block_on(compare(&moves)).map_err(TestCaseError::fail));
     if let Err(failure) = walked {
         panic!("REFINEMENT_SEED={seed}: {failure}");
     }

@@ -105,7 +105,7 @@ pub(super) fn program(work: &Work, facts: &Facts, job: &Job, folder: &Folder) ->
     match work.start.payload {
         PayloadTo::Stdin => input = payload.to_vec(),
         PayloadTo::File => {
-            set.insert("TENURE_PAYLOAD_FILE", folder.write("payload", payload)?.into());
+            set.insert("TENURE_PAYLOAD_FILE", folder.write("payload", &payload)?.into());
         }
         PayloadTo::Env if payload.len() > ENV_MAX || payload.contains(&0) => {
             return Err(NoProgram::Job("no variable can hold the payload: use --payload stdin".to_owned()));

@@ -47,7 +47,8 @@ async fn main() -> Result<(), Failure> {
         .keep_failed(PATIENCE);
     let jobs = Jobs::builder(SET, Client::open(redis.url())?).queue(queue).join().await?;
 
-    let picture = |name: &str| Picture { name: name.to_owned(), widths: vec![64, 256, 1_024, 4_096], done: 0 };
+    let picture =
+        |name: &str| Picture { name: name.to_owned(), widths: vec![64, 256, 1_024, 4_096], done: 0 };
     let cat = jobs.add("resize", &picture("cat.png")).id("cat").await?;
     println!("the cat is added: {:?}", cat.how);
     println!("added once more: {:?}", jobs.add("resize", &picture("cat.png")).id("cat").await?.how);

@@ -33,7 +33,8 @@ async fn main() -> Result<(), Failure> {
     println!("added: {state:?}");
 
     for run in 1.. {
-        let Some(mut job) = couch.accept("views", Accept::new().timeout(Duration::from_millis(200))).await? else {
+        let Some(mut job) = couch.accept("views", Accept::new().timeout(Duration::from_millis(200))).await?
+        else {
             break;
         };
         let from = job.data::<Progress>()?.sequence;

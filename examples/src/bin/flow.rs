@@ -60,7 +60,9 @@ async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let jobs = Jobs::builder(SET, Client::open(redis.url())?)
         .queues(["access", "member", "grant"])
-        .queue(Queue::new("discord").groups(Groups::new().limit(2, WINDOW)).keep_failed(Duration::from_secs(60)))
+        .queue(
+            Queue::new("discord").groups(Groups::new().limit(2, WINDOW)).keep_failed(Duration::from_secs(60)),
+        )
         .flow(Flow::new("join").then("access").then("member").then("grant").lookup("user").lookup("roles"))
         .join()
         .await?;

@@ -41,7 +41,13 @@ enum Backend {
 
 impl JobsBuilder {
     pub(crate) fn redis(set: impl Into<String>, client: Client) -> Self {
-        Self { set: set.into(), backend: Backend::Redis(client), node: None, queues: Vec::new(), flows: Vec::new() }
+        Self {
+            set: set.into(),
+            backend: Backend::Redis(client),
+            node: None,
+            queues: Vec::new(),
+            flows: Vec::new(),
+        }
     }
 
     pub(crate) fn memory(store: MemoryStore) -> Self {
@@ -101,8 +107,8 @@ impl JobsBuilder {
             Backend::Memory(store) => Arc::new(store),
         };
         let link = Link::new(store, node.clone());
-        let thread = Thread::start(format!("jobs {node}"))
-            .map_err(|error| StoreError::Unusable(Arc::new(error)))?;
+        let thread =
+            Thread::start(format!("jobs {node}")).map_err(|error| StoreError::Unusable(Arc::new(error)))?;
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));

@@ -15,7 +15,12 @@ pub struct Flow {
 impl Flow {
     /// A flow of this name. A job of it is kept for 24 h after it has ended, and fails 24 h after its start.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), stages: Vec::new(), life: Duration::from_secs(24 * 60 * 60), lookups: Vec::new() }
+        Self {
+            name: name.into(),
+            stages: Vec::new(),
+            life: Duration::from_secs(24 * 60 * 60),
+            lookups: Vec::new(),
+        }
     }
 
     /// The next stage.

@@ -33,7 +33,8 @@ use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
 use crate::store::{
-    AddMode, Kind, Lane, Listing, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
+    AddMode, Kind, Lane, Listing, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer,
+    SteerReply, Store,
 };
 
 /// How long a call waits for the store.
@@ -92,7 +93,20 @@ impl Jobs {
         flows: Vec<Flow>,
     ) -> Self {
         let (workers, lanes) = (AtomicU64::new(0), Mutex::default());
-        Self { shared: Arc::new(Shared { link, own, thread, adder, ears, keeper, configs, flows, workers, lanes }) }
+        Self {
+            shared: Arc::new(Shared {
+                link,
+                own,
+                thread,
+                adder,
+                ears,
+                keeper,
+                configs,
+                flows,
+                workers,
+                lanes,
+            }),
+        }
     }
 
     /// The name of this node.
@@ -202,11 +216,14 @@ impl Jobs {
 
     /// A job that begins a flow; awaiting it adds it. The flow was named to the builder.
     pub fn start<T: Serialize + ?Sized>(&self, flow: &str, payload: &T) -> Add<'_> {
-        let Some((flow, (queue, priority))) = self.flow(flow).and_then(|flow| Some((flow, flow.stages.first()?)))
+        let Some((flow, (queue, priority))) =
+            self.flow(flow).and_then(|flow| Some((flow, flow.stages.first()?)))
         else {
             return Add::new(self, "", Err(Error::Setting("there is no such flow, or it has no stage")));
         };
-        Add::new(self, queue, data::encode(payload)).of_flow(&flow.name, *priority, flow.life).by_fields(&flow.lookups)
+        Add::new(self, queue, data::encode(payload))
+            .of_flow(&flow.name, *priority, flow.life)
+            .by_fields(&flow.lookups)
     }
 
     /// A worker for jobs of one queue. It begins to work with [`start`](WorkerBuilder::start).

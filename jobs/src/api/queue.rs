@@ -90,7 +90,8 @@ pub struct Queue {
 impl Queue {
     /// A queue with the defaults: a lease of 30 s, 25 attempts, dead letters kept for 7 days.
     pub fn new(name: impl Into<String>) -> Self {
-        let times = ["lease", "step", "window of the queue", "window of groups"].map(|what| (what, Duration::ZERO));
+        let times =
+            ["lease", "step", "window of the queue", "window of groups"].map(|what| (what, Duration::ZERO));
         Self {
             name: name.into(),
             settings: Settings::default(),

@@ -60,7 +60,14 @@ pub(crate) fn children(ends: Vec<(JobId, char, Bytes)>) -> Vec<ChildEnd> {
 impl JobView {
     pub(crate) fn new(id: JobId, peeked: Peeked) -> Self {
         let Peeked { seen, begins_at, children: ends } = peeked;
-        Self { id, record: seen.record, body: seen.body, result: seen.result, begins_at, children: children(ends) }
+        Self {
+            id,
+            record: seen.record,
+            body: seen.body,
+            result: seen.result,
+            begins_at,
+            children: children(ends),
+        }
     }
 
     /// Its id.

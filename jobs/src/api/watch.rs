@@ -60,7 +60,8 @@ impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
         let heard = jobs.ears().watch(&id);
         // From here on a drop takes the subscription back.
-        let mut watch = Self { jobs, id, heard, number: 0, state: None, body: Bytes::new(), result: Bytes::new() };
+        let mut watch =
+            Self { jobs, id, heard, number: 0, state: None, body: Bytes::new(), result: Bytes::new() };
         let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
         let seen = watch
             .jobs

@@ -91,12 +91,15 @@ impl WorkerBuilder {
         let jobs = self.jobs;
         let times: HashMap<_, _> = queues
             .iter()
-            .filter_map(|queue| Some((queue.clone(), jobs.config(queue).map(|config| (config.timeout, config.activity))?)))
+            .filter_map(|queue| {
+                Some((queue.clone(), jobs.config(queue).map(|config| (config.timeout, config.activity))?))
+            })
             .collect();
         let runner = runner(jobs.clone(), self.handler, Handle::current());
         let plan = Plan { queues, slots: self.slots, times, runner };
         let number = jobs.next_worker();
-        let taker = Taker::new(jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone(), plan, number);
+        let taker =
+            Taker::new(jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone(), plan, number);
         let (orders, receiver) = mpsc::unbounded_channel();
         jobs.thread().spawn(taker.run(receiver));
         Ok(Worker { orders })
@@ -173,13 +176,15 @@ impl Drop for Slot {
 fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
     Arc::new(move |execution: Arc<Execution>, taken: TakenJob| {
         let TakenJob { id, record, body, .. } = taken;
-        let (jobs, handler, slot) = (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
+        let (jobs, handler, slot) =
+            (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
         let span = tracing::info_span!("job", %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
         let running = execution.clone();
         let work = async move {
             let slot = slot;
             let ctx = Ctx::new(jobs.clone(), slot.execution.clone(), record, body.clone());
-            let handled = AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
+            let handled =
+                AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
                 Ok(Err(error)) => failed(&jobs, &ctx, &error),

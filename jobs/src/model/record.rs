@@ -191,10 +191,14 @@ fn hex(text: &str) -> Option<String> {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, attempts, node, flags, parent, open, keep, queue, group, place, priority, .. } = self;
+        let Self { token, attempts, node, flags, parent, open, keep, queue, group, place, priority, .. } =
+            self;
         let Self { max, due, birth, news, flow, tail, .. } = self;
         let (state, again) = (self.state.letter(), self.again.map(|ms| ms.to_string()).unwrap_or_default());
-        write!(f, "1|{state}|{token}|{attempts}|{node}|{again}|{flags}|{parent}|{open}|{keep}|{queue}|{group}|")?;
+        write!(
+            f,
+            "1|{state}|{token}|{attempts}|{node}|{again}|{flags}|{parent}|{open}|{keep}|{queue}|{group}|"
+        )?;
         write!(f, "{place}|{priority}|{max}|{due}|{birth}|{news}|{flow}{tail}")
     }
 }

@@ -142,12 +142,14 @@ impl Execution {
             } else if age >= times.lease.mul_f64(0.7) {
                 self.cancel.cancel();
             }
-            let late = times.timeout.filter(|timeout| now >= times.began + *timeout).map(|timeout| {
-                format!("it took longer than {timeout:?}")
-            });
-            let still = times.activity.filter(|(within, last)| now >= *last + *within).map(|(within, _)| {
-                format!("no heartbeat within {within:?}")
-            });
+            let late = times
+                .timeout
+                .filter(|timeout| now >= times.began + *timeout)
+                .map(|timeout| format!("it took longer than {timeout:?}"));
+            let still = times
+                .activity
+                .filter(|(within, last)| now >= *last + *within)
+                .map(|(within, _)| format!("no heartbeat within {within:?}"));
             if let Some(why) = late.or(still) {
                 match times.warned {
                     Some(warned) if now >= warned + NOTICE => verdict = verdict.or(Some(Some(why))),
@@ -237,7 +239,8 @@ impl Keeper {
 
     /// Ends the handlers of one worker, and gives their jobs back. Returns how many there were.
     pub(crate) fn give_back(&self, worker: &mpsc::UnboundedSender<Event>) -> usize {
-        let of_worker = |execution: &&Arc<Execution>| execution.events.same_channel(worker) && !execution.is_over();
+        let of_worker =
+            |execution: &&Arc<Execution>| execution.events.same_channel(worker) && !execution.is_over();
         let executions: Vec<_> = self.running().values().filter(of_worker).cloned().collect();
         for execution in &executions {
             execution.end(Settle::GiveBack);
@@ -294,7 +297,10 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
         let extended = match answer.await {
             Ok(extended) => extended,
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "leases were not renewed, they will be");
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "leases were not renewed, they will be"
+                );
                 return;
             }
         };

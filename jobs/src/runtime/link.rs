@@ -39,7 +39,10 @@ struct Shared {
 }
 
 /// A step: what it sends to the store in this incarnation.
-pub(crate) trait Call<T>: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>> {}
+pub(crate) trait Call<T>:
+    Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>
+{
+}
 
 impl<T, F: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>> Call<T> for F {}
 
@@ -121,7 +124,8 @@ impl Link {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let lasting = matches!(error, StoreError::Late | StoreError::Damaged(_) | StoreError::Unusable(_));
+            let lasting =
+                matches!(error, StoreError::Late | StoreError::Damaged(_) | StoreError::Unusable(_));
             pauses.fail();
             if lasting || Instant::now() + pauses.pause() >= end {
                 return Err(error.into());

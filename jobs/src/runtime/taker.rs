@@ -14,9 +14,7 @@ use super::keeper::{Event, Execution, Keeper};
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::QueueName;
-use crate::store::{
-    Lane, MOST, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking,
-};
+use crate::store::{Lane, MOST, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking};
 
 /// The pause after a call that failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -162,7 +160,8 @@ impl Taker {
             }
         };
         let sent = Instant::now();
-        let taking = (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
+        let taking =
+            (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
         let take = {
             let (link, lane, taking) = (self.link.clone(), self.take_lane.clone(), taking.clone());
             async move {
@@ -206,16 +205,23 @@ impl Taker {
             Ok(replies) => replies,
             Err(error) => {
                 // Their leases end, and the jobs run again.
-                tracing::warn!(jobs = ends.len(), error = &error as &dyn std::error::Error, "ends were not said");
+                tracing::warn!(
+                    jobs = ends.len(),
+                    error = &error as &dyn std::error::Error,
+                    "ends were not said"
+                );
                 return;
             }
         };
         for (end, reply) in ends.iter().zip(replies) {
             match reply {
-                SettleReply::Halt => tracing::debug!(job = %end.id, token = %end.token, "the end comes too late"),
+                SettleReply::Halt => {
+                    tracing::debug!(job = %end.id, token = %end.token, "the end comes too late")
+                }
                 SettleReply::NoQueue | SettleReply::Bad if !matches!(end.settle, Settle::Fail(..)) => {
                     tracing::warn!(job = %end.id, "the job cannot go on as its handler says, it fails");
-                    let why = "its handler named a queue that does not exist, or another argument that is none";
+                    let why =
+                        "its handler named a queue that does not exist, or another argument that is none";
                     self.ends.push_back(Settling::new(
                         end.id.clone(),
                         end.token,

@@ -111,7 +111,9 @@ impl Request {
                 (letter, id.to_string(), argument)
             }
             Self::PauseQueue(queue, on) => ('q', queue.to_string(), u8::from(*on).to_string()),
-            Self::PauseGroup(queue, of, on) => ('G', group(queue, of), if *on { "p" } else { "u" }.to_owned()),
+            Self::PauseGroup(queue, of, on) => {
+                ('G', group(queue, of), if *on { "p" } else { "u" }.to_owned())
+            }
             Self::LimitGroup(queue, of, limit) => {
                 let text = limit.map_or_else(|| ",".to_owned(), |(n, ms)| format!("{n},{ms}"));
                 ('G', group(queue, of), format!("l{text}"))
@@ -127,7 +129,14 @@ impl Request {
 
 /// A message to watchers: id, state or `-`, token, number, data or false, end or false.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Told(serde_bytes::ByteBuf, serde_bytes::ByteBuf, serde_bytes::ByteBuf, serde_bytes::ByteBuf, Maybe, Maybe);
+struct Told(
+    serde_bytes::ByteBuf,
+    serde_bytes::ByteBuf,
+    serde_bytes::ByteBuf,
+    serde_bytes::ByteBuf,
+    Maybe,
+    Maybe,
+);
 
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
@@ -198,7 +207,10 @@ mod tests {
     fn news_is_read_as_a_script_packs_it() {
         let packed = b"s|\x96\xa1j\xa1R\xa212\xa13\xc2\xa3Cok";
         let Some(Hint::News(news)) = hint(packed) else { panic!() };
-        assert_eq!((news.id.as_str(), news.state, news.token, news.number), ("j", Some(State::Running), Token(12), 3));
+        assert_eq!(
+            (news.id.as_str(), news.state, news.token, news.number),
+            ("j", Some(State::Running), Token(12), 3)
+        );
         assert_eq!((news.body, news.outcome.as_deref()), (None, Some(&b"Cok"[..])));
     }
 }

@@ -21,8 +21,8 @@ pub use self::asked::{
     AddMode, AddReply, Adding, Data, Kind, NewJob, Request, Settle, SettleReply, Settling, Steer, SteerReply,
 };
 pub use self::dump::{Content, Dump};
-pub use self::error::{Result, StoreError};
 pub(crate) use self::error::Reason;
+pub use self::error::{Result, StoreError};
 pub use self::memory::MemoryStore;
 pub use self::redis::{RedisStore, ScriptPatch};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};

@@ -101,7 +101,10 @@ async fn an_add_of_what_is_pending_is_idempotent(world: World) {
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("d"), "the same time writes nothing");
     couch.add("t", "j", &json!("e"), seconds(16)).await.unwrap();
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("e"));
-    assert_eq!((couch.state("t", "j").await.unwrap(), couch.pending("t").await.unwrap()), (CouchState::Pending, 1));
+    assert_eq!(
+        (couch.state("t", "j").await.unwrap(), couch.pending("t").await.unwrap()),
+        (CouchState::Pending, 1)
+    );
 }
 
 async fn an_add_of_what_runs_marks_it(world: World) {
@@ -191,7 +194,9 @@ async fn twenty_five_acceptors_get_a_job_each(world: World) {
     let acceptors: Vec<_> = (0..25)
         .map(|_| {
             let couch = couch.clone();
-            tokio::spawn(async move { couch.accept("t", Accept::new().timeout(MINUTE)).await.unwrap().unwrap() })
+            tokio::spawn(
+                async move { couch.accept("t", Accept::new().timeout(MINUTE)).await.unwrap().unwrap() },
+            )
         })
         .collect();
     for n in 0..25u32 {
@@ -263,7 +268,9 @@ async fn a_job_without_activity_is_pending_again(world: World) {
     couch.set_type_timeout("t", SECOND).await.unwrap();
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let mut job = taken(&couch).await;
-    let Subscribed::Following(mut subscription, ..) = couch.subscribe("t", "j").await.unwrap() else { panic!() };
+    let Subscribed::Following(mut subscription, ..) = couch.subscribe("t", "j").await.unwrap() else {
+        panic!()
+    };
     job.update(Some(&json!("kept"))).await.unwrap();
     let event = subscription.wait_for(CouchState::Pending, MINUTE).await.unwrap().unwrap();
     assert_eq!(event.state, Some(CouchState::Pending));
@@ -336,7 +343,10 @@ async fn one_of_many_is_waited_for(world: World) {
         events.entry(event.id.to_string()).or_default().push(event.state.unwrap());
     }
     assert_eq!(events.len(), 3);
-    assert!(events.values().all(|states| *states == [CouchState::Running, CouchState::Finished]), "{events:?}");
+    assert!(
+        events.values().all(|states| *states == [CouchState::Running, CouchState::Finished]),
+        "{events:?}"
+    );
     assert_eq!(wait_any(&mut subscriptions, Duration::from_millis(50)).await.unwrap(), None);
 }
 
@@ -348,7 +358,11 @@ async fn whoever_unsubscribes_hears_nothing_any_more(world: World) {
     let id = first.id().clone();
     drop(first);
     let _job = taken(&couch).await;
-    assert_eq!(second.wait(MINUTE).await.unwrap().unwrap().state, Some(CouchState::Running), "the other one goes on");
+    assert_eq!(
+        second.wait(MINUTE).await.unwrap().unwrap().state,
+        Some(CouchState::Running),
+        "the other one goes on"
+    );
     drop(second);
     tenure_testing::eventually(MINUTE, "nobody watches", async || {
         !jobs.get(&id).await.unwrap().unwrap().record().flags.contains('w')
@@ -369,7 +383,10 @@ async fn jobs_are_listed_and_counted(world: World) {
     let (pending, active) = (CouchState::Pending, CouchState::Running);
     let expected = [("a", active), ("b", CouchState::Finished), ("c", pending), ("later", pending)];
     assert_eq!(couch.list("t").await.unwrap(), expected.map(|(id, state)| (id.to_owned(), state)));
-    assert_eq!((couch.active("t").await.unwrap(), couch.pending("t").await.unwrap()), (vec!["a".to_owned()], 2));
+    assert_eq!(
+        (couch.active("t").await.unwrap(), couch.pending("t").await.unwrap()),
+        (vec!["a".to_owned()], 2)
+    );
     let count = couch.fold("t", 0, |count, _, state| count + u32::from(state == pending)).await.unwrap();
     assert_eq!(count, 2);
     running.finish(NONE).await.unwrap();

@@ -31,7 +31,9 @@ async fn an_error_is_tried_again_until_it_is_a_dead_letter(world: World) {
         async move {
             heard.say(ctx.attempt().to_string());
             let cause = std::io::Error::other("the disk is full");
-            Err::<(), _>(Box::new(Error::from(tenure_jobs::StoreError::NotExecuted(std::sync::Arc::new(cause)))) as _)
+            Err::<(), _>(Box::new(Error::from(tenure_jobs::StoreError::NotExecuted(std::sync::Arc::new(
+                cause,
+            )))) as _)
         }
     });
     let _worker = worker.start().unwrap();
@@ -151,7 +153,11 @@ async fn a_delay_by_the_handler_counts_no_attempt(world: World) {
         let heard = heard.clone();
         async move {
             heard.say(ctx.attempt().to_string());
-            Ok(if heard.count() < 4 { Outcome::later(Duration::from_millis(20), "busy") } else { Outcome::done() })
+            Ok(if heard.count() < 4 {
+                Outcome::later(Duration::from_millis(20), "busy")
+            } else {
+                Outcome::done()
+            })
         }
     });
     let _worker = worker.start().unwrap();

@@ -58,7 +58,10 @@ fn join(world: &World) -> tenure_jobs::JobsBuilder {
 
 async fn a_flow_goes_through_its_queues_and_keeps_its_fields(world: World) {
     let jobs = join(&world).join().await.unwrap();
-    let _first = jobs.worker("access", async |_: Ctx, _: Who| Ok(Outcome::next(&Access { ok: true })?)).start().unwrap();
+    let _first = jobs
+        .worker("access", async |_: Ctx, _: Who| Ok(Outcome::next(&Access { ok: true })?))
+        .start()
+        .unwrap();
     let _next = jobs.worker("member", async |_: Ctx, access: Access| {
         assert!(access.ok);
         Ok(Outcome::next(&Member { member: "yes" })?)
@@ -88,7 +91,10 @@ async fn a_handler_sees_the_fields_that_it_declares(world: World) {
         user: u32,
     }
     let jobs = join(&world).join().await.unwrap();
-    let _worker = jobs.worker("access", async |_: Ctx, access: Access| Ok(Outcome::result(&access.ok)?)).start().unwrap();
+    let _worker = jobs
+        .worker("access", async |_: Ctx, access: Access| Ok(Outcome::result(&access.ok)?))
+        .start()
+        .unwrap();
     let id = jobs.start("join", &who()).keep(MINUTE).await.unwrap().id;
     let ended = jobs.wait(&id).await.unwrap();
     assert_eq!(ended.state(), State::Failed, "a field that is declared and missing is an error");
@@ -157,12 +163,17 @@ async fn a_flow_is_found_by_its_fields(world: World) {
 async fn a_flow_that_fails_says_where_and_why(world: World) {
     let jobs = join(&world).join().await.unwrap();
     let _first = jobs.worker("access", async |_: Ctx, _: Who| Ok(Outcome::go_on())).start().unwrap();
-    let _next = jobs.worker("member", async |_: Ctx, _: Who| Err::<(), BoxError>(tenure_jobs::Fatal::new("banned").into()));
+    let _next = jobs.worker("member", async |_: Ctx, _: Who| {
+        Err::<(), BoxError>(tenure_jobs::Fatal::new("banned").into())
+    });
     let _next = _next.start().unwrap();
     let id = jobs.start("join", &who()).await.unwrap().id;
     assert_eq!(jobs.wait(&id).await.unwrap().error().as_deref(), Some("banned"));
     let view = jobs.get(&id).await.unwrap().unwrap();
-    assert_eq!((view.state(), view.queue().as_str(), view.error().as_deref()), (State::Failed, "member", Some("banned")));
+    assert_eq!(
+        (view.state(), view.queue().as_str(), view.error().as_deref()),
+        (State::Failed, "member", Some("banned"))
+    );
 }
 
 async fn a_flow_has_a_life(world: World) {
@@ -198,7 +209,8 @@ fn parent(jobs: &tenure_jobs::Jobs, said: &Said) -> Worker {
         async move {
             heard.say(format!("{} {}", ctx.queue(), ctx.attempt()));
             if let Some(children) = ctx.children().await? {
-                let granted = children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
+                let granted =
+                    children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
                 let failed = children.iter().filter_map(tenure_jobs::ChildEnd::error).collect::<Vec<_>>();
                 return Ok(Outcome::result(&(granted, failed))?);
             }
@@ -305,7 +317,10 @@ async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
         async move {
             heard.say("begun");
             tokio::time::sleep(SECOND).await;
-            heard.say(format!("{:?}", ctx.checkpoint(&Access { ok: true }).await.map_err(|error| error.to_string())));
+            heard.say(format!(
+                "{:?}",
+                ctx.checkpoint(&Access { ok: true }).await.map_err(|error| error.to_string())
+            ));
             Ok(Outcome::next(&Access { ok: true })?)
         }
     });
@@ -322,7 +337,8 @@ async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
 
 async fn a_flow_that_goes_nowhere_fails(world: World) {
     let jobs = world.node("n").queues(["a"]).join().await.unwrap();
-    let _worker = jobs.worker("a", async |_: Ctx, (): ()| Ok(Outcome::go_on().to("nowhere"))).start().unwrap();
+    let _worker =
+        jobs.worker("a", async |_: Ctx, (): ()| Ok(Outcome::go_on().to("nowhere"))).start().unwrap();
     let id = jobs.add("a", &()).await.unwrap().id;
     let ended = jobs.wait(&id).await.unwrap();
     assert_eq!(ended.state(), State::Failed);

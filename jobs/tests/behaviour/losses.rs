@@ -26,8 +26,10 @@ fn worker(jobs: &Jobs, name: &'static str, said: &Said, hangs: bool) -> tenure_j
 
 async fn the_jobs_of_a_node_that_dies_run_elsewhere(world: World) {
     let queue = || Queue::new("q").lease(3 * SECOND).backoff(Backoff::none()).keep(MINUTE);
-    let (first, second) =
-        (world.node("first").queue(queue()).join().await.unwrap(), world.node("second").queue(queue()).join().await.unwrap());
+    let (first, second) = (
+        world.node("first").queue(queue()).join().await.unwrap(),
+        world.node("second").queue(queue()).join().await.unwrap(),
+    );
     let said = Said::default();
     let _first = worker(&first, "first", &said, true);
     let id = second.add("q", &()).await.unwrap().id;

@@ -41,13 +41,17 @@ async fn a_job_runs_and_its_result_is_waited_for(world: World) {
     assert!(ended.is_done());
     assert_eq!(ended.result::<u32>().unwrap(), 5);
     let view = jobs.get(&added.id).await.unwrap().unwrap();
-    assert_eq!((view.state(), view.attempts(), view.data::<Sum>().unwrap()), (State::Done, 1, Sum { a: 2, b: 3 }));
+    assert_eq!(
+        (view.state(), view.attempts(), view.data::<Sum>().unwrap()),
+        (State::Done, 1, Sum { a: 2, b: 3 })
+    );
     assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
 }
 
 async fn many_jobs_run_once_each_in_so_many_slots(world: World) {
     let jobs = world.node("n").queue(Queue::new("q")).join().await.unwrap();
-    let (said, running, most) = (Said::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (said, running, most) =
+        (Said::default(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (heard, now, top) = (said.clone(), running.clone(), most.clone());
     let worker = jobs.worker("q", move |ctx: Ctx, _: u32| {
         let (heard, now, top) = (heard.clone(), now.clone(), top.clone());
@@ -76,8 +80,10 @@ async fn many_jobs_run_once_each_in_so_many_slots(world: World) {
 }
 
 async fn a_worker_that_waits_is_woken_by_a_job(world: World) {
-    let (here, there) =
-        (world.node("here").queues(["q"]).join().await.unwrap(), world.node("there").queues(["q"]).join().await.unwrap());
+    let (here, there) = (
+        world.node("here").queues(["q"]).join().await.unwrap(),
+        world.node("there").queues(["q"]).join().await.unwrap(),
+    );
     let said = Said::default();
     let heard = said.clone();
     let worker = there.worker("q", move |_: Ctx, n: u32| {
@@ -181,7 +187,10 @@ async fn ids_rise_and_many_are_got_in_order(world: World) {
         ids.push(jobs.add("q", &n).lookup("user", n % 3).await.unwrap().id);
     }
     assert!(ids.is_sorted());
-    assert_eq!(jobs.find("user", 1).await.unwrap(), ids.iter().skip(1).step_by(3).cloned().collect::<Vec<_>>());
+    assert_eq!(
+        jobs.find("user", 1).await.unwrap(),
+        ids.iter().skip(1).step_by(3).cloned().collect::<Vec<_>>()
+    );
     ids.reverse();
     ids.insert(3, "missing".parse().unwrap());
     let views = jobs.get_many(&ids).await.unwrap();
@@ -236,8 +245,12 @@ async fn a_dropped_worker_takes_no_more(world: World) {
     worker.close(MINUTE).await.unwrap();
     drop(worker);
     let second = jobs.add("q", &()).await.unwrap().id;
-    let next = jobs.worker("q", async |ctx: Ctx, (): ()| Ok(Outcome::result(&ctx.token().0)?)).start().unwrap();
-    assert!(jobs.wait(&second).await.is_ok_and(|ended| ended.is_done()) || jobs.get(&second).await.unwrap().is_none());
+    let next =
+        jobs.worker("q", async |ctx: Ctx, (): ()| Ok(Outcome::result(&ctx.token().0)?)).start().unwrap();
+    assert!(
+        jobs.wait(&second).await.is_ok_and(|ended| ended.is_done())
+            || jobs.get(&second).await.unwrap().is_none()
+    );
     drop(next);
 }
 

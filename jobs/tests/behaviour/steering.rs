@@ -66,7 +66,10 @@ async fn a_removed_job_ends_its_handler(world: World) {
     let id = jobs.add("q", &()).await.unwrap().id;
     said.until(1).await;
     jobs.remove(&id).await.unwrap();
-    tenure_testing::eventually(MINUTE, "the handler is gone", async || said.all().contains(&"gone".to_owned())).await;
+    tenure_testing::eventually(MINUTE, "the handler is gone", async || {
+        said.all().contains(&"gone".to_owned())
+    })
+    .await;
     assert!(jobs.get(&id).await.unwrap().is_none());
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddMode, AddReply, Adding, Data, Kind, NewJob, Settle, SettleReply, Steer, SteerReply};
+use tenure_jobs::store::{
+    AddMode, AddReply, Adding, Data, Kind, NewJob, Settle, SettleReply, Steer, SteerReply,
+};
 
 use super::lab::{Lab, Which, done, fail, id, queue, retry, with_result};
 
@@ -131,7 +133,10 @@ async fn the_first_failure_fails_a_parent_that_wants_it(which: Which) {
     tree(&lab, |kind| kind.fails_fast = true, &[("b", "P.1"), ("b", "P.2"), ("b", "P.3")]).await;
     lab.take_n("b", 2).await;
     assert_eq!(lab.settle("P.1", retry(0, "no")).await, SettleReply::Failed);
-    assert_eq!((lab.state("P").await, lab.result("P").await), (Some(State::Failed), "child P.1 failed".into()));
+    assert_eq!(
+        (lab.state("P").await, lab.result("P").await),
+        (Some(State::Failed), "child P.1 failed".into())
+    );
     lab.tick().await;
     assert_eq!(lab.state("P.3").await, Some(State::Cancelled));
     assert_eq!(lab.extend("P.2", lab.token.get()).await, SettleReply::ToCancel);
@@ -147,7 +152,10 @@ async fn a_removed_parent_takes_its_children_with_it(which: Which) {
     // A namesake has nothing to do with them.
     lab.add("a", &["P"]).await;
     lab.tick().await;
-    assert_eq!((lab.state("P.2").await, lab.extend("P.1", lab.token.get()).await), (None, SettleReply::ToCancel));
+    assert_eq!(
+        (lab.state("P.2").await, lab.extend("P.1", lab.token.get()).await),
+        (None, SettleReply::ToCancel)
+    );
     assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
     let parent = lab.record("P").await.unwrap();
     assert_eq!((parent.open, parent.state), (0, State::Ready));

@@ -31,7 +31,9 @@ async fn another_token_changes_nothing(which: Which) {
     assert_eq!(lab.settle("j", Settle::GiveBack).await, SettleReply::Pending);
     lab.take("a").await;
     let before = lab.dump().await;
-    for settle in [done(), retry(0, "e"), Settle::GiveBack, Settle::GoOn(Data::Replace("x".into())), fail("f")] {
+    for settle in
+        [done(), retry(0, "e"), Settle::GiveBack, Settle::GoOn(Data::Replace("x".into())), fail("f")]
+    {
         assert_eq!(lab.settle_as("j", old, settle).await, SettleReply::Halt);
     }
     assert_eq!(lab.extend("j", old).await, SettleReply::Halt);
@@ -69,7 +71,10 @@ async fn a_job_fails_for_good_after_its_last_attempt(which: Which) {
     lab.take("a").await;
     assert_eq!(lab.settle("j", retry(0, "last")).await, SettleReply::Failed);
     let job = lab.peek("j").await.unwrap().seen;
-    assert_eq!((job.record.state, &job.result[..], job.record.queue), (State::Failed, &b"last"[..], queue("a")));
+    assert_eq!(
+        (job.record.state, &job.result[..], job.record.queue),
+        (State::Failed, &b"last"[..], queue("a"))
+    );
     lab.advance(5_000).await;
     lab.tick().await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
@@ -153,7 +158,10 @@ async fn data_are_replaced_or_appended(which: Which) {
     assert_eq!(lab.settle("j", Settle::GoOn(Data::Append("c".into()))).await, SettleReply::GoesOn);
     assert_eq!(lab.body("j").await, "bc");
     assert_eq!(lab.settle("j", Settle::GoOn(Data::Keep)).await, SettleReply::GoesOn);
-    assert_eq!(lab.settle("j", Settle::Done(Bytes::new(), Data::Replace("z".into()))).await, SettleReply::Ended);
+    assert_eq!(
+        lab.settle("j", Settle::Done(Bytes::new(), Data::Replace("z".into()))).await,
+        SettleReply::Ended
+    );
     assert_eq!((lab.body("j").await, lab.result("j").await), ("z".into(), Bytes::new()));
 }
 
@@ -174,8 +182,13 @@ async fn a_job_moves_on_in_the_same_step(which: Which) {
     assert_eq!((dump.get("leases"), dump.value("counts", "a|done")), (None, Some("1")));
     assert_eq!(lab.take("b").await, ["j"]);
     let record = lab.record("j").await.unwrap();
-    assert_eq!((record.attempts, lab.body("j").await), (1, "body-j+".into()), "attempts are counted by queue");
-    let to_group = Settle::MoveOn { queue: queue("g"), priority: Some(5), group: group("acme"), data: Data::Keep };
+    assert_eq!(
+        (record.attempts, lab.body("j").await),
+        (1, "body-j+".into()),
+        "attempts are counted by queue"
+    );
+    let to_group =
+        Settle::MoveOn { queue: queue("g"), priority: Some(5), group: group("acme"), data: Data::Keep };
     assert_eq!(lab.settle("j", to_group).await, SettleReply::Moved);
     let record = lab.record("j").await.unwrap();
     assert_eq!((record.priority, &*record.group, record.queue), (5, "acme", queue("g")));
@@ -186,7 +199,8 @@ async fn a_job_that_moves_to_nowhere_still_runs(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
-    let nowhere = Settle::MoveOn { queue: queue("no"), priority: None, group: None, data: Data::Replace("x".into()) };
+    let nowhere =
+        Settle::MoveOn { queue: queue("no"), priority: None, group: None, data: Data::Replace("x".into()) };
     assert_eq!(lab.settle("j", nowhere).await, SettleReply::NoQueue);
     assert_eq!((lab.state("j").await, lab.body("j").await), (Some(State::Running), "body-j".into()));
 }

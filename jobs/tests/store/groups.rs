@@ -1,7 +1,7 @@
 //! Groups take turns, within limits.
 
-use tenure_jobs::store::{Adding, Kind, NewJob, Request, SettleReply, Steer, SteerReply};
 use tenure_jobs::State;
+use tenure_jobs::store::{Adding, Kind, NewJob, Request, SettleReply, Steer, SteerReply};
 
 use super::lab::{Lab, Which, group, id, queue};
 
@@ -87,7 +87,8 @@ async fn reservoir(which: Which, jobs: usize, groups: usize) {
                 waiting.push(job.begins_at);
             }
         }
-        let expected: Vec<_> = (0..jobs / groups - 3).map(|k| begins + 3_000 + k as u64 / 3 * 3_000).collect();
+        let expected: Vec<_> =
+            (0..jobs / groups - 3).map(|k| begins + 3_000 + k as u64 / 3 * 3_000).collect();
         assert_eq!(waiting, expected, "group {of}");
     }
     assert!(lab.take("a").await.is_empty());
@@ -138,7 +139,10 @@ async fn a_group_has_limits_of_its_own(which: Which) {
     add_many(&lab, "y", 5).await;
     let own = Request::LimitGroup(queue("a"), group("x"), Some((3, 600_000)));
     assert_eq!(lab.request(own).await, SteerReply::Done);
-    assert_eq!(lab.request(Request::GroupConcurrency(queue("a"), group("x"), Some(2))).await, SteerReply::Done);
+    assert_eq!(
+        lab.request(Request::GroupConcurrency(queue("a"), group("x"), Some(2))).await,
+        SteerReply::Done
+    );
     assert_eq!(lab.take("a").await, ["x0", "y0", "x1"]);
     lab.done("x0").await;
     assert_eq!(lab.take("a").await, ["x2"]);

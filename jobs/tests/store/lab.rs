@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tenure_connection::{Client, Connection};
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Booted, Dump, Hint, Kind, Lane, MemoryStore, NewJob, Peeked, RedisStore, Request,
-    ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking,
-    Ticked,
+    AddMode, AddReply, Adding, Booted, Dump, Hint, Kind, Lane, MemoryStore, NewJob, Peeked, RedisStore,
+    Request, ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError, TakeReply,
+    TakenJob, Taking, Ticked,
 };
-use tenure_jobs::{GroupName, Incarnation, JobId, NodeName, QueueName, Record, SetName, Settings, State, Token};
+use tenure_jobs::{
+    GroupName, Incarnation, JobId, NodeName, QueueName, Record, SetName, Settings, State, Token,
+};
 use tenure_testing::RedisServer;
 use tokio::sync::mpsc;
 
@@ -233,7 +235,13 @@ impl Lab {
     }
 
     /// Adds a child from the running execution of its parent.
-    pub(crate) async fn spawn(&self, name: &str, parent: &str, token: Option<Token>, child: &str) -> AddReply {
+    pub(crate) async fn spawn(
+        &self,
+        name: &str,
+        parent: &str,
+        token: Option<Token>,
+        child: &str,
+    ) -> AddReply {
         let mut kind = Kind::new(queue(name));
         kind.parent = Some(id(parent));
         let mut adding = Adding::new(vec![NewJob::new(id(child), "b", kind)]);

@@ -1,6 +1,8 @@
 //! Calls that are sent again, or come late.
 
-use tenure_jobs::store::{Adding, Kind, NewJob, Settle, SettleReply, Settling, StoreError, TakeReply, Taking};
+use tenure_jobs::store::{
+    Adding, Kind, NewJob, Settle, SettleReply, Settling, StoreError, TakeReply, Taking,
+};
 
 use super::lab::{Lab, Which, done, id, node, queue};
 
@@ -73,7 +75,9 @@ async fn a_late_call_does_nothing(which: Which) {
     let late = lab.store.settle(inc, &old, &[]).await;
     assert!(matches!(late, Err(StoreError::Late)), "{late:?}");
     let taking = Taking::new(node("n1"), queue("a"), 5);
-    let TakeReply::Taken { .. } = lab.store.take(inc, &lab.lane("t"), &taking).await.unwrap() else { panic!() };
+    let TakeReply::Taken { .. } = lab.store.take(inc, &lab.lane("t"), &taking).await.unwrap() else {
+        panic!()
+    };
     let mut older = lab.lane("t");
     older.number = 1;
     assert!(matches!(lab.store.take(inc, &older, &taking).await, Err(StoreError::Late)));

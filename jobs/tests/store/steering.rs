@@ -128,7 +128,14 @@ async fn a_job_gets_another_priority(which: Which) {
 
 async fn what_is_not_there_is_not_found(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    for steer in [Steer::Cancel("x".into()), Steer::Remove, Steer::Pause, Steer::Resume, Steer::Replay(0), Steer::Close] {
+    for steer in [
+        Steer::Cancel("x".into()),
+        Steer::Remove,
+        Steer::Pause,
+        Steer::Resume,
+        Steer::Replay(0),
+        Steer::Close,
+    ] {
         assert_eq!(lab.steer("no", steer).await, SteerReply::NotFound);
     }
     assert_eq!(lab.request(Request::PauseGroup(queue("a"), None, true)).await, SteerReply::NotFound);
@@ -145,7 +152,8 @@ async fn look_ups_come_and_go_with_their_jobs(which: Which) {
         jobs.push(job);
     }
     lab.add_all(&Adding::new(jobs)).await;
-    let find = async |lookup: &str| lab.store.list(&Listing::With(lookup.to_owned()), None, 10).await.unwrap().ids;
+    let find =
+        async |lookup: &str| lab.store.list(&Listing::With(lookup.to_owned()), None, 10).await.unwrap().ids;
     assert_eq!(find("user=62").await, ["j1", "j2"]);
     assert_eq!((find("role=y").await, find("role=").await), (vec![id("j1")], vec![]));
     lab.take("a").await;

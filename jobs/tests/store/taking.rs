@@ -125,7 +125,8 @@ async fn a_large_answer_ends_early_and_says_so(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("g", "g")]).await;
     for queue_name in ["a", "g"] {
         let kind = Kind::new(queue(queue_name));
-        let jobs = (0..5).map(|i| NewJob::new(id(&format!("{queue_name}{i}")), vec![b'x'; 600_000], kind.clone()));
+        let jobs =
+            (0..5).map(|i| NewJob::new(id(&format!("{queue_name}{i}")), vec![b'x'; 600_000], kind.clone()));
         lab.add_all(&Adding::new(jobs.collect())).await;
         let mut taking = lab.taking(queue_name, 100);
         taking.slots = 100;

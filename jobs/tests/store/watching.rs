@@ -39,8 +39,13 @@ async fn every_transition_is_told_once_with_its_number(which: Which) {
     let news = news(&lab).await;
     let said: Vec<_> = news.iter().map(|news| (news.number, news.state, news.body.clone())).collect();
     let (running, body) = (Some(State::Running), Some("p".into()));
-    let expected =
-        [(1, running, None), (2, running, body), (3, Some(State::Ready), None), (4, running, None), (5, Some(State::Done), None)];
+    let expected = [
+        (1, running, None),
+        (2, running, body),
+        (3, Some(State::Ready), None),
+        (4, running, None),
+        (5, Some(State::Done), None),
+    ];
     assert_eq!(said, expected);
     assert_eq!(news.last().unwrap().outcome.as_deref(), Some(&b"Cr"[..]));
 }

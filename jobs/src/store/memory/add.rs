@@ -89,7 +89,8 @@ impl Coming<'_> {
                     return b'E';
                 }
             }
-            parent = found.filter(|found| self.takes(parent_id, found)).map(|found| (parent_id.clone(), found));
+            parent =
+                found.filter(|found| self.takes(parent_id, found)).map(|found| (parent_id.clone(), found));
             if parent.is_none() {
                 return b'H';
             }

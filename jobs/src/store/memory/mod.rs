@@ -6,8 +6,8 @@ mod group;
 mod settle;
 mod state;
 mod steer;
-mod steps;
 mod step;
+mod steps;
 mod take;
 mod tick;
 

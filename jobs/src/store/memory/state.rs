@@ -38,7 +38,12 @@ impl Scored {
 
     /// The members with a score up to this one, the lowest first.
     pub(super) fn until(&self, score: u64, most: usize) -> Vec<String> {
-        self.order.iter().take_while(|(own, _)| *own <= score).take(most).map(|(_, member)| member.clone()).collect()
+        self.order
+            .iter()
+            .take_while(|(own, _)| *own <= score)
+            .take(most)
+            .map(|(_, member)| member.clone())
+            .collect()
     }
 
     pub(super) fn lowest(&self) -> Option<u64> {
@@ -94,7 +99,10 @@ pub(super) struct Data {
 }
 
 /// The members that begin with a prefix, which ends with `|`.
-pub(super) fn with_prefix<'a>(set: &'a BTreeSet<String>, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+pub(super) fn with_prefix<'a>(
+    set: &'a BTreeSet<String>,
+    prefix: &'a str,
+) -> impl Iterator<Item = &'a String> {
     set.range(prefix.to_owned()..).take_while(move |member| member.starts_with(prefix))
 }
 
@@ -140,19 +148,27 @@ impl Data {
             let fields = numbers.map(|(name, number)| (name, number.to_string()));
             dump.insert("meta", fields.into_iter().chain([("duty", duty.clone())]));
         }
-        dump.insert("queues", self.queues.iter().map(|(name, settings)| (name.as_str(), settings.to_string())));
+        dump.insert(
+            "queues",
+            self.queues.iter().map(|(name, settings)| (name.as_str(), settings.to_string())),
+        );
         let turns = self.turns_given.iter().map(|(queue, turn)| (format!("{queue}|turn"), turn.to_string()));
-        let meters =
-            self.meters.iter().map(|(queue, (begins, used))| (format!("{queue}|limit"), format!("{begins}/{used}")));
+        let meters = self
+            .meters
+            .iter()
+            .map(|(queue, (begins, used))| (format!("{queue}|limit"), format!("{begins}/{used}")));
         let counts = self.counts.iter().map(|(field, count)| (field.clone(), count.to_string()));
         dump.insert("counts", counts.chain(turns).chain(meters));
         dump.insert("jobs", self.jobs.iter().map(|(id, record)| (id, record.to_string())));
         dump.insert("bodies", self.bodies.iter().map(|(id, body)| (id, body.clone())));
         dump.insert("extras", self.extras.iter().map(|(field, value)| (field, value.clone())));
         dump.insert("groups", self.groups.iter().map(|(key, group)| (key, group.to_string())));
-        for (name, set) in
-            [("ready", &self.ready), ("turns", &self.turns), ("waiting", &self.waiting), ("index", &self.index)]
-        {
+        for (name, set) in [
+            ("ready", &self.ready),
+            ("turns", &self.turns),
+            ("waiting", &self.waiting),
+            ("index", &self.index),
+        ] {
             dump.insert(name, set.iter().map(|member| (member, "0")));
         }
         self.timers.dump(&mut dump, "timers");

@@ -31,7 +31,9 @@ impl Step<'_> {
                 }
                 b'K'
             }
-            Request::PauseGroup(queue, group, on) => self.steer_group(queue, group.as_ref(), |group| group.paused = *on),
+            Request::PauseGroup(queue, group, on) => {
+                self.steer_group(queue, group.as_ref(), |group| group.paused = *on)
+            }
             Request::LimitGroup(queue, group, limit) => {
                 let (n, ms) = limit.map_or((None, None), |(n, ms)| (Some(u64::from(n)), Some(ms)));
                 if n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {

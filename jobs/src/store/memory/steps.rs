@@ -60,7 +60,8 @@ fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
         let begins = step.now / size * size;
         let left = if group.window == begins { limit.saturating_sub(group.used) } else { limit };
         let (prefix, own) = (format!("{key}|"), format!("{key}|{}{id}", job.place));
-        let rank = with_prefix(&step.state.data.ready, &prefix).take_while(|member| **member < own).count() as u64;
+        let rank =
+            with_prefix(&step.state.data.ready, &prefix).take_while(|member| **member < own).count() as u64;
         if rank >= left {
             at = begins + size + (rank - left) / limit * size;
         }
@@ -146,10 +147,12 @@ impl Store for MemoryStore {
                 step.publish(&node, Hint::Extend);
             }
         }
-        let limits = |settings: &Settings| (settings.group_limit, settings.group_window, settings.group_concurrency);
+        let limits =
+            |settings: &Settings| (settings.group_limit, settings.group_window, settings.group_concurrency);
         if settings.grouped && (limits(&was) != limits(&settings) || was.lease != settings.lease) {
             let prefix = format!("{queue}|");
-            let keys: Vec<_> = step.state.data.groups.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+            let keys: Vec<_> =
+                step.state.data.groups.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
             for key in keys {
                 step.group(queue, &key[prefix.len()..]);
             }
@@ -211,7 +214,8 @@ impl Store for MemoryStore {
         let step = Step::begin(&mut state, now, inc)?;
         let mut shortest = 0;
         let mut extended = |(id, token): &(JobId, Token)| {
-            let running = step.job(id.as_str()).filter(|job| job.state == JobState::Running && job.token == *token);
+            let running =
+                step.job(id.as_str()).filter(|job| job.state == JobState::Running && job.token == *token);
             let Some(job) = running else { return SettleReply::Halt };
             let lease = step.settings(&job.queue).lease;
             shortest = if shortest == 0 { lease } else { lease.min(shortest) };
@@ -268,7 +272,8 @@ impl Store for MemoryStore {
         let peek = |id: &JobId| {
             let seen = seen(&step, id)?;
             let begins_at = begins_at(&step, id, &seen.record);
-            let children = if with && seen.record.has('c') { children(&step, id, &seen.record) } else { Vec::new() };
+            let children =
+                if with && seen.record.has('c') { children(&step, id, &seen.record) } else { Vec::new() };
             Some(Peeked { seen, begins_at, children })
         };
         Ok(ids.iter().map(peek).collect())
@@ -301,7 +306,8 @@ impl Store for MemoryStore {
         let (key, prefix) = listing.place();
         let set = if key == "index" { &state.data.index } else { &state.data.ready };
         let after = after.map(|after| format!("{prefix}{after}"));
-        let members = with_prefix(set, &prefix).filter(|member| after.as_ref().is_none_or(|after| *member > after));
+        let members =
+            with_prefix(set, &prefix).filter(|member| after.as_ref().is_none_or(|after| *member > after));
         let members: Vec<_> = members.take(size as usize).cloned().collect();
         Ok(listing.page(&prefix, &members, size))
     }

@@ -218,7 +218,9 @@ impl Take<'_, '_> {
                 let group = &mut self.step.group(&queue, name).group;
                 group.ready = group.ready.saturating_sub(1);
             }
-            let Some(mut job) = self.step.job(&id).filter(|job| job.state == JobState::Ready) else { continue };
+            let Some(mut job) = self.step.job(&id).filter(|job| job.state == JobState::Ready) else {
+                continue;
+            };
             let Ok(id) = JobId::new(&id) else { continue };
             debug_assert_eq!(member, ready_member(&settings, id.as_str(), &job));
             job.state = JobState::Running;
@@ -274,7 +276,8 @@ impl Take<'_, '_> {
             }
         }
         let registration = (!waits.is_empty()).then(|| {
-            let registration = format!("{:014x}|{}|{}", self.step.mint(), self.taking.node, self.taking.slots);
+            let registration =
+                format!("{:014x}|{}|{}", self.step.mint(), self.taking.node, self.taking.slots);
             for queue in waits {
                 self.step.state.data.waiting.insert(format!("{queue}|{registration}"));
             }

@@ -89,7 +89,8 @@ impl Step<'_> {
     }
 
     fn timer_is_due(&mut self, member: &str, most: usize, tally: &mut Tally) {
-        let (kind, of) = (member.as_bytes().first().copied().unwrap_or_default(), member.get(2..).unwrap_or_default());
+        let (kind, of) =
+            (member.as_bytes().first().copied().unwrap_or_default(), member.get(2..).unwrap_or_default());
         match kind {
             b'd' => match self.job(of) {
                 Some(mut job) if job.state == JobState::Delayed => {

@@ -22,7 +22,8 @@ pub(super) async fn dump(connection: &Connection, keys: &Keys) -> Result<Dump> {
             "hash" => redis::cmd("HGETALL").arg(&key).clone(),
             "zset" => redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").clone(),
             "string" if name.starts_with("lane:") => {
-                let value = Values::of("GET", Value::Array(vec![ask(redis::cmd("GET").arg(&key)).await?]))?.bytes()?;
+                let value = Values::of("GET", Value::Array(vec![ask(redis::cmd("GET").arg(&key)).await?]))?
+                    .bytes()?;
                 dump.insert(name, [("", value)]);
                 continue;
             }

@@ -4,8 +4,8 @@ use crate::model::id::{NodeName, SetName};
 
 /// The keys that a script may declare, but for a lane's.
 pub(super) const NAMES: [&str; 13] = [
-    "meta", "queues", "counts", "jobs", "bodies", "extras", "ready", "timers", "leases", "groups", "turns", "waiting",
-    "index",
+    "meta", "queues", "counts", "jobs", "bodies", "extras", "ready", "timers", "leases", "groups", "turns",
+    "waiting", "index",
 ];
 
 #[derive(Clone, Debug)]

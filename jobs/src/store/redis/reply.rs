@@ -16,7 +16,9 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
     match error {
         Error::OtherServer { run_id } => StoreError::OtherServer { identity: run_id },
         Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
-        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => StoreError::NotExecuted(Arc::new(error)),
+        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
+            StoreError::NotExecuted(Arc::new(error))
+        }
         // The errors that a script raises, and the one of Redis for a key of another type.
         Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
             StoreError::Damaged(Arc::new(error))
@@ -86,7 +88,8 @@ impl Values {
 
     pub(super) fn text(&mut self) -> Result<String> {
         let bytes = self.bytes()?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
     }
 
     pub(super) fn number(&mut self) -> Result<u64> {

@@ -201,7 +201,8 @@ mod tests {
             let undeclared = NAMES.iter().filter(|name| !declared_keys(source).contains(name));
             for name in undeclared {
                 let word = name.to_uppercase();
-                let used = code.split(|c: char| !c.is_ascii_uppercase() && c != '_').any(|found| found == word);
+                let used =
+                    code.split(|c: char| !c.is_ascii_uppercase() && c != '_').any(|found| found == word);
                 assert!(!used, "{file} uses {name}, which it does not declare");
             }
         }
@@ -210,7 +211,8 @@ mod tests {
     #[test]
     fn every_part_is_used_and_none_is_missing() {
         let texts: Vec<_> = FILES.iter().chain(PARTS).map(|(_, text)| *text).collect();
-        let used = |part: &str| texts.iter().any(|text| text.lines().any(|line| line == format!("--@{part}")));
+        let used =
+            |part: &str| texts.iter().any(|text| text.lines().any(|line| line == format!("--@{part}")));
         for (part, _) in PARTS {
             assert!(used(part), "{part}");
         }

@@ -15,8 +15,8 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{
-    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason, Request, Result, Seen,
-    SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked, letters,
+    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason, Request, Result,
+    Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked, letters,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
@@ -60,7 +60,8 @@ impl Store for RedisStore {
             return Err(StoreError::Unusable(Arc::new(Reason(reason))));
         }
         if &*info.maxmemory_policy != "noeviction" {
-            let reason = format!("redis runs with maxmemory-policy {}, jobs need noeviction", info.maxmemory_policy);
+            let reason =
+                format!("redis runs with maxmemory-policy {}, jobs need noeviction", info.maxmemory_policy);
             return Err(StoreError::Unusable(Arc::new(Reason(reason))));
         }
         let mut call = self.scripts.boot.call();
@@ -68,7 +69,10 @@ impl Store for RedisStore {
         let mut values = Values::of("boot", self.open.call(&call).await.map_err(failed)?)?;
         match &*values.text()? {
             "CREATED" => Ok(Booted::Created { incarnation: Incarnation(values.number()?) }),
-            _ => Ok(Booted::Exists { incarnation: Incarnation(values.number()?), server: values.text()?.into() }),
+            _ => Ok(Booted::Exists {
+                incarnation: Incarnation(values.number()?),
+                server: values.text()?.into(),
+            }),
         }
     }
 
@@ -161,7 +165,8 @@ impl Store for RedisStore {
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
             let id = values.id()?;
-            let record = values.record()?.ok_or_else(|| StoreError::damaged("take gave a job without a record"))?;
+            let record =
+                values.record()?.ok_or_else(|| StoreError::damaged("take gave a job without a record"))?;
             jobs.push(TakenJob { id, record, body: values.bytes()?, lease: values.number()? });
         }
         Ok(TakeReply::Taken { jobs, registration, more })
