@@ -8,7 +8,8 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::{
     Error, ask, checkpoint, deploy, dispatch, failover, held, idle, jobs, machine, rebalance, requests,
-    results, rmap, sequence, streaming,
+    add(sequence::run(each).await?)?;
+    add(jobs::run(each).await?)
 };
 
 #[derive(Args, Debug)]

@@ -27,7 +27,6 @@ pub struct Change {
     /// Its state; `None` when the job is gone: removed, or forgotten.
     pub state: Option<State>,
     data: Option<Bytes>,
-    outcome: Option<Bytes>,
 }
 
 impl Change {
@@ -111,7 +110,8 @@ impl Watch {
                 Heard::News(news) if news.number > self.number || news.state.is_none() => {
                     self.number = news.number;
                     self.state = news.state;
-                    return Ok(Change { state: news.state, data: news.body, outcome: news.outcome });
+                    self.keep_end(news.outcome.as_ref());
+                    return Ok(Change { state: news.state, data: news.body });
                 }
                 Heard::News(_) => {}
                 Heard::Gap => {
@@ -120,6 +120,13 @@ impl Watch {
                     }
                 }
             }
+        }
+    }
+
+    /// The result, or the reason, behind the letter of the end.
+    fn keep_end(&mut self, outcome: Option<&Bytes>) {
+        if let Some(outcome) = outcome {
+            self.result = outcome.slice(1.min(outcome.len())..);
         }
     }
 
@@ -134,7 +141,7 @@ impl Watch {
             .await?;
         let Some(peeked) = found.into_iter().next().flatten() else {
             let was = self.state.take();
-            return Ok(was.map(|_| Change { state: None, data: None, outcome: None }));
+            return Ok(was.map(|_| Change { state: None, data: None }));
         };
         let record = peeked.seen.record;
         if self.state == Some(record.state) && self.number == record.news {
@@ -143,7 +150,8 @@ impl Watch {
         (self.state, self.number) = (Some(record.state), record.news);
         let end = || [record.state.letter().to_string().as_bytes(), &peeked.seen.result].concat();
         let outcome = record.state.is_over().then(|| end().into());
-        Ok(Some(Change { state: self.state, data: Some(peeked.seen.body), outcome }))
+        self.keep_end(outcome.as_ref());
+        Ok(Some(Change { state: self.state, data: Some(peeked.seen.body) }))
     }
 
     /// Waits for the end of the job.
@@ -162,9 +170,7 @@ impl Watch {
                 Some(_) => {}
                 None => return Err(Error::NotFound(self.id.clone())),
             }
-            if let Some(outcome) = self.next().await?.outcome {
-                self.result = outcome.slice(1.min(outcome.len())..);
-            }
+            self.next().await?;
         }
     }
 

@@ -70,7 +70,8 @@ pub struct Record {
     /// When it runs again after this run, in ms, 0 at once: somebody has asked for it again.
     pub again: Option<u64>,
     /// Letters: `w` watched, `j` has a result or an error, `l` look-ups, `c` children, `d` a deadline, `f` fails with its
-    /// first failed child, `o` open for more children, `x` will be cancelled, `p` will be paused.
+    /// first failed child, `o` open for more children, `b` one of them failed before it waited,
+    /// `x` will be cancelled, `p` will be paused.
     pub flags: String,
     /// `<id>#<birth>` of its parent; empty when it has none that counts it.
     pub parent: String,

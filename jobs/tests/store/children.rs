@@ -17,6 +17,7 @@ scenarios! {
     an_open_parent_waits_for_more,
     a_parent_that_is_never_closed_fails_at_its_deadline,
     the_first_failure_fails_a_parent_that_wants_it,
+    a_failure_counts_though_its_parent_does_not_wait_yet,
     a_removed_parent_takes_its_children_with_it,
     children_of_another_life_do_not_count,
     a_removed_or_cancelled_child_counts,
@@ -142,6 +143,25 @@ async fn the_first_failure_fails_a_parent_that_wants_it(which: Which) {
     assert_eq!(lab.extend("P.2", lab.token.get()).await, SettleReply::ToCancel);
     assert_eq!(lab.settle("P.2", Settle::GiveBack).await, SettleReply::Cancelled);
     assert_eq!(lab.record("P").await.unwrap().open, 0);
+}
+
+async fn a_failure_counts_though_its_parent_does_not_wait_yet(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    lab.add_one("a", "P", |kind| kind.fails_fast = true).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    lab.spawn("b", "P", Some(parent), "P.1").await;
+    lab.spawn("b", "P", Some(parent), "P.2").await;
+    lab.take("b").await;
+    assert_eq!(lab.settle("P.2", fail("no")).await, SettleReply::Failed);
+    assert_eq!(lab.state("P").await, Some(State::Running));
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Failed);
+    assert_eq!(
+        (lab.state("P").await, lab.result("P").await),
+        (Some(State::Failed), "child P.2 failed".into())
+    );
+    lab.tick().await;
+    assert_eq!(lab.extend("P.1", lab.token.get()).await, SettleReply::ToCancel);
 }
 
 async fn a_removed_parent_takes_its_children_with_it(which: Which) {

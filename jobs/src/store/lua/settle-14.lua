@@ -88,6 +88,7 @@ local function settled(j, mode, x, y, item)
     local body = write(j, y)
     leave(j)
     if has(j, 'x') then return finish(j, 'X', 'cancelled') end
+    if has(j, 'b') then return finish(j, 'F', 'child ' .. failed_child(j) .. ' failed') end
     j.attempts = 0
     unflag(j, 'o')
     enter(j, j.open > 0 and 'W' or 'Q')

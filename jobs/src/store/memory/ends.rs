@@ -43,7 +43,7 @@ impl Step<'_> {
         }
         self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
         self.arm(self.now);
-        unflag(job, "c");
+        unflag(job, "cb");
         job.open = 0;
         job.birth = self.place_at(self.now as i64, 999);
     }
@@ -60,10 +60,15 @@ impl Step<'_> {
         self.state.data.index.insert(format!("c:{of}|{id}"));
         self.state.data.extras.insert(format!("c:{of}|{id}"), outcome.into());
         parent.open = parent.open.saturating_sub(1);
-        self.put(&parent_id, &parent);
         if parent.state != JobState::Waiting {
+            // It has not come to wait for its children yet.
+            if state != JobState::Done && parent.has('f') && !parent.state.is_over() {
+                flag(&mut parent, 'b');
+            }
+            self.put(&parent_id, &parent);
             return;
         }
+        self.put(&parent_id, &parent);
         if state != JobState::Done && parent.has('f') {
             self.leave(&parent_id, &mut parent);
             self.finish(&parent_id, &mut parent, JobState::Failed, &format!("child {id} failed").into());
@@ -105,7 +110,7 @@ impl Step<'_> {
         if keep >= 0 && job.has('w') {
             keep = keep.max(60_000);
         }
-        unflag(job, "xpo");
+        unflag(job, "xpob");
         if job.has('c') && job.open > 0 {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
@@ -133,6 +138,15 @@ impl Step<'_> {
         }
         self.put(id, job);
         letter
+    }
+
+    /// The first child of a parent, by its id, that has not succeeded.
+    pub(super) fn failed_child(&self, id: &str, job: &Record) -> String {
+        let prefix = format!("c:{id}#{}|", job.birth);
+        let data = &self.state.data;
+        let failed = |member: &&String| data.extras.get(*member).is_none_or(|end| !end.starts_with(b"C"));
+        let found = with_prefix(&data.index, &prefix).take(4_096).find(failed);
+        found.map(|member| member[prefix.len()..].to_owned()).unwrap_or_default()
     }
 
     /// An execution has failed, or was lost.

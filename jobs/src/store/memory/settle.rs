@@ -73,6 +73,10 @@ impl Step<'_> {
                 if job.has('x') {
                     return self.finish(key, job, JobState::Cancelled, &CANCELLED);
                 }
+                if job.has('b') {
+                    let why = format!("child {} failed", self.failed_child(key, job));
+                    return self.finish(key, job, JobState::Failed, &why.into());
+                }
                 job.attempts = 0;
                 unflag(job, "o");
                 self.enter(key, job, if job.open > 0 { JobState::Waiting } else { JobState::Ready });

@@ -33,7 +33,7 @@ local function renew_life(j)
   if not has(j, 'c') then return end
   timers['w:' .. j.id .. '#' .. j.birth] = t
   arm(t)
-  unflag(j, 'c')
+  unflag(j, 'cb')
   j.open, j.birth = 0, place_at(t, 999)
 end
 
@@ -50,7 +50,11 @@ local function count_child(j, state, text)
   call('HSET', EXTRAS, 'c:' .. of .. '|' .. j.id, state .. text)
   parent.open = max(0, parent.open - 1)
   changed[parent.id] = parent
-  if parent.state ~= 'W' then return end
+  if parent.state ~= 'W' then
+    -- It has not come to wait for its children yet.
+    if state ~= 'C' and has(parent, 'f') and not is_over(parent) then flag(parent, 'b') end
+    return
+  end
   if state ~= 'C' and has(parent, 'f') then
     leave(parent)
     finish(parent, 'F', 'child ' .. j.id .. ' failed')
@@ -81,7 +85,7 @@ finish = function(j, state, text)
   if j.parent ~= '' then count_child(j, state, text) end
   local keep = state == 'C' and j.keep or q.keep_failed
   if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end
-  unflag(j, 'xpo')
+  unflag(j, 'xpob')
   if has(j, 'c') and j.open > 0 then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
@@ -103,6 +107,16 @@ finish = function(j, state, text)
     if state == 'F' then call('ZADD', INDEX, 0, 'f:' .. j.queue .. '|' .. j.place .. j.id) end
   end
   return state == 'C' and 'K' or state == 'F' and 'F' or 'C'
+end
+
+-- The first child of a parent, by its id, that has not succeeded.
+local function failed_child(j)
+  local of = j.id .. '#' .. j.birth
+  local members = call('ZRANGE', INDEX, '[c:' .. of .. '|', '(c:' .. of .. '}', 'BYLEX', 'LIMIT', 0, 4096)
+  for i = 1, #members do
+    if sub(call('HGET', EXTRAS, members[i]) or 'X', 1, 1) ~= 'C' then return sub(members[i], #of + 4) end
+  end
+  return ''
 end
 
 -- An execution has failed, or was lost: the job runs again after `delay` ms, or has used up its attempts.
