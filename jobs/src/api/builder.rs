@@ -112,6 +112,11 @@ impl JobsBuilder {
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
+        // Finds the set, or makes it: nothing that this node does later begins with that.
+        link.call_within(super::jobs::PATIENCE, |store, inc| {
+            async move { store.figures(inc, &[]).await }.boxed()
+        })
+        .await?;
         for (name, settings) in declared {
             link.remember(&name, &settings);
             let queue = name.clone();
