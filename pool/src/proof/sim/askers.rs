@@ -54,7 +54,7 @@ pub(super) struct Question {
     calm: bool,
 }
 
-/// What a handler does with an ask.
+/// The way in which a handler takes an ask.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
     Answers,

@@ -1,5 +1,5 @@
-//! Asks: in some runs users ask the owners of jobs, and handlers answer at once, late, never, or refuse. What may become of
-//! an ask (S14), what comes before it (S16), and when it is answered (L9).
+//! Asks: in some runs users ask the owners of jobs, and handlers answer at once, late, never, or refuse. No ask comes to
+//! too many handlers (S14), or before earlier notifications (S16), and those that are answered are told (L9).
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ struct Question {
     left_engine: bool,
     /// The calls of handlers with it.
     handed: Vec<Handed>,
-    /// What handlers have said to it, under which token, and when.
+    /// The words of handlers to it, under which token, and when.
     answers: Vec<(Token, Said, u64)>,
     /// Its asker was told that nobody was asked.
     refused: Option<String>,
