@@ -21,6 +21,8 @@ pub enum Broken {
     BeginUnchecked,
     /// A job is handed off before its handler has ended.
     HandOffBeforeStop,
+    /// A job begins without the checkpoint that it has.
+    CheckpointsForgotten,
 }
 
 /// In `begin`: rewrites a record that is not this worker's under this token so that it is.
@@ -31,9 +33,14 @@ const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
     local begun, news = gsub(r, first, begun_first, 1)",
 };
 
+/// In `begin`: brings no checkpoint.
+const CHECKPOINTS_FORGOTTEN: ScriptPatch =
+    ScriptPatch { script: "begin", from: "header and state and given(header)", to: "false" };
+
 impl Broken {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::NoSelfFence, Self::BeginUnchecked, Self::HandOffBeforeStop];
+    pub const ALL: [Self; 4] =
+        [Self::NoSelfFence, Self::BeginUnchecked, Self::HandOffBeforeStop, Self::CheckpointsForgotten];
 
     /// A node of this pool, broken in this way.
     ///
@@ -44,11 +51,14 @@ impl Broken {
         Ok(match self {
             Self::NoSelfFence => Node::builder(pool, client).broken(of(Mutation::NoSelfFence)),
             Self::HandOffBeforeStop => Node::builder(pool, client).broken(of(Mutation::HandOffBeforeStop)),
-            Self::BeginUnchecked => {
-                let store =
-                    RedisStore::open_patched(&client, &PoolName::new(pool)?, false, &[BEGIN_UNCHECKED]);
-                Node::builder(pool, Arc::new(store) as Arc<dyn Store>)
-            }
+            Self::BeginUnchecked => patched(pool, &client, BEGIN_UNCHECKED)?,
+            Self::CheckpointsForgotten => patched(pool, &client, CHECKPOINTS_FORGOTTEN)?,
         })
     }
+}
+
+/// A node with a broken script.
+fn patched(pool: &str, client: &Client, patch: ScriptPatch) -> Result<NodeBuilder> {
+    let store = RedisStore::open_patched(client, &PoolName::new(pool)?, false, &[patch]);
+    Ok(Node::builder(pool, Arc::new(store) as Arc<dyn Store>))
 }

@@ -1,11 +1,11 @@
-//! The handler of the jobs under faults. It records its starts, notifications and ends, and writes to the world
-//! outside.
+//! The handler of the jobs under faults. It records its starts, notifications, checkpoints and ends, answers asks, and
+//! writes to the world outside.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tenure_pool::{BoxError, Job, JobHandler, Start};
+use tenure_pool::{Ask, BoxError, Job, JobHandler, Start};
 use tenure_testing::history::{Event, History, boottime_ns};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -13,6 +13,8 @@ use crate::resource::Access;
 
 /// The interval of a job's writes to the world outside.
 const BEAT: Duration = Duration::from_millis(500);
+/// The interval of a job's checkpoints.
+const KEEPS: Duration = Duration::from_millis(300);
 /// The pause after which a job that was refused outside is tried again.
 const REFUSED: Duration = Duration::from_secs(1);
 
@@ -33,15 +35,26 @@ struct Run {
     recorder: Recorder,
     key: String,
     token: u64,
+    /// The number of the checkpoint that it was given.
+    brought: u64,
 }
 
 impl Run {
     fn begin(recorder: &Recorder, job: &Job) -> Self {
-        let run = Self { recorder: recorder.clone(), key: job.key().to_string(), token: job.token().0 };
+        let (key, token) = (job.key().to_string(), job.token().0);
+        let number = |bytes: &Bytes| std::str::from_utf8(bytes).ok()?.parse().ok();
+        let brought = job.checkpointed().and_then(|kept| number(kept.bytes())).unwrap_or_default();
+        let run = Self { recorder: recorder.clone(), key, token, brought };
         recorder.history.record(Event::Begun {
             key: run.key.clone(),
             token: run.token,
             executed: in_boottime(job.begun_at()),
+        });
+        recorder.history.record(Event::CheckpointGiven {
+            key: run.key.clone(),
+            dispatch: job.dispatch_id().to_string(),
+            token: run.token,
+            number: brought,
         });
         recorder.history.started(&run.key, run.token, &recorder.worker);
         run
@@ -54,15 +67,32 @@ impl Run {
         }
     }
 
+    /// Gives checkpoints for as long as the job runs, each when the one before is kept.
+    async fn keep(&self, job: &Job) {
+        let mut number = self.brought;
+        loop {
+            sleep(KEEPS).await;
+            number += 1;
+            if job.checkpoint(number.to_string()).await.is_ok() {
+                let (key, dispatch) = (self.key.clone(), job.dispatch_id().to_string());
+                let kept = Event::CheckpointKept { key, dispatch, token: self.token, number };
+                self.recorder.history.record(kept);
+            }
+        }
+    }
+
     async fn go_on(self, job: Job) -> Result<(), BoxError> {
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut keeping = Box::pin(self.keep(&job));
         loop {
             tokio::select! {
                 () = job.cancelled() => break,
+                () = &mut keeping => {}
                 _ = beats.tick(), if self.recorder.access.is_some() => self.recorder.beat(&self.key, self.token),
             }
         }
+        drop(keeping);
         sleep(Duration::from_millis(self.token % self.recorder.longest_end_ms)).await;
         Ok(())
     }
@@ -102,6 +132,12 @@ impl JobHandler for Recorder {
         } else {
             Start::Refused { backoff: Some(REFUSED) }
         }
+    }
+
+    /// Says what was asked, and who answers.
+    async fn ask(&self, job: &Job, ask: Ask) {
+        let answer = format!("{} {}", String::from_utf8_lossy(ask.body()), job.token());
+        ask.answer(answer);
     }
 
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::arena::{Arena, Ground, NODES, USERS};
 use super::fault::{self, Scene};
 use super::nemesis::Nemesis;
+use super::states::gone_back;
 use super::users::{Told, Users};
 use super::verdict::Outcome;
 use crate::Result;
@@ -187,6 +188,7 @@ impl Act {
             })
             .collect();
         strange.extend(told.into_iter().filter(|told| !is_excused(told, &losses)).map(|told| told.what));
+        strange.extend(gone_back(&entries, &losses, AFTERMATH_NS));
         if self.broken.is_none() {
             strange.extend(without_handler(&entries, running));
         }

@@ -1,13 +1,15 @@
 //! Faults hit a pool of node processes, one after the other, while its users call; then the judges are asked.
 //!
 //! `fault.rs` has the faults and their frequencies; `nemesis.rs` inflicts them. `arena.rs` holds their targets:
-//! servers, proxies and processes. `users.rs` has the users who dispatch, stop and notify. `act.rs` is one pool's life
+//! servers, proxies and processes. `users.rs` has the users who dispatch, stop, notify and ask, and
+//! `states.rs` judges the checkpoints. `act.rs` is one pool's life
 //! from its creation to its shutdown, and `verdict.rs` sums all acts up.
 
 mod act;
 mod arena;
 mod fault;
 mod nemesis;
+mod states;
 mod users;
 mod verdict;
 
@@ -108,7 +110,7 @@ pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -
     let scene = match broken {
         Broken::NoSelfFence => Scene::Partitions,
         Broken::BeginUnchecked => Scene::LateStarts,
-        Broken::HandOffBeforeStop => Scene::Deploys,
+        Broken::HandOffBeforeStop | Broken::CheckpointsForgotten => Scene::Deploys,
     };
     let dir: PathBuf = dir.path().join(scene.name());
     Act { scene, time, keys: 120, seed, only: Vec::new(), dir, broken: Some(broken) }.play(say).await

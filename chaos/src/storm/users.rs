@@ -1,4 +1,4 @@
-//! The users who dispatch, stop and notify, one call after the other, each with keys of its own; and their answers.
+//! The users who dispatch, stop, notify and ask, one call after the other, each with keys of its own; and their answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tenure_pool::{DispatchError, Error, Node};
+use tenure_pool::{AskError, DispatchError, Error, Node, NotHandled};
 use tenure_testing::history::{Event, History, boottime_ns};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
@@ -110,6 +110,9 @@ struct Key {
     name: String,
     known: Known,
     notified: u64,
+    asked: u64,
+    /// The highest token under which an ask was answered.
+    answered: u64,
 }
 
 struct User {
@@ -145,6 +148,7 @@ impl User {
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,
             (Known::Unknown, _) | (Known::Lives, 5..13) => key.stop(node, books, true).await,
             (Known::Lives, 13..20) => key.stop(node, books, false).await,
+            (Known::Lives, 20..50) => drop(key.ask(node, books).await),
             (Known::Lives, _) => drop(key.notify(node, books).await),
         }
     }
@@ -152,7 +156,7 @@ impl User {
 
 impl Key {
     fn new(name: String) -> Self {
-        Self { name, known: Known::Gone, notified: 0 }
+        Self { name, known: Known::Gone, notified: 0, asked: 0, answered: 0 }
     }
 
     /// Returns the call that failed, if any did.
@@ -160,14 +164,16 @@ impl Key {
         self.dispatch(node, books).await;
         let dispatched = self.known == Known::Lives;
         let notified = dispatched && self.notify(node, books).await;
+        let answered = dispatched && self.ask(node, books).await;
         self.stop(node, books, true).await;
-        let failed = match (dispatched, notified, self.known) {
-            (true, true, Known::Gone) => return None,
+        let failed = match (dispatched, notified, answered, self.known) {
+            (true, true, true, Known::Gone) => return None,
             (false, ..) => "dispatch",
-            (true, false, _) => "notify",
+            (true, false, ..) => "notify",
+            (true, true, false, _) => "ask",
             _ => "stop",
         };
-        Some(format!("{}: a {failed} did not succeed while all was at rest", self.name))
+        Some(format!("{}: the {failed} did not succeed while all was at rest", self.name))
     }
 
     async fn submit(&mut self, node: &Node, books: &Books) {
@@ -249,6 +255,39 @@ impl Key {
             Err(_) => books.silent(format!("{key}: a notification was not answered")),
         }
         false
+    }
+
+    /// Returns whether the job has answered.
+    async fn ask(&mut self, node: &Node, books: &Books) -> bool {
+        let asked = boottime_ns();
+        self.asked += 1;
+        let question = self.asked.to_string();
+        let ask = node.ask(&*self.name, question.clone()).deadline(DEADLINE);
+        match books.within("an ask", &self.name, ask).await {
+            Some(Ok(answer)) => {
+                self.was_answered(&question, &String::from_utf8_lossy(&answer), books);
+                return true;
+            }
+            Some(Err(AskError::NotHandled(NotHandled::NoJob))) => {
+                self.known = self.was_not_found(asked, books);
+            }
+            Some(Err(AskError::NotHandled(_) | AskError::Unknown { .. })) | None => {}
+            Some(Err(other)) => books.strange(format!("{}: an ask was answered: {other}", self.name)),
+        }
+        false
+    }
+
+    /// The owner answers what it was asked. Its token is not below that of an owner that has answered before.
+    fn was_answered(&mut self, question: &str, answer: &str, books: &Books) {
+        let token = answer.strip_prefix(question).and_then(|rest| rest.trim_start().parse().ok());
+        match token {
+            Some(token) if token >= self.answered => self.answered = token,
+            _ => {
+                let (key, before) = (&self.name, self.answered);
+                books
+                    .strange(format!("{key}: ask {question} was answered '{answer}', after one by {before}"));
+            }
+        }
     }
 
     fn was_not_found(&self, asked: u64, books: &Books) -> Known {

@@ -100,6 +100,28 @@ pub enum Event {
         /// The notification's number.
         number: u64,
     },
+    /// The store has said that it keeps a job's checkpoint.
+    CheckpointKept {
+        /// The job's key.
+        key: String,
+        /// The job's dispatch.
+        dispatch: String,
+        /// The token of the owner that gave it.
+        token: u64,
+        /// The checkpoint's number, which grows from each to the next one of a dispatch.
+        number: u64,
+    },
+    /// A handler was given a job's checkpoint, and is about to start.
+    CheckpointGiven {
+        /// The job's key.
+        key: String,
+        /// The job's dispatch.
+        dispatch: String,
+        /// The fencing token of the start.
+        token: u64,
+        /// The checkpoint's number; 0 if there was none.
+        number: u64,
+    },
     /// The store has lost data. Recorded when every call that was answered before the loss has reached the history.
     DataLost {
         /// The moment of the loss.
@@ -146,7 +168,9 @@ impl Event {
             | Self::Existed { key, .. }
             | Self::NotFound { key, .. }
             | Self::NotifyAccepted { key, .. }
-            | Self::Notified { key, .. } => Some(key),
+            | Self::Notified { key, .. }
+            | Self::CheckpointKept { key, .. }
+            | Self::CheckpointGiven { key, .. } => Some(key),
             Self::DataLost { .. }
             | Self::Paused { .. }
             | Self::Resumed { .. }
