@@ -246,7 +246,8 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     seen.counts("tenure_pool_notifications_total").await;
     a.notify("traced", "not yet").await.unwrap();
     seen.counts("tenure_pool_refused_notifications_total").await;
-    a.update(("traced", "new")).await.unwrap();
+    a.dispatch(("updated", "")).await.unwrap();
+    a.update(("updated", "new")).await.unwrap();
     seen.counts("tenure_pool_taken_updates_total").await;
     a.submit(("is-lost", "")).await.unwrap();
     a.dispatch(("fails", "")).await.unwrap_err();
