@@ -94,23 +94,24 @@ async fn a_consumer_whose_node_has_crashed_skips_nothing() {
     second.close().await.unwrap();
 }
 
+/// A source that tells of nothing.
+struct Quiet(Arc<Mutex<u64>>);
+impl tenure_sequence::Source for Quiet {
+    type Job = ();
+    async fn at(&self, index: u64) -> Result<Option<()>, tenure_sequence::SourceError> {
+        Ok((index <= *self.0.lock().unwrap()).then_some(()))
+    }
+    async fn head(&self) -> Result<u64, tenure_sequence::SourceError> {
+        Ok(*self.0.lock().unwrap())
+    }
+}
+
 #[tokio::test]
 async fn a_notification_is_a_check_and_an_ask_an_explanation() {
     let (store, seen) = (MemoryStore::new(), Arc::new(Mutex::new(0_u64)));
     let node = join(&store, "first").await;
-    // A source that tells of nothing.
     let (head, last) = (Arc::new(Mutex::new(0_u64)), seen.clone());
     let there = head.clone();
-    struct Quiet(Arc<Mutex<u64>>);
-    impl tenure_sequence::Source for Quiet {
-        type Job = ();
-        async fn at(&self, index: u64) -> Result<Option<()>, tenure_sequence::SourceError> {
-            Ok((index <= *self.0.lock().unwrap()).then_some(()))
-        }
-        async fn head(&self) -> Result<u64, tenure_sequence::SourceError> {
-            Ok(*self.0.lock().unwrap())
-        }
-    }
     let handler = on_pool(move |job: Job| {
         let (source, last) = (Quiet(there.clone()), last.clone());
         async move {

@@ -89,7 +89,7 @@ struct Play {
     shelf: Shelf,
     progress: MemoryProgress,
     consumer: Consumer,
-    _jobs: Jobs<u64>,
+    jobs: Jobs<u64>,
     finisher: Finisher,
     model: Model,
 }
@@ -99,7 +99,7 @@ impl Play {
         let (shelf, progress) = (Shelf::default(), MemoryProgress::new());
         let (consumer, jobs, finisher) = Self::build(limit, ahead, &shelf, &progress).await;
         let model = Model::default();
-        Self { limit, ahead, shelf, progress, consumer, _jobs: jobs, finisher, model }
+        Self { limit, ahead, shelf, progress, consumer, jobs, finisher, model }
     }
 
     async fn build(
@@ -115,7 +115,7 @@ impl Play {
     }
 
     async fn crash(&mut self) {
-        (self.consumer, self._jobs, self.finisher) =
+        (self.consumer, self.jobs, self.finisher) =
             Self::build(self.limit, self.ahead, &self.shelf, &self.progress).await;
         self.model.crash();
     }
@@ -159,6 +159,7 @@ impl Play {
             Step::Crash => self.crash().await,
         }
         self.consumer.check();
+        while self.jobs.next().now_or_never().flatten().is_some() {}
         self.model.look(self.limit, self.ahead);
         assert_eq!(state(&self.consumer).await, self.model.shown(), "after {step:?}");
         let stored = self.progress.load().await.unwrap();

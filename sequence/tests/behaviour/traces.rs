@@ -251,13 +251,12 @@ async fn hold(store: &Store) {
     let mut count = 0;
     for (at, line) in TRACES.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
         let (trace, expected) = line.split_once(" => ").unwrap();
-        let steps = match trace.strip_prefix("… ") {
-            Some(steps) => steps,
-            None => {
-                let (settings, steps) = trace.split_once(": ").unwrap();
-                play = Some(Play::new(settings, store.of(&format!("trace {at}"))).await);
-                steps
-            }
+        let steps = if let Some(steps) = trace.strip_prefix("… ") {
+            steps
+        } else {
+            let (settings, steps) = trace.split_once(": ").unwrap();
+            play = Some(Play::new(settings, store.of(&format!("trace {at}"))).await);
+            steps
         };
         let play = play.as_mut().unwrap();
         for step in steps.split(' ') {
