@@ -23,13 +23,19 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Writes a file that only this user may read.
+    /// Writes a file that only this user may read, perhaps anew.
     ///
     /// # Errors
     /// It cannot be written.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path(name);
-        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(bytes)?;
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?
+            .write_all(bytes)?;
         Ok(path)
     }
 }
@@ -37,5 +43,27 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A command for a notification gets the checkpoint of its job, which the job's program has got before.
+    #[test]
+    fn a_file_is_written_again_for_its_user_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::make(place.path().join("1")).unwrap();
+        for text in ["a longer one", "short"] {
+            let path = folder.write("checkpoint", text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        drop(folder);
+        assert!(!place.path().join("1").exists());
     }
 }
