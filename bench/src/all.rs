@@ -8,8 +8,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::{
     Error, ask, checkpoint, deploy, dispatch, failover, held, idle, jobs, machine, rebalance, requests,
-    add(sequence::run(each).await?)?;
-    add(jobs::run(each).await?)
+    results, rmap, sequence, streaming,
 };
 
 #[derive(Args, Debug)]
