@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
+    #[cfg(feature = "sim")]
     over: CancellationToken,
     _end: DropGuard,
 }
@@ -18,7 +19,9 @@ impl Thread {
     /// Starts a thread of this name.
     pub(crate) fn start(name: String) -> io::Result<Self> {
         let over = CancellationToken::new();
-        let (end, known) = (over.clone().drop_guard(), over.clone());
+        let end = over.clone().drop_guard();
+        #[cfg(feature = "sim")]
+        let known = over.clone();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         std::thread::Builder::new().name(name).spawn(move || {
@@ -26,7 +29,12 @@ impl Thread {
             // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, over: known, _end: end })
+        Ok(Self {
+            runtime: handle,
+            #[cfg(feature = "sim")]
+            over: known,
+            _end: end,
+        })
     }
 
     /// Ends all that runs on it.
