@@ -216,7 +216,7 @@ impl Taker {
         for (end, reply) in ends.iter().zip(replies) {
             match reply {
                 SettleReply::Halt => {
-                    tracing::debug!(job = %end.id, token = %end.token, "the end comes too late")
+                    tracing::debug!(job = %end.id, token = %end.token, "the end comes too late");
                 }
                 SettleReply::NoQueue | SettleReply::Bad if !matches!(end.settle, Settle::Fail(..)) => {
                     tracing::warn!(job = %end.id, "the job cannot go on as its handler says, it fails");

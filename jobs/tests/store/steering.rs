@@ -58,9 +58,12 @@ async fn a_success_counts_though_it_was_to_be_cancelled(which: Which) {
 
 async fn a_removed_job_halts_whoever_runs_it(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
+    lab.listen("n1").await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
     assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::Done);
+    let halted = tenure_jobs::store::Hint::Halted(id("j"), lab.token.get());
+    assert!(lab.heard().await.iter().any(|(_, hint)| *hint == halted));
     assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::NotFound);
     assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::Halt);
     assert_eq!(lab.add("a", &["j"]).await, [AddReply::Added]);

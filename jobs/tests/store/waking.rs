@@ -144,6 +144,8 @@ async fn a_limit_that_is_over_wakes_a_node(which: Which) {
     for name in ["a", "g"] {
         lab.add(name, &[&format!("{name}1"), &format!("{name}2")]).await;
         assert_eq!(wait(&lab, "n1", &[name], 5).await.len(), 1);
+        let timer = if name == "a" { "g:a" } else { "g:g|" };
+        assert!(lab.dump().await.value("timers", timer).is_some());
         lab.advance(1_000 - lab.now() % 1_000).await;
         lab.tick().await;
         assert_eq!(lab.woken().await, ["n1"]);
