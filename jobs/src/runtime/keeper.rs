@@ -163,8 +163,9 @@ impl Execution {
             }
             let ends = times.timeout.map(|timeout| times.began + timeout);
             let stalls = times.activity.map(|(within, last)| last + within);
-            let soon = [ends, stalls, Some(times.renewed + times.lease.mul_f64(0.3))];
-            next = soon.into_iter().flatten().filter(|at| *at > now).fold(next, Instant::min);
+            let of_lease = [0.3, 0.7, 0.9].map(|share| times.renewed + times.lease.mul_f64(share));
+            let soon = [ends, stalls].into_iter().flatten().chain(of_lease);
+            next = soon.filter(|at| *at > now).fold(next, Instant::min);
         }
         match verdict {
             Some(None) => {
