@@ -101,6 +101,8 @@ pub enum Mutation {
     AsksBeforeNotes,
     /// A job is released before its asker was told what its handler has said.
     ReleaseBeforeReply,
+    /// Nobody tells who asks that the job has moved.
+    MovesUntold,
     /// A worker leaves without a last read of its stream.
     LastReadLeftOut,
     /// Any worker tells askers what was done.

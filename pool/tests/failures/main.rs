@@ -7,8 +7,10 @@
 //! broken runs of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod asks;
 mod books;
 mod brakes;
+mod checkpoints;
 mod damage;
 mod duplicates;
 mod ground;

@@ -55,6 +55,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (DoubtfulAskSentAgain, Simulator("S14")),
     (AsksBeforeNotes, Simulator("S16")),
     (ReleaseBeforeReply, Core("a_release_waits_for_what_the_handler_has_said")),
+    (MovesUntold, Failure("asks", "b02_a_deploy_leaves_no_ask_unknown")),
     (LastReadLeftOut, Core("who_had_a_job_reads_once_more_before_it_leaves")),
     (RepliesUnfenced, Simulator("S14")),
     (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),

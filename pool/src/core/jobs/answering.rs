@@ -177,17 +177,17 @@ impl Jobs {
             return self.on_known(id, waiting);
         }
         if poke {
-            return self.say(id, waiting.asker, attempt, Said::Missed);
+            return self.say(ctx, id, waiting.asker, attempt, Said::Missed);
         }
         let comes =
             self.is_here(&id.0, id.1) || self.beginning.contains_key(&id) || self.succeeds(&id.0, id.1);
         if !comes {
-            return self.say(id, waiting.asker, attempt, Said::Moved);
+            return self.say(ctx, id, waiting.asker, attempt, Said::Moved);
         }
         let of_job = self.answering.open.entry(id.clone()).or_default();
         let bytes = of_job.bytes + waiting.ask.body.len();
         if of_job.waiting.len() + of_job.handed.len() >= OPEN_MAX || bytes > OPEN_BYTES {
-            return self.say(id, waiting.asker, attempt, Said::Busy);
+            return self.say(ctx, id, waiting.asker, attempt, Said::Busy);
         }
         of_job.bytes = bytes;
         of_job.waiting.push_back(Waiting { before: of_job.passed, ..waiting });
@@ -208,7 +208,7 @@ impl Jobs {
     }
 
     /// The handler has said this to an ask that it was handed. Nobody hears its words after the end of its job.
-    pub(super) fn answered(&mut self, key: &JobKey, token: Token, attempt: AskId, said: Said) {
+    pub(super) fn answered(&mut self, ctx: &Ctx, key: &JobKey, token: Token, attempt: AskId, said: Said) {
         let id = (key.clone(), token);
         let Some(of_job) = self.answering.open.get_mut(&id) else { return };
         let Some((asker, bytes)) = of_job.handed.remove(&attempt) else { return };
@@ -216,11 +216,14 @@ impl Jobs {
         if of_job.handed.is_empty() && of_job.waiting.is_empty() {
             self.answering.open.remove(&id);
         }
-        self.say(id, asker, attempt, said);
+        self.say(ctx, id, asker, attempt, said);
     }
 
     /// Says the last word to an attempt.
-    fn say(&mut self, (key, token): Id, asker: NodeName, id: AskId, said: Said) {
+    fn say(&mut self, ctx: &Ctx, (key, token): Id, asker: NodeName, id: AskId, said: Said) {
+        if said == Said::Moved && ctx.config.broken.has(Mutation::MovesUntold) {
+            return;
+        }
         let reply = ReplyItem { key, token, asker, id, said };
         self.answering.kept.keep(reply.clone());
         self.tell(reply);
@@ -243,14 +246,14 @@ impl Jobs {
     }
 
     /// The job leaves this worker's hands: nobody answers its asks any more.
-    pub(super) fn drop_asks(&mut self, key: &JobKey, token: Token) {
+    pub(super) fn drop_asks(&mut self, ctx: &Ctx, key: &JobKey, token: Token) {
         let id = (key.clone(), token);
         let Some(of_job) = self.answering.open.remove(&id) else { return };
         for (attempt, (asker, _)) in of_job.handed {
-            self.say(id.clone(), asker, attempt, Said::Dropped);
+            self.say(ctx, id.clone(), asker, attempt, Said::Dropped);
         }
         for waiting in of_job.waiting {
-            self.say(id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
+            self.say(ctx, id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
         }
     }
 
@@ -296,18 +299,18 @@ impl Jobs {
                 // It is not known yet whether the job will be here.
                 self.answering.touched.insert(id);
             } else {
-                self.drop_asks(&id.0, id.1);
+                self.drop_asks(ctx, &id.0, id.1);
             }
             return;
         };
         if held.order.is_some() {
-            return self.turn_away(&id);
+            return self.turn_away(ctx, &id);
         }
         match held.phase {
             JobPhase::Waiting(_) | JobPhase::Starting => return,
             JobPhase::Running if held.notes.behind_update && !before_updates => return,
             JobPhase::Running => {}
-            JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(&id),
+            JobPhase::Stopping | JobPhase::Aborting => return self.turn_away(ctx, &id),
         }
         let all = held.notes.all_delivered() || before_notes;
         let has_waited = |waiting: &&Waiting| all || of_job.passed - waiting.before >= cap;
@@ -327,7 +330,7 @@ impl Jobs {
             self.answering.open.remove(&id);
         }
         for (asker, attempt) in late {
-            self.say(id.clone(), asker, attempt, Said::Late);
+            self.say(ctx, id.clone(), asker, attempt, Said::Late);
         }
         if !asks.is_empty() {
             let (worker, (key, token)) = (self.worker, id);
@@ -336,7 +339,7 @@ impl Jobs {
     }
 
     /// The job is asked to end: those that wait have no turn any more.
-    fn turn_away(&mut self, id: &Id) {
+    fn turn_away(&mut self, ctx: &Ctx, id: &Id) {
         let Some(of_job) = self.answering.open.get_mut(id) else { return };
         let waiting = std::mem::take(&mut of_job.waiting);
         of_job.bytes -= waiting.iter().map(|waiting| waiting.ask.body.len()).sum::<usize>();
@@ -344,7 +347,7 @@ impl Jobs {
             self.answering.open.remove(id);
         }
         for waiting in waiting {
-            self.say(id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
+            self.say(ctx, id.clone(), waiting.asker, waiting.ask.id, Said::Moved);
         }
     }
 

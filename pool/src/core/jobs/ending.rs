@@ -143,7 +143,7 @@ impl Jobs {
             && let Some(token) = self.held.get(key).map(|held| held.token)
         {
             // While the job is held: its release waits for what this says.
-            self.drop_asks(key, token);
+            self.drop_asks(ctx, key, token);
         }
         let Some(mut held) = self.held.remove(key) else { return };
         if ctx.config.starts_per_second.is_some() && matches!(held.phase, JobPhase::Waiting(_)) {

@@ -305,7 +305,7 @@ impl Jobs {
             return self.checkpoint(ctx, key, token, number, bytes);
         }
         if let HandlerEvent::Answered(id, said) = event {
-            return self.answered(key, token, id, said);
+            return self.answered(ctx, key, token, id, said);
         }
         let Some(held) = self.held.get_mut(key).filter(|h| h.token == token) else { return };
         if ctx.config.broken.has(Mutation::PanicUntold) && event.is_panic() {
