@@ -313,9 +313,10 @@ impl Asking {
             matches!(record.state, JobState::Queued | JobState::Assigned | JobState::Running)
         });
         if !question.ask.idempotent || !goes_on {
-            return match std::mem::replace(&mut question.dead, true) {
-                true => self.unknown(ctx, to),
-                false => self.wait(to, ctx.now + LOOK),
+            return if std::mem::replace(&mut question.dead, true) {
+                self.unknown(ctx, to)
+            } else {
+                self.wait(to, ctx.now + LOOK)
             };
         }
         question.doubtful = true;

@@ -89,10 +89,7 @@ impl World {
         let (Some(at), Some(key)) = (self.askers.rng.pick(&usable), self.key_to_ask()) else { return };
         self.askers.asked_healed += u64::from(self.healed);
         let ttl = nanos(self.settings.worker_ttl);
-        let patience = match self.healed {
-            true => 5_000 * MS,
-            false => self.askers.rng.between(ttl / 5, 3 * ttl),
-        };
+        let patience = if self.healed { 5_000 * MS } else { self.askers.rng.between(ttl / 5, 3 * ttl) };
         let deadline = self.local(at) + Duration::from_nanos(patience);
         if self.askers.rng.chance(4_000) && !self.healed {
             self.notify_first(at, &key, deadline);

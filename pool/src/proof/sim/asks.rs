@@ -160,10 +160,8 @@ impl Judge {
             return Some(("S14", format!("is given to a handler after '{error}'")));
         }
         let under = |handed: &&Handed| handed.token == token && !handed.dropped;
-        let before = match question.idempotent {
-            true => question.handed.iter().find(under),
-            false => question.handed.first(),
-        };
+        let before =
+            if question.idempotent { question.handed.iter().find(under) } else { question.handed.first() };
         if let Some(before) = before.filter(|_| !lost) {
             let wrong = format!("is given to handlers twice, under {} and {token}", before.token);
             return Some(("S14", wrong));

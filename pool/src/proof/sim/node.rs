@@ -303,7 +303,9 @@ impl World {
                 self.heard_of_save(at, (worker, key, token), number);
             }
             Effect::HandOver { worker, key, token, asks } => {
-                asks.iter().for_each(|ask| self.judge.leaves_engine(ask));
+                for ask in &asks {
+                    self.judge.leaves_engine(ask);
+                }
                 self.hand_over(at, (worker, key, token), asks);
             }
             Effect::Tick { .. } | Effect::Report(_) => {}
