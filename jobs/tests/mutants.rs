@@ -276,7 +276,8 @@ fn fails(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
 
 /// Prints a line past the harness, which hides the output of passing tests.
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    let mut table = std::io::stdout();
+    writeln!(table, "{line}").unwrap();
 }
 
 #[test]

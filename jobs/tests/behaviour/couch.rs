@@ -41,8 +41,8 @@ async fn couch(world: &World) -> (Jobs, Couch) {
     (jobs, couch)
 }
 
-fn seconds(seconds: u64) -> Option<SystemTime> {
-    Some(UNIX_EPOCH + Duration::from_secs(seconds))
+fn seconds(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 async fn taken(couch: &Couch) -> CouchJob {
@@ -96,10 +96,10 @@ async fn data_that_cannot_be_encoded_store_nothing(world: World) {
 
 async fn an_add_of_what_is_pending_is_idempotent(world: World) {
     let (_jobs, couch) = couch(&world).await;
-    couch.add("t", "j", &json!("d"), seconds(15)).await.unwrap();
-    couch.add("t", "j", &json!("x"), seconds(15)).await.unwrap();
+    couch.add("t", "j", &json!("d"), Some(seconds(15))).await.unwrap();
+    couch.add("t", "j", &json!("x"), Some(seconds(15))).await.unwrap();
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("d"), "the same time writes nothing");
-    couch.add("t", "j", &json!("e"), seconds(16)).await.unwrap();
+    couch.add("t", "j", &json!("e"), Some(seconds(16))).await.unwrap();
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("e"));
     assert_eq!(
         (couch.state("t", "j").await.unwrap(), couch.pending("t").await.unwrap()),
@@ -112,7 +112,7 @@ async fn an_add_of_what_runs_marks_it(world: World) {
     couch.add("t", "j", &json!("d"), None).await.unwrap();
     let mut job = taken(&couch).await;
     assert!(!job.is_resubmitted() && !job.update(NONE).await.unwrap());
-    couch.add("t", "j", &json!("x"), seconds(17)).await.unwrap();
+    couch.add("t", "j", &json!("x"), Some(seconds(17))).await.unwrap();
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("d"), "the data stay");
     assert!(job.update(Some(&json!("g"))).await.unwrap() && job.is_resubmitted());
     job.finish(NONE).await.unwrap();
@@ -168,10 +168,10 @@ async fn accept_waits_for_a_job_or_answers_at_once(world: World) {
 
 async fn accept_takes_what_was_scheduled_until_a_time(world: World) {
     let (_jobs, couch) = couch(&world).await;
-    couch.add("t", "j1", &json!(1), seconds(5_000)).await.unwrap();
-    couch.add("t", "j2", &json!(2), seconds(3_000)).await.unwrap();
+    couch.add("t", "j1", &json!(1), Some(seconds(5_000))).await.unwrap();
+    couch.add("t", "j2", &json!(2), Some(seconds(3_000))).await.unwrap();
     let accept = async |until: u64| {
-        let accept = Accept::new().timeout(Duration::ZERO).max_sched_time(seconds(until).unwrap());
+        let accept = Accept::new().timeout(Duration::ZERO).max_sched_time(seconds(until));
         couch.accept("t", accept).await.unwrap().map(|job| job.id().to_string())
     };
     assert_eq!(accept(1_000).await, None);

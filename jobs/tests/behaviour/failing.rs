@@ -42,7 +42,7 @@ async fn an_error_is_tried_again_until_it_is_a_dead_letter(world: World) {
     assert_eq!((ended.state(), said.all()), (State::Failed, ["1", "2", "3"].map(str::to_owned).to_vec()));
     let error = ended.error().unwrap();
     assert!(error.ends_with("the disk is full"), "the whole chain is kept: {error}");
-    assert_eq!(jobs.queue("q").unwrap().dead().await.unwrap(), [id.clone()]);
+    assert_eq!(jobs.queue("q").unwrap().dead().await.unwrap(), std::slice::from_ref(&id));
     assert_eq!(jobs.get(&id).await.unwrap().unwrap().queue(), &"q");
 }
 

@@ -62,16 +62,16 @@ async fn a_flow_goes_through_its_queues_and_keeps_its_fields(world: World) {
         .worker("access", async |_: Ctx, _: Who| Ok(Outcome::next(&Access { ok: true })?))
         .start()
         .unwrap();
-    let _next = jobs.worker("member", async |_: Ctx, access: Access| {
+    let next = jobs.worker("member", async |_: Ctx, access: Access| {
         assert!(access.ok);
         Ok(Outcome::next(&Member { member: "yes" })?)
     });
-    let _next = _next.start().unwrap();
-    let _last = jobs.worker("grant", async |ctx: Ctx, all: All| {
+    let _next = next.start().unwrap();
+    let last = jobs.worker("grant", async |ctx: Ctx, all: All| {
         assert_eq!((ctx.flow(), ctx.queue().as_str(), ctx.attempt()), (Some("join"), "grant", 1));
         Ok(Outcome::result(&all)?)
     });
-    let _last = _last.start().unwrap();
+    let _last = last.start().unwrap();
     let id = jobs.start("join", &who()).await.unwrap().id;
     assert!(id.as_str().starts_with("join:"));
     let expected = All { user: 62, ok: true, member: "yes".into() };
@@ -152,9 +152,9 @@ async fn a_flow_is_found_by_its_fields(world: World) {
     let first = jobs.start("join", &who()).await.unwrap().id;
     let second = jobs.start("join", &Who { user: 63, guilds: vec!["red".into()] }).await.unwrap().id;
     assert!(second > first, "ids rise with time");
-    assert_eq!(jobs.find("user", 62).await.unwrap(), [first.clone()]);
+    assert_eq!(jobs.find("user", 62).await.unwrap(), std::slice::from_ref(&first));
     assert_eq!(jobs.find("guilds", "red").await.unwrap(), [first.clone(), second.clone()]);
-    assert_eq!(jobs.find("guilds", "blue").await.unwrap(), [first.clone()]);
+    assert_eq!(jobs.find("guilds", "blue").await.unwrap(), std::slice::from_ref(&first));
     jobs.remove(&first).await.unwrap();
     assert_eq!(jobs.find("guilds", "red").await.unwrap(), [second]);
     assert!(jobs.find("user", 62).await.unwrap().is_empty());
@@ -163,10 +163,10 @@ async fn a_flow_is_found_by_its_fields(world: World) {
 async fn a_flow_that_fails_says_where_and_why(world: World) {
     let jobs = join(&world).join().await.unwrap();
     let _first = jobs.worker("access", async |_: Ctx, _: Who| Ok(Outcome::go_on())).start().unwrap();
-    let _next = jobs.worker("member", async |_: Ctx, _: Who| {
+    let next = jobs.worker("member", async |_: Ctx, _: Who| {
         Err::<(), BoxError>(tenure_jobs::Fatal::new("banned").into())
     });
-    let _next = _next.start().unwrap();
+    let _next = next.start().unwrap();
     let id = jobs.start("join", &who()).await.unwrap().id;
     assert_eq!(jobs.wait(&id).await.unwrap().error().as_deref(), Some("banned"));
     let view = jobs.get(&id).await.unwrap().unwrap();
@@ -330,7 +330,7 @@ async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
     jobs.remove(&id).await.unwrap();
     // The handler is ended, or told that it is over.
     let other = jobs.start("join", &who()).await.unwrap().id;
-    let member = async || jobs.get(&other).await.unwrap().is_some_and(|view| view.queue() == &"member");
+    let member = async || jobs.get(&other).await.unwrap().is_some_and(|view| *view.queue() == "member");
     tenure_testing::eventually(MINUTE, "another job goes on", member).await;
     assert!(jobs.get(&id).await.unwrap().is_none());
 }

@@ -39,16 +39,19 @@ async fn a_running_job_is_cancelled_from_another_node(world: World) {
     assert_eq!(other.get(&waiting).await.unwrap().unwrap().error().as_deref(), Some("no more"));
 }
 
+/// Says when it is dropped.
+struct Gone(Said);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.say("gone");
+    }
+}
+
 async fn a_removed_job_ends_its_handler(world: World) {
     let jobs = world.node("n").queue(Queue::new("q")).join().await.unwrap();
     let said = Said::default();
     let heard = said.clone();
-    struct Gone(Said);
-    impl Drop for Gone {
-        fn drop(&mut self) {
-            self.0.say("gone");
-        }
-    }
     let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
         let gone = Gone(heard.clone());
         async move {

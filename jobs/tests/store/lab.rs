@@ -249,10 +249,6 @@ impl Lab {
         self.add_all(&adding).await[0]
     }
 
-    pub(crate) fn taking(&self, name: &str, want: u32) -> Taking {
-        Taking::new(node("n1"), queue(name), want)
-    }
-
     /// Takes as asked, and returns the ids.
     pub(crate) async fn take_as(&self, taking: &Taking) -> Vec<String> {
         let lane = self.lane(&format!("a{}", taking.node));
@@ -269,11 +265,11 @@ impl Lab {
     }
 
     pub(crate) async fn take(&self, name: &str) -> Vec<String> {
-        self.take_as(&self.taking(name, 100)).await
+        self.take_as(&taking(name, 100)).await
     }
 
     pub(crate) async fn take_n(&self, name: &str, want: u32) -> Vec<String> {
-        self.take_as(&self.taking(name, want)).await
+        self.take_as(&taking(name, want)).await
     }
 
     pub(crate) async fn settle(&self, job: &str, settle: Settle) -> SettleReply {
@@ -366,6 +362,11 @@ impl Lab {
         let heard = self.heard().await;
         heard.into_iter().filter(|(_, hint)| matches!(hint, Hint::Ready(_))).map(|(name, _)| name).collect()
     }
+}
+
+/// A wish for this many jobs of a queue.
+pub(crate) fn taking(name: &str, want: u32) -> Taking {
+    Taking::new(node("n1"), queue(name), want)
 }
 
 pub(crate) fn done() -> Settle {

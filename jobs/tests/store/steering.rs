@@ -67,7 +67,7 @@ async fn a_removed_job_halts_whoever_runs_it(which: Which) {
     assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::NotFound);
     assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::Halt);
     assert_eq!(lab.add("a", &["j"]).await, [AddReply::Added]);
-    assert_eq!(lab.settle("j", Settle::Done("r".into(), Default::default())).await, SettleReply::Halt);
+    assert_eq!(lab.settle("j", super::lab::with_result("r")).await, SettleReply::Halt);
     assert_eq!(lab.state("j").await, Some(State::Ready));
 }
 

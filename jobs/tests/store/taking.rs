@@ -128,7 +128,7 @@ async fn a_large_answer_ends_early_and_says_so(which: Which) {
         let jobs =
             (0..5).map(|i| NewJob::new(id(&format!("{queue_name}{i}")), vec![b'x'; 600_000], kind.clone()));
         lab.add_all(&Adding::new(jobs.collect())).await;
-        let mut taking = lab.taking(queue_name, 100);
+        let mut taking = super::lab::taking(queue_name, 100);
         taking.slots = 100;
         assert_eq!(lab.take_as(&taking).await.len(), 2);
         assert!(lab.more.get() && lab.registration.borrow().is_none(), "it does not wait beside ready jobs");
@@ -142,7 +142,7 @@ async fn only_what_is_scheduled_until_a_time_is_taken(which: Which) {
     let lab = Lab::new(which, &[("t", "")]).await;
     lab.add_one("t", "j1", |kind| kind.due = 5_000).await;
     lab.add_one("t", "j2", |kind| kind.due = 3_000).await;
-    let mut taking = lab.taking("t", 1);
+    let mut taking = super::lab::taking("t", 1);
     for (until, found) in [(1_000, &[][..]), (3_000, &["j2"]), (4_999, &[]), (9_000, &["j1"])] {
         taking.until = Some(until);
         assert_eq!(lab.take_as(&taking).await, found, "{until}");
