@@ -313,11 +313,12 @@ impl Asking {
             matches!(record.state, JobState::Queued | JobState::Assigned | JobState::Running)
         });
         if !question.ask.idempotent || !goes_on {
-            return if std::mem::replace(&mut question.dead, true) {
-                self.unknown(ctx, to)
+            if std::mem::replace(&mut question.dead, true) {
+                self.unknown(ctx, to);
             } else {
-                self.wait(to, ctx.now + LOOK)
-            };
+                self.wait(to, ctx.now + LOOK);
+            }
+            return;
         }
         question.doubtful = true;
         let key = question.ask.key.clone();
