@@ -84,7 +84,7 @@ impl Walk {
         self.sides[0].now()
     }
 
-    fn kind(&self, n: &[u8; 6]) -> Kind {
+    fn kind(&self, n: [u8; 6]) -> Kind {
         let mut kind = Kind::new(queue(of(&["a", "b", "g", "g", "x", "c"], n[0])));
         kind.group = group(of(&["", "t1", "t2", "t3"], n[1]));
         kind.priority = of(&[0, 0, 1, -2], n[1] / 4);
@@ -103,6 +103,7 @@ impl Walk {
     }
 
     async fn make(&mut self, (which, n): &Move) -> Result<(), String> {
+        let n = *n;
         match which {
             0..=4 => {
                 let count = 1 + n[5] % 3;
@@ -110,7 +111,7 @@ impl Walk {
                 let job = |i: u8| {
                     let mut job =
                         NewJob::new(id(&name(n[5].wrapping_add(i))), format!("b{}{i}", n[4]), kind.clone());
-                    if n[3] % 5 == 0 {
+                    if n[3].is_multiple_of(5) {
                         job.lookups = vec![format!("user={}", n[1] % 2), "role=x".to_owned()];
                     }
                     job
@@ -121,11 +122,12 @@ impl Walk {
             }
             5 => {
                 let mut kind = self.kind(n);
-                (kind.waits, kind.fails_fast, kind.open) = (true, n[1] % 3 == 0, n[1] % 4 == 0);
+                (kind.waits, kind.fails_fast, kind.open) =
+                    (true, n[1].is_multiple_of(3), n[1].is_multiple_of(4));
                 let parent = name(n[5]);
                 let mut jobs = vec![NewJob::new(id(&parent), "p", kind)];
                 for i in 0..n[4] % 4 {
-                    let mut child = self.kind(&[n[1], n[2], n[3], n[4], 0, n[0]]);
+                    let mut child = self.kind([n[1], n[2], n[3], n[4], 0, n[0]]);
                     child.parent = Some(id(&parent));
                     jobs.push(NewJob::new(id(&format!("{parent}.{i}")), "c", child));
                 }
@@ -143,7 +145,7 @@ impl Walk {
                     return Ok(());
                 }
                 let mut adding = Adding::new(vec![NewJob::new(id(&child), "c", kind)]);
-                adding.token = (n[3] % 6 != 0).then_some(token);
+                adding.token = (!n[3].is_multiple_of(6)).then_some(token);
                 self.add(adding).await
             }
             7..=10 => self.take(n).await,
@@ -155,7 +157,7 @@ impl Walk {
             }
             16 | 17 => {
                 let (by, most) = (of(&["n1", "n2"], n[0]), of(&[2, 50], n[1]));
-                let off_duty = n[2] % 2 == 0;
+                let off_duty = n[2].is_multiple_of(2);
                 let tick = async |lab: &Lab| {
                     lab.store.tick(lab.inc.get(), &node(by), most, 3_000, 3_000, off_duty).await.unwrap()
                 };
@@ -172,7 +174,7 @@ impl Walk {
             }
             19 => self.steer(n).await,
             20 => {
-                let (by, on) = (of(&["n1", "n2", "gone"], n[0]), n[1] % 3 > 0);
+                let (by, on) = (of(&["n1", "n2", "gone"], n[0]), !n[1].is_multiple_of(3));
                 let ids = [id(&name(n[2])), id(&name(n[3]))];
                 self.trace.push(format!("watch {by} {on} {ids:?}"));
                 both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap())
@@ -199,16 +201,16 @@ impl Walk {
         }
     }
 
-    async fn take(&mut self, n: &[u8; 6]) -> Result<(), String> {
+    async fn take(&mut self, n: [u8; 6]) -> Result<(), String> {
         let by = of(&["n1", "n2", "gone"], n[0]);
         let mut taking = Taking::new(node(by), queue("a"), of(&[1, 2, 8, 100], n[1]));
         let names = of(&[&["a", "b"][..], &["g", "x"], &["c", "a", "g"], &["g"]], n[2]);
         taking.queues = names.iter().map(|name| (queue(name), of(&[1, 100], n[3]))).collect();
         taking.slots = of(&[0, 3], n[4]);
-        if n[5] % 8 == 0 {
+        if n[5].is_multiple_of(8) {
             taking.until = Some(of(&[self.now(), 3_000], n[4]));
         }
-        taking.registration = self.sides[0].registration.borrow().clone().filter(|_| n[5] % 3 > 0);
+        taking.registration = self.sides[0].registration.borrow().clone().filter(|_| !n[5].is_multiple_of(3));
         self.trace.push(format!("{taking:?}"));
         let lane = format!("a{by}");
         let take = async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
@@ -221,7 +223,7 @@ impl Walk {
         Ok(())
     }
 
-    async fn settle(&mut self, n: &[u8; 6]) -> Result<(), String> {
+    async fn settle(&mut self, n: [u8; 6]) -> Result<(), String> {
         let count = self.tokens.len();
         let mut jobs = Vec::new();
         for i in 0..=n[0] % 3 {
@@ -233,7 +235,7 @@ impl Walk {
             let data = of(&[Data::Keep, Data::Replace(text.clone()), Data::Append(text.clone())], n[3]);
             let to = queue(of(&["a", "g", "x", "nowhere"], n[4]));
             let settle = match n[5].wrapping_add(i) % 12 {
-                0..=3 => Settle::Done(if n[2] % 3 == 0 { Bytes::new() } else { text }, data),
+                0..=3 => Settle::Done(if n[2].is_multiple_of(3) { Bytes::new() } else { text }, data),
                 4 => Settle::MoveOn {
                     queue: to,
                     priority: of(&[None, Some(3)], n[3]),
@@ -248,7 +250,7 @@ impl Walk {
                 10 => Settle::Limited(self.now() + 800),
                 _ => Settle::GoOn(data),
             };
-            let token = if n[4] % 9 == 0 { Token(token.0 + 1) } else { *token };
+            let token = if n[4].is_multiple_of(9) { Token(token.0 + 1) } else { *token };
             jobs.push(Settling::new(id.clone(), token, settle));
         }
         self.trace.push(format!("{jobs:?}"));
@@ -256,7 +258,7 @@ impl Walk {
         both!(self, lab => settle(lab).await).map(drop)
     }
 
-    async fn steer(&mut self, n: &[u8; 6]) -> Result<(), String> {
+    async fn steer(&mut self, n: [u8; 6]) -> Result<(), String> {
         let job = id(&name(n[0]));
         let g = || (queue("g"), group(of(&["", "t1", "t2"], n[1])));
         let request = match n[2] % 16 {
@@ -268,8 +270,8 @@ impl Walk {
             7 => Request::Job(job, Steer::At(of(&[0, self.now() + 900], n[1]))),
             8 => Request::Job(job, Steer::Priority(of(&[0, 5, 11], n[1]))),
             9 => Request::Job(job, Steer::Close),
-            10 => Request::PauseQueue(queue(of(&["a", "g", "x", "no"], n[1])), n[3] % 3 == 0),
-            11 => Request::PauseGroup(g().0, g().1, n[3] % 3 == 0),
+            10 => Request::PauseQueue(queue(of(&["a", "g", "x", "no"], n[1])), n[3].is_multiple_of(3)),
+            11 => Request::PauseGroup(g().0, g().1, n[3].is_multiple_of(3)),
             12 => Request::LimitGroup(g().0, g().1, of(&[Some((1, 500)), None, Some((4, 0))], n[3])),
             13 => Request::GroupConcurrency(g().0, g().1, of(&[Some(1), None], n[3])),
             14 => Request::GroupWeight(g().0, g().1, of(&[5, 0, 1], n[3])),
@@ -279,8 +281,8 @@ impl Walk {
         both!(self, lab => lab.request(request.clone()).await).map(drop)
     }
 
-    async fn look(&mut self, n: &[u8; 6]) -> Result<(), String> {
-        if let Some(adding) = self.last.clone().filter(|_| n[0] % 3 == 0) {
+    async fn look(&mut self, n: [u8; 6]) -> Result<(), String> {
+        if let Some(adding) = self.last.clone().filter(|_| n[0].is_multiple_of(3)) {
             // The last add arrives once more.
             let again = async |lab: &Lab| {
                 let mut lane = lab.lane("p");
