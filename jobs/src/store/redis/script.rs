@@ -137,23 +137,28 @@ fn whole(source: &str, keys: &Keys, clock: Clock) -> String {
     let values: Vec<_> = (1..=names.len()).map(|i| format!("KEYS[{i}]")).collect();
     let (locals, values, channels) = (locals.join(", "), values.join(", "), keys.channels());
     let _ = writeln!(text, "local {locals}, CHANNEL = {values}, '{channels}'");
-    splice(rest, keys, clock, &mut text);
+    let own_clock: Option<String> = match clock {
+        Clock::Server => None,
+        #[cfg(feature = "sim")]
+        Clock::Key => {
+            let key = keys.named("clock");
+            Some(format!("local function now() return tonumber(redis.call('GET', '{key}')) end"))
+        }
+    };
+    splice(rest, own_clock.as_deref(), &mut text);
     text
 }
 
-fn splice(source: &str, keys: &Keys, clock: Clock, into: &mut String) {
+/// Appends a text with its parts. The clock is another one if `own_clock` is its source.
+fn splice(source: &str, own_clock: Option<&str>, into: &mut String) {
     for line in source.lines() {
-        match line.strip_prefix("--@") {
-            #[cfg(feature = "sim")]
-            Some("clock") if clock == Clock::Key => {
-                let key = keys.named("clock");
-                let _ = write!(into, "local function now() return tonumber(redis.call('GET', '{key}')) end");
-            }
-            Some(name) => {
+        match (line.strip_prefix("--@"), own_clock) {
+            (Some("clock"), Some(own)) => into.push_str(own),
+            (Some(name), _) => {
                 let part = PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text);
-                splice(part, keys, clock, into);
+                splice(part, own_clock, into);
             }
-            None => into.push_str(line),
+            (None, _) => into.push_str(line),
         }
         into.push('\n');
     }
