@@ -1,5 +1,6 @@
 //! `background-jobs`: pictures are made smaller in the background, with progress, retries and a dead letter.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ struct Done {
 }
 
 async fn resize(ctx: Ctx, picture: Picture) -> Result<Outcome, BoxError> {
-    if !picture.name.ends_with(".png") {
+    if Path::new(&picture.name).extension().is_none_or(|ending| ending != "png") {
         return Err(Fatal::new(format!("{} is no picture", picture.name)).into());
     }
     for at in picture.done..picture.widths.len() {

@@ -15,16 +15,19 @@ const POOL: &str = "example-projections";
 const TENANTS: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 const EVENTS: usize = 20;
 
+/// The tenant, the index and the node of each event, in the order of handling.
+type Lines = Vec<(String, u64, &'static str)>;
+
 /// The world outside: which node has handled which event of which tenant.
 #[derive(Clone, Default)]
-struct Ledger(Arc<Mutex<Vec<(String, u64, &'static str)>>>);
+struct Ledger(Arc<Mutex<Lines>>);
 
 impl Ledger {
     fn add(&self, tenant: &str, index: u64, node: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((tenant.to_owned(), index, node));
     }
 
-    fn lines(&self) -> Vec<(String, u64, &'static str)> {
+    fn lines(&self) -> Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

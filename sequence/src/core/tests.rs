@@ -175,7 +175,7 @@ struct Model {
 
 impl Model {
     fn progress(&self) -> u64 {
-        (self.stored + 1..).find(|index| !self.done.contains(index)).unwrap() - 1
+        (self.stored + 1..=u64::MAX).find(|index| !self.done.contains(index)).unwrap() - 1
     }
 
     fn running(&self) -> Vec<u64> {

@@ -59,6 +59,7 @@ impl FileProgress {
     }
 }
 
+#[allow(clippy::result_large_err, reason = "the error is the library's, and is boxed by the caller")]
 fn change(file: &Database, name: &str, next: impl FnOnce(Option<u64>) -> u64) -> Result<u64, redb::Error> {
     let writing = file.begin_write()?;
     let mut table = writing.open_table(PROGRESS)?;
@@ -75,6 +76,7 @@ fn change(file: &Database, name: &str, next: impl FnOnce(Option<u64>) -> u64) ->
     Ok(after)
 }
 
+#[allow(clippy::result_large_err, reason = "the error is the library's, and is boxed by the caller")]
 fn read(file: &Database, name: &str) -> Result<Option<u64>, redb::Error> {
     match file.begin_read()?.open_table(PROGRESS) {
         Ok(table) => Ok(table.get(name)?.map(|kept| kept.value())),

@@ -536,7 +536,7 @@ impl TryFrom<&u64> for Even {
     type Error = std::io::Error;
 
     fn try_from(number: &u64) -> Result<Self, Self::Error> {
-        if number % 2 == 0 { Ok(Self(*number)) } else { Err(std::io::Error::other("it is odd")) }
+        if number.is_multiple_of(2) { Ok(Self(*number)) } else { Err(std::io::Error::other("it is odd")) }
     }
 }
 

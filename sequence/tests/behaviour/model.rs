@@ -46,7 +46,7 @@ struct Model {
 
 impl Model {
     fn progress(&self) -> u64 {
-        (self.stored + 1..).find(|index| !self.done.contains(index)).unwrap() - 1
+        (self.stored + 1..=u64::MAX).find(|index| !self.done.contains(index)).unwrap() - 1
     }
 
     fn running(&self) -> Vec<u64> {
@@ -175,7 +175,7 @@ impl Play {
             self.model.look(self.limit, self.ahead);
             assert_eq!(state(&self.consumer).await, self.model.shown());
         }
-        let all = (1..).find(|index| !self.model.there.contains(index)).unwrap() - 1;
+        let all = (1..=u64::MAX).find(|index| !self.model.there.contains(index)).unwrap() - 1;
         assert_eq!(self.progress.get(), Some(all));
     }
 }
