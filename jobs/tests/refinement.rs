@@ -53,7 +53,7 @@ struct Walk {
     trace: Vec<String>,
 }
 
-/// What both sides answered, if they agree.
+/// The answer of both sides, if they agree.
 fn same<T: Debug>(answers: [T; 2]) -> Result<T, String> {
     let [memory, redis] = answers;
     let (ours, theirs) = (format!("{memory:?}"), format!("{redis:?}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_testing::history::{Entry, Event};
 
-/// What one owner has kept of a dispatch.
+/// The checkpoints that one owner has kept of a dispatch.
 struct Kept {
     token: u64,
     number: u64,

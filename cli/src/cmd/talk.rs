@@ -95,7 +95,7 @@ impl Ask {
     }
 }
 
-/// Give a job another payload: one that runs starts anew with it
+/// Give a job another payload: one that runs takes it, or starts anew with it
 #[derive(Args, Debug)]
 pub(crate) struct Update {
     /// The job's key

@@ -112,7 +112,7 @@ impl JobsBuilder {
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
-        // Finds the set, or makes it: nothing that this node does later begins with that.
+        // Finds the set, or makes it, so that later calls need not.
         link.call_within(super::jobs::PATIENCE, |store, inc| {
             async move { store.figures(inc, &[]).await }.boxed()
         })

@@ -40,7 +40,7 @@ impl World {
     }
 }
 
-/// What handlers have said, in order.
+/// The words of the handlers, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said(Arc<Mutex<Vec<String>>>);
 
@@ -57,7 +57,7 @@ impl Said {
         self.all().len()
     }
 
-    /// Waits until so many things were said.
+    /// Waits until the handlers have said this many words.
     pub(crate) async fn until(&self, count: usize) -> Vec<String> {
         tenure_testing::eventually(MINUTE, "handlers say it", async || {
             let all = self.all();

@@ -1,4 +1,4 @@
-//! What becomes of executions.
+//! The ends of executions.
 
 use bytes::Bytes;
 use tenure_jobs::store::{Data, Listing, Settle, SettleReply, Steer, SteerReply};

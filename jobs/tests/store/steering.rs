@@ -1,4 +1,4 @@
-//! What is asked of jobs and queues from outside.
+//! Requests to jobs and queues from outside.
 
 use tenure_jobs::State;
 use tenure_jobs::store::{AddReply, Request, Settle, SettleReply, Steer, SteerReply};

@@ -38,7 +38,7 @@ mod cases {
         go_on: watch::Receiver<bool>,
     }
 
-    /// Who was asked, under which token.
+    /// The owner that was asked, and its token.
     type Heard = Arc<Mutex<Vec<(WorkerId, Token)>>>;
 
     impl JobHandler for Answerer {

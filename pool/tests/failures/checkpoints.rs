@@ -1,8 +1,8 @@
-//! The next owner of a job begins where the former one has left: b04 to b06.
+//! The next owner of a job begins where the former one has left: b05 and b06.
 
-use tenure_pool::mutation::{Mutation, ScriptPatch};
+use tenure_pool::mutation::ScriptPatch;
 
-use crate::ground::{cases, lines, patch, scripts};
+use crate::ground::{cases, patch, scripts};
 
 const STATES_STAY: ScriptPatch = patch("", "  delete_checkpoints()\n", "");
 const STRAYS_ARE_GIVEN: ScriptPatch =
@@ -10,7 +10,6 @@ const STRAYS_ARE_GIVEN: ScriptPatch =
 const ANYBODY_SAVES: ScriptPatch = patch("save", "(start == running or start == stopping) and find", "find");
 
 cases! {
-    b04_the_last_checkpoint_before_a_failure_is_kept: lines(&[Mutation::ReleaseBeforeCheckpoint]), "the next run was given";
     b05_a_new_job_is_given_no_former_ones_state: scripts(&[STATES_STAY, STRAYS_ARE_GIVEN]), "the new job was given";
     b06_a_former_owner_overwrites_nothing: scripts(&[ANYBODY_SAVES]), "the next owner was given";
 }
@@ -21,12 +20,12 @@ mod cases {
     use bytes::Bytes;
     use tenure_pool::id::{Token, WorkerId};
     use tenure_pool::store::{Checkpoints, SaveItem};
-    use tenure_pool::{Job, JobHandler, RestartPolicy};
+    use tenure_pool::{Job, JobHandler};
     use tenure_testing::eventually;
 
     use crate::ground::Ground;
 
-    /// What a run was given, and under what it runs.
+    /// The checkpoint that a run was given, and its token.
     type Given = (Option<String>, WorkerId, Token);
 
     /// The runs of all jobs, in their order.
@@ -69,31 +68,6 @@ mod cases {
 
     async fn is_kept(ground: &Ground, kept: &tokio::sync::Notify) {
         tokio::time::timeout(ground.patience, kept.notified()).await.expect("a checkpoint to be kept");
-    }
-
-    /// A run gives checkpoints, and fails before they are kept.
-    pub(super) async fn b04_the_last_checkpoint_before_a_failure_is_kept(ground: Ground) {
-        let (node, runs) = (ground.node("a").await, Runs::default());
-        let handler = tenure_pool::run({
-            let runs = runs.clone();
-            move |job: Job| {
-                let runs = runs.clone();
-                async move {
-                    if runs.begins(&job) == 1 {
-                        for step in 0..10 {
-                            job.checkpoint(format!("step {step}"));
-                        }
-                        return Err("it failed".into());
-                    }
-                    job.cancelled().await;
-                    Ok(())
-                }
-            }
-        });
-        node.add_worker(handler).await.unwrap();
-        node.dispatch(("key", "")).restart(RestartPolicy::OnFailure).await.unwrap();
-        let (given, ..) = runs.run(&ground, 2).await;
-        assert_eq!(given.as_deref(), Some("step 9"), "the next run was given {given:?}");
     }
 
     /// A job leaves a state, and ends. Another one comes under its key.

@@ -151,7 +151,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
 ];
 
 /// Seeds that the simulator tries.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 80;
 
 /// The sign that the line is noticed; `None` if there is none.
 pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {

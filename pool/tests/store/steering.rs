@@ -4,7 +4,8 @@ use tenure_pool::id::WorkerId;
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, Pause, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, SteerItem, SteerReply, Way, WorkerEvent,
+    Cursors, Pause, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode, SteerItem, SteerReply,
+    Way, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, release};
@@ -119,10 +120,13 @@ async fn a_parked_job_that_is_retried_starts_anew(kind: Kind) {
     lab.release("k", worker, ReleaseMode::Refuse).await;
     for _ in 0..2 {
         lab.run_again("k", worker).await;
-        lab.release("k", worker, ReleaseMode::Fail).await;
+        let token = lab.token("k").await;
+        let item = ReleaseItem { result: "it failed".into(), ..release("k", token, ReleaseMode::Fail) };
+        lab.release_item(worker, item).await;
     }
     let parked = lab.record("k").await.unwrap();
     assert_eq!((parked.state, parked.attempts, parked.strikes), (JobState::Parked, 2, 1));
+    assert!(lab.error("k").await.is_some());
     assert_eq!(lab.steer("k", Way::Now).await, SteerReply::Queued);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
