@@ -157,9 +157,12 @@ impl<S: Source> Source for Sealed<S> {
     }
 
     async fn read(&self, first: u64, most: usize) -> Result<Vec<S::Job>, SourceError> {
-        match (self.seal() + 1).saturating_sub(first) {
-            0 => Ok(Vec::new()),
-            below => self.source.read(first, most.min(usize::try_from(below).unwrap_or(usize::MAX))).await,
+        match self.seal().checked_sub(first) {
+            None => Ok(Vec::new()),
+            Some(above) => {
+                let below = usize::try_from(above).unwrap_or(usize::MAX).saturating_add(1);
+                self.source.read(first, most.min(below)).await
+            }
         }
     }
 

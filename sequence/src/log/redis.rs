@@ -198,7 +198,8 @@ impl RedisLog {
         Ok(())
     }
 
-    /// Deletes the log, and what is known of its inputs. The next body has index 1 again.
+    /// Deletes the log, and what is known of its inputs. The next body has index 1 again. Forget the progress of its
+    /// consumers, too: they would skip the new bodies up to it.
     ///
     /// # Errors
     /// [`LogError::Redis`].

@@ -507,6 +507,8 @@ async fn above_a_sealed_head_nothing_is_found() {
     let (source, seal) = Sealed::new(Shelf::with(1..=9), 2);
     assert_eq!((source.at(2).await.unwrap(), source.at(3).await.unwrap()), (Some(2), None));
     assert_eq!((source.read(1, 9).await.unwrap().len(), source.head().await.unwrap()), (2, 2));
+    let (unsealed, _) = Sealed::new(Shelf::with(1..=9), u64::MAX);
+    assert_eq!(unsealed.read(1, 9).await.unwrap().len(), 9);
     let done = Arc::new(AtomicUsize::new(0));
     let count = done.clone();
     let handler = move |_: Delivery<u64>| {
