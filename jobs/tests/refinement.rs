@@ -349,7 +349,7 @@ fn both_stores_answer_and_end_alike() {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
-        cases: number("REFINEMENT_CASES", 40),
+        cases: number("REFINEMENT_CASES", 20),
         max_shrink_iters: 300,
         failure_persistence: None,
         ..Config::default()
