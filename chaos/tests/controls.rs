@@ -9,7 +9,7 @@ fn is_found(broken: &str) {
     finds(broken, "60", &[" both ran from ", " started after "]);
 }
 
-/// Runs nodes that are broken in this way for so many seconds at most. The judges must say one of these.
+/// Runs nodes that are broken in this way, for at most this number of seconds. The judges must say one of these.
 fn finds(broken: &str, seconds: &str, says: &[&str]) {
     let arguments = ["controls", "--seconds", seconds, "--only", broken, "--seed", "1"];
     let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();

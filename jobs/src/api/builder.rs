@@ -112,7 +112,7 @@ impl JobsBuilder {
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
-        // Finds the set, or makes it, so that later calls need not.
+        // This call finds the set, or makes it. Later calls need not.
         link.call_within(super::jobs::PATIENCE, |store, inc| {
             async move { store.figures(inc, &[]).await }.boxed()
         })

@@ -69,9 +69,17 @@ pub struct Record {
     pub node: String,
     /// When it runs again after this run, in ms, 0 at once: somebody has asked for it again.
     pub again: Option<u64>,
-    /// Letters: `w` watched, `j` has a result or an error, `l` look-ups, `c` children, `d` a deadline, `f` fails with its
-    /// first failed child, `o` open for more children, `b` one of them failed before it waited,
-    /// `x` will be cancelled, `p` will be paused.
+    /// Letters:
+    /// - `w`: it is watched.
+    /// - `j`: it has a result or an error.
+    /// - `l`: it has look-ups.
+    /// - `c`: it has children.
+    /// - `d`: it has a deadline.
+    /// - `f`: it fails with its first failed child.
+    /// - `o`: it is open for more children.
+    /// - `b`: a child failed before it waited.
+    /// - `x`: it will be cancelled.
+    /// - `p`: it will be paused.
     pub flags: String,
     /// `<id>#<birth>` of its parent; empty when it has none that counts it.
     pub parent: String,

@@ -1,7 +1,7 @@
 //! The executions of a node: their leases are renewed, and what is over is ended.
 //!
-//! By this node's clock an execution is cancelled at 0.7 of its lease after its last word was sent, and aborted at 0.9:
-//! so its handler has ended before the store lets the job run elsewhere.
+//! A lease counts from the sending of the execution's last word, by this node's clock. An execution is cancelled at 0.7 of
+//! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

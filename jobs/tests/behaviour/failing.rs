@@ -102,7 +102,7 @@ async fn an_execution_that_takes_too_long_has_failed(world: World) {
 }
 
 async fn a_handler_without_a_heartbeat_has_failed(world: World) {
-    let queue = queue(1).heartbeat(Duration::from_millis(300));
+    let queue = queue(1).heartbeat(2 * SECOND);
     let jobs = world.node("n").queue(queue).join().await.unwrap();
     let worker = jobs.worker("q", async |ctx: Ctx, beats: u32| {
         for _ in 0..beats {
@@ -115,9 +115,9 @@ async fn a_handler_without_a_heartbeat_has_failed(world: World) {
         Ok(())
     });
     let _worker = worker.start().unwrap();
-    let (lively, hung) = (jobs.add("q", &8u32).await.unwrap().id, jobs.add("q", &0u32).await.unwrap().id);
+    let (lively, hung) = (jobs.add("q", &25u32).await.unwrap().id, jobs.add("q", &0u32).await.unwrap().id);
     assert!(jobs.wait(&lively).await.unwrap().is_done());
-    assert_eq!(jobs.wait(&hung).await.unwrap().error().as_deref(), Some("no heartbeat within 300ms"));
+    assert_eq!(jobs.wait(&hung).await.unwrap().error().as_deref(), Some("no heartbeat within 2s"));
 }
 
 async fn a_handler_that_blocks_its_runtime_keeps_its_lease(world: World) {

@@ -1,7 +1,5 @@
 //! Nodes that die, servers that restart, and data that are lost.
 
-use std::time::Duration;
-
 use tenure_jobs::{Backoff, Client, Ctx, Jobs, Queue, State};
 use tenure_testing::{Data, RedisServer};
 
@@ -92,6 +90,7 @@ async fn what_runs_goes_on_through_a_short_outage() {
         async move {
             heard.say(ctx.attempt().to_string());
             tokio::time::sleep(2 * SECOND).await;
+            heard.say("ended");
             Ok(())
         }
     });
@@ -99,8 +98,8 @@ async fn what_runs_goes_on_through_a_short_outage() {
     let id = jobs.add("q", &()).await.unwrap().id;
     said.until(1).await;
     server.pause().unwrap();
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    said.until(2).await;
     server.resume().unwrap();
     let ended = tokio::time::timeout(MINUTE, jobs.wait(&id)).await.unwrap().unwrap();
-    assert_eq!((ended.state(), said.all()), (State::Done, vec!["1".to_owned()]));
+    assert_eq!((ended.state(), said.all()), (State::Done, vec!["1".to_owned(), "ended".to_owned()]));
 }

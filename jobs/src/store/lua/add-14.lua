@@ -2,9 +2,9 @@
 -- Jobs come in, each with what belongs to it. A child is added by the execution of its parent, while its parent is open,
 -- or together with it. A parent of this call waits for its children.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
--- ARGV: inc, number, mode k keep what is there | s again, also after its end and while it runs | r replace what waits,
---       token of the parent that adds or '', count of kinds, kind*, count of look-ups, (item, attribute=value)*, a byte
---       per job: its kind; then id*, body*
+-- ARGV: inc, number, mode, token of the parent that adds or '', count of kinds, kind*, count of look-ups,
+--       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
+--       A mode: k keep what is there | s again, also after its end and while it runs | r replace what waits.
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |

@@ -2,11 +2,16 @@
 -- The fates of executions. Each names the token that it runs under; any other one is halted, and changes nothing.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
 -- ARGV: inc, number, count of tokens, token*, a byte per job: its token, a letter per job: its mode; then id*, then two
---       arguments per job:
---       c done (result, data) | m on to a queue (queue[|priority[|group]], data) | w waits for its children (-, data) |
---       r failed, runs again (delay_ms, error) | f failed for good (error, data) | d later, without an attempt (delay_ms,
---       reason) | b given back, without an attempt (-, -) | u goes on (-, data) | l its group is blocked, without an
---       attempt (until ms, -)
+--       arguments per job. The modes, with their arguments:
+--       c: done (result, data).
+--       m: on to a queue (queue[|priority[|group]], data).
+--       w: it waits for its children (-, data).
+--       r: failed, runs again (delay_ms, error).
+--       f: failed for good (error, data).
+--       d: later, without an attempt (delay_ms, reason).
+--       b: given back, without an attempt (-, -).
+--       u: it goes on (-, data).
+--       l: its group is blocked, without an attempt (until ms, -).
 --       Data: '' | r<bytes> in place of the former | a<bytes> behind it
 -- Returns: OK, a letter per job: K ended | Q pending | D delayed | F failed for good | C cancelled | W waits | M moved on |
 --          U goes on | V goes on, was asked for again | Z goes on, somebody wants it cancelled | P no such queue |

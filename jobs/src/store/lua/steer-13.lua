@@ -1,10 +1,18 @@
 #!lua flags=allow-oom
 -- Requests about jobs, queues and groups from outside.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
--- ARGV: inc, (letter, id, argument)*: x cancel (reason) | X remove | p pause | u resume | y replay what failed or was
---       cancelled (due ms) | t run at (ms, 0 at once) | g priority | o all children are there | q pause a queue (1, or 0
---       resume) | G a group, queue|group: p pause, u resume, l<n>,<ms> limit, c<n> concurrency, w<n> weight, - as its
---       queue
+-- ARGV: inc, (letter, id, argument)*. The letters, with their arguments:
+--       x: cancel (reason).
+--       X: remove.
+--       p: pause.
+--       u: resume.
+--       y: replay a job that failed or was cancelled (due ms).
+--       t: run at (ms, 0 at once).
+--       g: priority.
+--       o: all children are there.
+--       q: pause a queue (1, or 0 to resume).
+--       G: a group of a queue (queue|group). Arguments: p pause, u resume, l<n>,<ms> limit, c<n> concurrency, w<n> weight,
+--          - as its queue.
 -- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state | X bad
 --@base
 --@wake
