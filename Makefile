@@ -5,6 +5,7 @@
 #   make test          every test, documentation included; lists all failures at the end
 #   make test-plain    the crates as users get them, without the features of the proofs: their lints, the tests of the
 #                      examples, and the programs of the documents   ONLY="handler stories"
+#   make tour          docs/getting-started-any-language.md typed into a shell, with what it prints: workers for programs in any language
 #   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
 #                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
@@ -39,7 +40,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
+.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -52,6 +53,9 @@ demo:
 deploy-drill:
 	cargo build -p tenure-examples --bin deploy-drill
 	@$(with_redis) && cargo run -q -p tenure-examples --bin deploy-drill
+
+tour:
+	@$(with_redis) && cargo test -q -p tenure-cli --test tour tour -- --nocapture
 
 test:
 	@scripts/test

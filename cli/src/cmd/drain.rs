@@ -58,12 +58,14 @@ impl Drain {
                 session.out.document(&forecast)?;
             } else {
                 let (count, moves, jobs) = (leaving.len(), forecast.moves, forecast.jobs);
-                session.out.line(format!("{count} workers would drain, and {moves} of {jobs} jobs move"))?;
+                session
+                    .out
+                    .line(format!("workers that would drain: {count}; {moves} of {jobs} jobs move"))?;
                 List::print(&mut session.out, forecast.workers)?;
             }
             return Ok(Code::Done);
         }
-        steer.confirm(&format!("{} workers are meant: drain them all?", leaving.len()))?;
+        steer.confirm(&format!("workers to drain: {}; drain them all?", leaving.len()))?;
         let node = place.node().await?;
         let drained = node.drain_all(&leaving).await;
         close(&node).await;
@@ -83,7 +85,7 @@ impl Drain {
             }
         }
         let state = if answer.gone { "have gone" } else { "drain" };
-        session.out.one(&answer, format!("{drained} workers {state}"))?;
+        session.out.one(&answer, format!("workers that {state}: {drained}"))?;
         Ok(Code::Done)
     }
 }

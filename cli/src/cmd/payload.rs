@@ -26,6 +26,14 @@ impl Payload {
             (_, Err(_)) => Self::Base64(shown::base64(bytes)),
         }
     }
+
+    /// Them as lines of a terminal: as they are displayed, but for the ends of lines, which stay.
+    pub(crate) fn lines(&self) -> String {
+        match self {
+            Self::Text(text) => text.lines().map(shown::plain).collect::<Vec<_>>().join("\n"),
+            Self::Json(_) | Self::Base64(_) => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Payload {
@@ -50,5 +58,6 @@ mod tests {
         assert_eq!(Payload::of(b"17"), Payload::Text("17".into()));
         assert_eq!(Payload::of(b"\xff\xfe"), Payload::Base64("//4=".into()));
         assert_eq!(Payload::of(b"a\x1bb").to_string(), "a\\u{1b}b");
+        assert_eq!(Payload::of(b"a\x1bb\nc\n").lines(), "a\\u{1b}b\nc");
     }
 }

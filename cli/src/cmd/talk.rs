@@ -89,7 +89,7 @@ impl Ask {
         let done = if idempotent { ask.idempotent().await } else { ask.await };
         close(&node).await;
         let payload = Payload::of(&done?);
-        let text = payload.to_string();
+        let text = payload.lines();
         session.out.one(&Said { answer: Some(payload), ..Said::of(&key, false) }, text)?;
         Ok(Code::Done)
     }

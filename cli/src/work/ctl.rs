@@ -13,7 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 
 use super::desk::{Answer, Question};
-use crate::args::time;
+use tenure_pool::JobKey;
+
+use crate::args::{Body, KeyArg, time};
 use crate::exit::{Code, Failure};
 
 /// Names the desk to a job's processes.
@@ -48,6 +50,22 @@ pub(crate) enum Ctl {
     },
     /// Print how many milliseconds the lease lasts without another renewal
     Lease,
+    /// Dispatch another job of the pool, and return when it runs
+    Dispatch {
+        /// Its key
+        #[arg(value_parser = KeyArg)]
+        key: JobKey,
+        #[command(flatten)]
+        body: Body,
+    },
+    /// Leave a notification for another job of the pool
+    Notify {
+        /// Its key
+        #[arg(value_parser = KeyArg)]
+        key: JobKey,
+        #[command(flatten)]
+        body: Body,
+    },
 }
 
 impl Ctl {
@@ -77,6 +95,18 @@ impl Ctl {
                 Question::Checkpoint { body64: STANDARD.encode(body) }
             }
             Self::Lease => Question::Lease {},
+            Self::Dispatch { key, body } => {
+                // The pool's own deadline ends it.
+                wait = None;
+                Question::Dispatch {
+                    key64: STANDARD.encode(key.as_bytes()),
+                    body64: STANDARD.encode(body.read()?),
+                }
+            }
+            Self::Notify { key, body } => Question::Notify {
+                key64: STANDARD.encode(key.as_bytes()),
+                body64: STANDARD.encode(body.read()?),
+            },
         };
         let desk = env::var_os(DESK)
             .ok_or_else(|| Failure::usage(format!("{DESK} is not set: this is no job of `tenure work`")))?;

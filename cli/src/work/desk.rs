@@ -2,6 +2,7 @@
 //!
 //! Each job has a desk of its own, with bounds of its own. So a program that floods it hurts its own key only.
 
+use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tenure_pool::Job;
+use tenure_pool::{Job, JobKey, Node};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixDatagram, UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore};
@@ -54,6 +55,10 @@ pub(super) enum Question {
     Checkpoint { body64: String },
     /// How long the lease lasts.
     Lease {},
+    /// Dispatch a job of the pool.
+    Dispatch { key64: String, body64: String },
+    /// Leave a notification for a job of the pool.
+    Notify { key64: String, body64: String },
 }
 
 /// The answer.
@@ -77,6 +82,8 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) job: Job,
+    /// The pool.
+    node: Node,
     pub(super) notes: Notes,
     is_ready: AtomicBool,
     ready: Notify,
@@ -86,9 +93,10 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn new(job: Job) -> Self {
+    pub(super) fn new(job: Job, node: Node) -> Self {
         Self {
             job,
+            node,
             notes: Notes::default(),
             is_ready: AtomicBool::new(false),
             ready: Notify::new(),
@@ -232,8 +240,31 @@ async fn answer(question: Question, talk: &Talk) -> Answer {
             answer.left_ms =
                 Some(u64::try_from(talk.job.lease().remaining().as_millis()).unwrap_or(u64::MAX));
         }
+        Question::Dispatch { key64, body64 } => {
+            let dispatch = async |key, body: Vec<u8>| talk.node.dispatch((key, body)).await.map(drop);
+            answer.error = say(&key64, &body64, dispatch).await.err();
+        }
+        Question::Notify { key64, body64 } => {
+            let notify = async |key, body: Vec<u8>| talk.node.notify(&key, body).await;
+            answer.error = say(&key64, &body64, notify).await.err();
+        }
     }
     answer
+}
+
+/// Says something to the pool, of this key and these bytes.
+///
+/// # Errors
+/// They cannot be read, or the pool refuses.
+async fn say<E: Display>(
+    key64: &str,
+    body64: &str,
+    say: impl AsyncFnOnce(JobKey, Vec<u8>) -> Result<(), E>,
+) -> Result<(), String> {
+    let key = STANDARD.decode(key64).map_err(|error| error.to_string())?;
+    let key = JobKey::try_from(key.as_slice()).map_err(|error| error.to_string())?;
+    let body = STANDARD.decode(body64).map_err(|error| error.to_string())?;
+    say(key, body).await.map_err(|error| error.to_string())
 }
 
 /// Reads a line.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::Pid;
-use tenure_pool::{BoxError, Job, JobEnd, JobHandler, JobKey, NotYet, Start, Token};
+use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, NotYet, Start, Token};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -19,7 +20,7 @@ use super::cgroup::Groups;
 use super::desk::{Desk, Talk};
 use super::folder::Folder;
 use super::launch::{End, Word};
-use super::logs::{self, Last, Lines, Source, Stream, Target};
+use super::logs::{self, Last, Lines, Source, Stream, Target, gather};
 use super::options::Work;
 use super::plan::{self, Facts, NoProgram};
 use super::process::{Output, Processes, Program, blocking, told};
@@ -29,6 +30,9 @@ use crate::out::shown;
 /// The pause after the first failure of a command for a notification. It doubles with each one.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// An answer may have this many bytes. A longer one is not read to its end.
+const ANSWER_MAX: usize = 64 << 10;
 
 /// The parts that all runs of a node share.
 pub(super) struct Handler {
@@ -44,6 +48,7 @@ pub(super) struct Handler {
     pub(super) starts: Semaphore,
     pub(super) numbers: AtomicU64,
     pub(super) talks: Talks,
+    pub(super) node: Node,
 }
 
 /// The jobs that run, for their notifications.
@@ -113,15 +118,30 @@ impl JobHandler for Shared {
                 Ok(())
             }
             Some(command) => {
-                let why = match self.0.run_on_notify(command, job, &folder, &body).await {
-                    Ok(None) => return Ok(()),
-                    Ok(Some(why)) | Err(NoProgram::Job(why)) => why,
-                    Err(NoProgram::Machine(error)) => error.to_string(),
+                let Err(why) = self.0.run_for(command, job, &folder, &body, None).await else {
+                    return Ok(());
                 };
                 let pause = PAUSE.saturating_mul(1 << job.refusals().min(10)).min(PAUSE_MAX);
                 tracing::warn!(key = %job.key(), why, ?pause, "the command for a notification failed, it comes again");
                 Err(NotYet::after(pause).because(why).into())
             }
+        }
+    }
+
+    async fn ask(&self, job: &Job, ask: Ask) {
+        let Some(command) = &self.0.work.start.on_ask else {
+            return ask.unhandled();
+        };
+        // A job that has ended takes nothing. This ask is told as moved.
+        let Some((_, folder)) = self.0.talks.of(job) else { return std::future::pending().await };
+        let mut answer = Vec::new();
+        let answering = self.0.run_for(command, job, &folder, ask.body(), Some(&mut answer));
+        // Nobody hears a later answer.
+        let Ok(done) = tokio::time::timeout(ask.left(), answering).await else { return };
+        match done {
+            Ok(()) if answer.len() <= ANSWER_MAX => ask.answer(answer),
+            Ok(()) => ask.refuse(format_args!("the answer has more than {ANSWER_MAX} bytes")),
+            Err(why) => ask.refuse(why),
         }
     }
 }
@@ -132,37 +152,44 @@ impl Handler {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let folder = Arc::new(Folder::make(self.folder.join(number.to_string()))?);
         let program = plan::program(&self.work, &self.facts, job, &folder)?;
-        let talk = Arc::new(Talk::new(job.clone()));
+        let talk = Arc::new(Talk::new(job.clone(), self.node.clone()));
         let desk = Desk::open(&folder, &talk, plan::takes_sd_notify(&self.work))?;
-        let (processes, readers, last) = self.launch(program, job, number).await?;
+        let (processes, readers, last) = self.launch(program, job, number, None).await?;
         let (work, ttl) = (self.work.clone(), self.facts.ttl);
         Ok(Run { processes, talk, last, readers, work, ttl, _desk: desk, folder })
     }
 
-    /// Starts a program for the job, and the readers of its output.
+    /// Starts a program for the job, and the readers of its output. `out` takes its standard output instead, if it is
+    /// given.
     async fn launch(
         &self,
         program: Program,
         job: &Job,
         number: u64,
+        out: Option<&mut Option<OwnedFd>>,
     ) -> io::Result<(Processes, Vec<JoinHandle<()>>, Arc<Last>)> {
         let _permit = self.starts.acquire().await.map_err(io::Error::other)?;
         let over = || io::Error::other("its lease is over");
         let line = self.book.enter(job.lease())?.ok_or_else(over)?;
         let cgroup = self.groups.as_ref().map(|groups| groups.add(number)).transpose()?;
-        let output = match (&self.lines, &self.target) {
+        let usual = match (&self.lines, &self.target) {
             (Some(_), _) => Output::Read,
             (None, Target::Inherit) => Output::Inherit,
             (None, _) => Output::Null,
         };
-        let started = blocking(|| Processes::start(program, (&self.book, line), cgroup, &output, self.guard));
-        let (processes, (out, err)) = started?;
+        let to = if out.is_some() { &Output::Read } else { &usual };
+        let started =
+            blocking(|| Processes::start(program, (&self.book, line), cgroup, (to, &usual), self.guard));
+        let (processes, (mut stdout, stderr)) = started?;
+        if let Some(out) = out {
+            *out = stdout.take();
+        }
         let last = Arc::new(Last::default());
         let mut readers = Vec::new();
         if let Some(lines) = &self.lines {
             let (key, token) = (shown::key(job.key()), job.token().0);
             let source = Arc::new(Source { key, token, waiting: AtomicUsize::new(0) });
-            let streams = [(out, Stream::Out, None), (err, Stream::Err, Some(last.clone()))];
+            let streams = [(stdout, Stream::Out, None), (stderr, Stream::Err, Some(last.clone()))];
             for (from, stream, last) in streams {
                 let Some(from) = from else { continue };
                 let reading = logs::read(from, stream, source.clone(), lines.clone(), last);
@@ -172,33 +199,53 @@ impl Handler {
         Ok((processes, readers, last))
     }
 
-    /// Runs the command for a notification. Returns why it failed, if it did.
-    async fn run_on_notify(
+    /// Runs a command for a message to the job, to its end. `answer` takes its standard output, if it is given.
+    ///
+    /// # Errors
+    /// Why it failed.
+    async fn run_for(
         &self,
         command: &str,
         job: &Job,
         folder: &Folder,
         body: &Bytes,
-    ) -> Result<Option<String>, NoProgram> {
-        let program = plan::on_notify(command, (&self.work, &self.facts), job, folder, body.to_vec())?;
+        answer: Option<&mut Vec<u8>>,
+    ) -> Result<(), String> {
+        let program = plan::on_message(command, (&self.work, &self.facts), job, folder, body.to_vec());
+        let program = program.map_err(|no| no.to_string())?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let (mut processes, readers, last) = self.launch(program, job, number).await?;
-        let word = loop {
-            match processes.next().await {
-                Word::Started(_) => {}
-                word => break word,
-            }
+        let mut out = None;
+        let taken = answer.is_some().then_some(&mut out);
+        let launched = self.launch(program, job, number, taken).await;
+        let (mut processes, readers, last) = launched.map_err(|error| error.to_string())?;
+        let ending = async {
+            let word = loop {
+                match processes.next().await {
+                    Word::Started(_) => {}
+                    word => break word,
+                }
+            };
+            processes.finish().await;
+            word
         };
-        processes.finish().await;
+        let word = match (answer, out) {
+            // It has at most the bytes of the longest answer and one more. The rest is read and dropped.
+            (Some(answer), Some(out)) => {
+                let (word, read) = tokio::join!(ending, gather(out, ANSWER_MAX + 1));
+                *answer = read.map_err(|error| format!("the answer cannot be read: {error}"))?;
+                word
+            }
+            _ => ending.await,
+        };
         for reader in readers {
             let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
         }
-        Ok(match word {
-            Word::Ended(End::Exit(0)) => None,
-            Word::Ended(end) => Some(told(end, &last.text())),
-            Word::NotStarted(why) => Some(why),
-            _ => Some("it was killed".to_owned()),
-        })
+        match word {
+            Word::Ended(End::Exit(0)) => Ok(()),
+            Word::Ended(end) => Err(told(end, &last.text())),
+            Word::NotStarted(why) => Err(why),
+            _ => Err("it was killed".to_owned()),
+        }
     }
 }
 

@@ -125,6 +125,7 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
         starts,
         numbers,
         talks,
+        node: node.clone(),
     };
     let handler = Arc::new(handler);
     let working = async {

@@ -99,6 +99,10 @@ pub(super) struct Starting {
     /// at exit status 0, and comes again after any other. Without this a program takes them by `tenure ctl next`
     #[arg(long, value_name = "COMMAND")]
     pub(super) on_notify: Option<String>,
+    /// Run this shell command for each ask of a key, with the question on its standard input. Its standard output is the
+    /// answer, if it ends with exit status 0. Without this nobody takes asks, and those who ask hear that
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) on_ask: Option<String>,
 }
 
 /// To which processes of a job its stop signal goes.

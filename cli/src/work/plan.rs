@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime};
@@ -39,6 +40,15 @@ pub(super) enum NoProgram {
     Job(String),
     /// This machine is at fault.
     Machine(io::Error),
+}
+
+impl Display for NoProgram {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(why) => f.write_str(why),
+            Self::Machine(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<io::Error> for NoProgram {
@@ -119,11 +129,11 @@ pub(super) fn program(work: &Work, facts: &Facts, job: &Job, folder: &Folder) ->
     Ok(Program { name: name_of(job), line: line?, set, unset, input, confines })
 }
 
-/// The command for a notification of the job: as its program, with the notification as its input.
+/// A command for a message to the job: as its program, with the message as its input.
 ///
 /// # Errors
 /// As [`program`].
-pub(super) fn on_notify(
+pub(super) fn on_message(
     command: &str,
     (work, facts): (&Work, &Facts),
     job: &Job,

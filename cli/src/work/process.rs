@@ -82,7 +82,7 @@ impl Processes {
         program: Program,
         (book, line): (&Arc<Book>, Line),
         cgroup: Option<Group>,
-        output: &Output,
+        (out, err): (&Output, &Output),
         guard: Pid,
     ) -> io::Result<(Self, Read)> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -93,7 +93,7 @@ impl Processes {
             keeper.env_remove(name);
         }
         keeper.envs(set).stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
-        keeper.stdout(output.stdio()).stderr(output.stdio());
+        keeper.stdout(out.stdio()).stderr(err.stdio());
         confines.cgroup = cgroup.as_ref().map(|group| group.path().to_owned());
         let launch = Launch { name, book: book.path(), line: line.number(), input: input.len(), confines };
         let mut child = keeper.spawn()?;

@@ -1,8 +1,9 @@
 //! A program and its node talk: readiness, notifications, checkpoints, the environment.
 
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
-use tenure_pool::{JobKey, JobSpec};
+use tenure_pool::{AskError, JobKey, JobSpec, JobState, NotHandled};
 use tenure_testing::eventually;
 
 use super::world::{PATIENCE, SCRIPT, World, signal};
@@ -165,6 +166,82 @@ async fn a_command_takes_notifications_until_it_succeeds() {
     let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
     eventually(PATIENCE, "it counts as taken", taken).await;
     assert!(std::fs::read_to_string(world.file("tries")).unwrap().starts_with("one\none\n"));
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_answers_asks() {
+    let world = World::new().await;
+    // Beside the program, as its job, and in the order of the asks.
+    let command = "read question; echo \"$TENURE_KEY $TENURE_TOKEN $question\"";
+    let worker = world.worker("w", ["--on-ask", command].iter().chain(&SCRIPT)).await;
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    let token = world.node.job("acme").await.unwrap().unwrap().token;
+    for question in ["how many?", "and now?"] {
+        let answer = world.node.ask("acme", question).await.unwrap();
+        assert_eq!(answer, format!("acme {} {question}\n", token.0));
+    }
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ask_that_cannot_be_answered_is_refused_by_name() {
+    let world = World::new().await;
+    // The question is what runs.
+    let worker = world.worker("w", ["--on-ask", "eval \"$(cat)\""].iter().chain(&SCRIPT)).await;
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    let refused = async |question: &str| match world.node.ask("acme", question.to_owned()).await {
+        Err(AskError::Refused(why)) => why,
+        other => panic!("{question}: {other:?}"),
+    };
+    assert_eq!(
+        refused("echo half; echo no such account >&2; exit 3").await,
+        "exit status 3: no such account"
+    );
+    assert_eq!(refused("kill -9 $$").await, "killed by SIGKILL");
+    assert_eq!(refused("head -c 1000000 /dev/zero").await, "the answer has more than 65536 bytes");
+    assert_eq!(world.node.ask("acme", "head -c 65536 /dev/zero").await.unwrap().len(), 65_536);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_does_not_answer_delays_its_ask_only() {
+    let world = World::new().await;
+    let command = "read question; test \"$question\" = easy || sleep 1000; echo done";
+    let worker = world.worker("w", ["--on-ask", command].iter().chain(&SCRIPT)).await;
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    let late = world.node.ask("acme", "hard").deadline(Duration::from_secs(1)).await.unwrap_err();
+    assert!(matches!(late, AskError::Unknown { .. }), "{late:?}");
+    assert_eq!(world.node.ask("acme", "easy").await.unwrap(), "done\n");
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_without_a_command_for_asks_takes_none() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    let error = world.node.ask("acme", "how many?").await.unwrap_err();
+    assert!(matches!(error, AskError::NotHandled(NotHandled::TakesNone)), "{error:?}");
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_dispatches_and_notifies_other_keys() {
+    let world = World::new().await;
+    let worker = world.worker("w", SCRIPT).await;
+    let ctl = format!("{} ctl", tenure());
+    let child = format!("{ctl} next > $FOLDER/note; echo >> $FOLDER/note; exec sleep 1000");
+    std::fs::write(world.file("child"), child).unwrap();
+    let script = format!(
+        "{ctl} dispatch child --body-file $FOLDER/child && {ctl} notify child hello; echo $? > $FOLDER/said; \
+         {ctl} notify nobody hello 2> $FOLDER/error; exec sleep 1000"
+    );
+    world.node.dispatch(("parent", script)).await.unwrap();
+    assert_eq!(world.line_in("said").await, "0\n");
+    assert_eq!(world.line_in("note").await, "hello\n");
+    assert!(world.line_in("error").await.contains("no job has the key nobody"));
+    assert_eq!(world.node.job("child").await.unwrap().unwrap().state, JobState::Running);
     worker.leave().await;
 }
 

@@ -90,8 +90,8 @@ impl Ask {
         self.say(Said::Refused(words.into()));
     }
 
-    /// The handler takes no asks.
-    pub(crate) fn unhandled(self) {
+    /// Says that this handler takes no asks: its caller hears [`NotHandled::TakesNone`](crate::NotHandled::TakesNone).
+    pub fn unhandled(self) {
         self.say(Said::Unhandled);
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-pub(super) use reader::{Last, read};
+pub(super) use reader::{Last, gather, read};
 pub(super) use writer::Writer;
 
 /// The longest line. A longer one becomes several.

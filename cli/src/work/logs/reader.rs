@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
 use super::{LINE_MAX, Lines, Source, Stream};
@@ -69,6 +70,22 @@ pub(in crate::work) async fn read(
     }
     cutter.end();
     Ok(())
+}
+
+/// Reads the stream to its end, and keeps its first `most` bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub(in crate::work) async fn gather(from: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
+    let mut from = Receiver::from_owned_fd(from)?;
+    let mut kept = Vec::new();
+    let mut bytes = vec![0; 4096];
+    loop {
+        match from.read(&mut bytes).await? {
+            0 => return Ok(kept),
+            count => kept.extend_from_slice(&bytes[..count.min(most - kept.len())]),
+        }
+    }
 }
 
 struct Cutter {

@@ -1,0 +1,177 @@
+//! The tour of the documents, typed into a shell line by line. Its output is compared with the page's.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use tenure_testing::RedisServer;
+
+const PAGE: &str = "docs/getting-started-any-language.md";
+/// Long enough for everything on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Commands that only look. What they show comes true in time, so they may be typed again.
+const LOOKS: [&str; 4] = ["tenure workers", "tenure nodes", "tenure explain", "tenure ls"];
+/// Printed after the output of each command.
+const PROMPT: &str = "the next command, please";
+
+/// A command of the page, and what it prints.
+#[derive(Debug, PartialEq)]
+struct Typed {
+    command: String,
+    printed: String,
+}
+
+/// The commands in the page's blocks of type `console`.
+fn commands(page: &str) -> Vec<Typed> {
+    let mut typed: Vec<Typed> = Vec::new();
+    let mut is_console = false;
+    for line in page.lines() {
+        if let Some(kind) = line.strip_prefix("```") {
+            is_console = kind == "console";
+        } else if is_console {
+            if let Some(command) = line.strip_prefix("$ ") {
+                typed.push(Typed { command: command.to_owned(), printed: String::new() });
+                continue;
+            }
+            let last = typed.last_mut().expect("a block begins with a command");
+            match line.strip_prefix("> ") {
+                Some(more) if last.printed.is_empty() => last.command += &format!("\n{more}"),
+                _ => last.printed += &format!("{line}\n"),
+            }
+        }
+    }
+    typed
+}
+
+/// The text with the same sign for all numbers, units of time, names of hosts and widths of columns. The order of its lines
+/// is by the alphabet: that of two workers is by chance.
+fn alike(text: &str) -> String {
+    let mut alike = String::new();
+    for line in text.lines() {
+        for word in line.split_whitespace() {
+            let mut of_number = false;
+            for c in word.chars() {
+                if !(of_number && (c.is_ascii_digit() || matches!(c, '.' | ':'))) {
+                    alike.push(if c.is_ascii_digit() { '#' } else { c });
+                }
+                of_number = c.is_ascii_digit() || of_number && matches!(c, '.' | ':');
+            }
+            alike.push(' ');
+        }
+        alike.push('\n');
+    }
+    for unit in ["ms", "s", "min"] {
+        alike = alike.replace(&format!("# {unit} ago"), "# ago").replace(&format!("# {unit}, "), "#, ");
+    }
+    let lines = alike.lines().map(|line| match line.split_once("ago from node ") {
+        Some((before, _)) => format!("{before}ago from a node\n"),
+        None => format!("{line}\n"),
+    });
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines.concat()
+}
+
+struct Shell {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    fn start(server: &RedisServer, folder: &Path) -> Self {
+        let tenure = snapbox::cmd::cargo_bin!("tenure");
+        let mut places = vec![tenure.parent().unwrap().to_owned()];
+        places.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+        let mut shell = Command::new("bash");
+        shell
+            .args(["--noprofile", "--norc"])
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        shell.env("PATH", env::join_paths(places).unwrap()).env("REDIS_URL", server.url());
+        for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "POD_NAME"] {
+            shell.env_remove(name);
+        }
+        let mut process = shell.spawn().unwrap();
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut shell = Self { process, input, output: BufReader::new(output) };
+        shell.typed("exec 2>&1");
+        shell
+    }
+
+    /// Types a command, and returns what it prints.
+    fn typed(&mut self, command: &str) -> String {
+        writeln!(self.input, "{command}\necho '{PROMPT}'").unwrap();
+        let mut printed = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the shell has ended: {printed}");
+            if line.trim_end() == PROMPT {
+                return printed;
+            }
+            // The shell tells of the process that was killed.
+            if !(line.contains(" line ") && line.contains("Killed")) {
+                printed += &line;
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // Its workers end with a signal; after the tour there are none.
+        let _ = writeln!(self.input, "kill $(jobs -p) 2>/dev/null; exit");
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_tour_prints_what_its_page_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(PAGE);
+    let typed = commands(&fs::read_to_string(page).unwrap());
+    assert!(typed.len() > 15, "the page has {} commands", typed.len());
+    let server = RedisServer::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Shell::start(&server, folder.path());
+    for Typed { command, printed: expected } in typed {
+        println!("$ {command}");
+        let until = Instant::now() + PATIENCE;
+        let printed = loop {
+            let printed = shell.typed(&command);
+            let is_look = LOOKS.iter().any(|look| command.starts_with(look));
+            if alike(&printed) == alike(&expected) || !is_look || Instant::now() > until {
+                break printed;
+            }
+            thread::sleep(Duration::from_millis(100));
+        };
+        print!("{printed}");
+        let logs = || shell_logs(folder.path());
+        assert_eq!(alike(&printed), alike(&expected), "$ {command}\n{}", logs());
+    }
+}
+
+/// The logs of the workers, for a failure.
+fn shell_logs(folder: &Path) -> String {
+    let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    ["a.log", "b.log", "c.log"].map(read).concat()
+}
+
+#[test]
+fn a_page_is_read_command_by_command() {
+    let page = "text\n```sh\n$ not this\n```\n```console\n$ cat <<E\n> in\n> E\nout\n\n$ true\n```\n";
+    let typed = |command: &str, printed: &str| Typed { command: command.into(), printed: printed.into() };
+    assert_eq!(commands(page), [typed("cat <<E\nin\nE", "out\n\n"), typed("true", "")]);
+}
+
+#[test]
+fn outputs_differ_in_words_and_not_in_numbers() {
+    let told = "for 851 ms, attempt 1\n  accepted 12 s ago from node x-1\n";
+    assert_eq!(alike(told), alike("for 2 s, attempt 1\n accepted 851 ms ago from node y-22\n"));
+    assert_eq!(alike("a  44.0 %\n"), alike("a 100.0 %\n"));
+    assert_ne!(alike("a 44 up\n"), alike("a 44 standby\n"));
+    assert_ne!(alike("one\ntwo\n"), alike("one two\n"));
+}
