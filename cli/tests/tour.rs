@@ -38,8 +38,8 @@ fn commands(page: &str) -> Vec<Typed> {
             }
             let last = typed.last_mut().expect("a block begins with a command");
             match line.strip_prefix("> ") {
-                Some(more) if last.printed.is_empty() => last.command += &format!("\n{more}"),
-                _ => last.printed += &format!("{line}\n"),
+                Some(more) if last.printed.is_empty() => last.command.extend(["\n", more]),
+                _ => last.printed.extend([line, "\n"]),
             }
         }
     }

@@ -68,10 +68,10 @@ async fn a_node_is_drained_as_it_was_forecast() {
     assert_eq!(other.workers().len(), 2);
     let done = world.run(&["drain", "n2"]).await;
     assert_eq!(status(&done), Some(2));
-    assert!(said(&done).contains("1 workers are meant"), "{}", said(&done));
+    assert!(said(&done).contains("workers to drain: 1"), "{}", said(&done));
     let before = world.node.jobs().await.unwrap();
     let done = world.run(&["drain", "n2", "--yes", "--wait"]).await.success();
-    assert_eq!(printed(&done), "1 workers have gone\n");
+    assert_eq!(printed(&done), "workers that have gone: 1\n");
     eventually(PATIENCE, "the node to hear of it", async || world.node.workers().len() == 1).await;
     eventually(PATIENCE, "all to run on n1", async || {
         let jobs = world.node.jobs().await.unwrap();
