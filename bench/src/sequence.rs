@@ -1,5 +1,5 @@
-//! A consumer of indexed jobs beside a bare loop over the same source and the same store of progress, and its memory
-//! with a hole of a million. Times are CPU times of this process, which does nothing else.
+//! A consumer of indexed jobs beside a bare loop over the same source and the same store of progress. Then its memory with
+//! a hole of a million. Times are CPU times of this process, which does nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,9 +143,14 @@ async fn hole(ahead: u64) -> Result<(f64, f64), Error> {
     some.notified().await;
     let before = resident(std::process::id())?;
     all.notified().await;
+    // The last ones have ended, and are about to count.
+    let mut done = consumer.explain().held_up;
+    while done < ahead {
+        tokio::task::yield_now().await;
+        done = consumer.explain().held_up;
+    }
     consumer.settled().await;
     let after = resident(std::process::id())?;
-    let done = consumer.explain().held_up;
     consumer.shutdown().await?;
     Ok((after as f64 - before as f64, done as f64))
 }

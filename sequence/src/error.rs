@@ -74,6 +74,9 @@ pub enum SourceError {
     /// It may work later. The consumer looks again after a pause.
     #[error("the source is out of reach, and nothing has begun")]
     Unavailable(#[source] SharedError),
+    /// There was no answer in time. The consumer looks again after a pause, for half as many jobs.
+    #[error("the source did not answer in time, and nothing has begun")]
+    TimedOut(#[source] SharedError),
     /// The job is gone for good: its log was trimmed. The consumer ends, because it would have to leave it out.
     #[error("job {index} is gone, the first one left is {}", .left.map_or("unknown".to_owned(), |left| left.to_string()))]
     Gone {
@@ -93,6 +96,11 @@ impl SourceError {
         Self::Unavailable(source.into().into())
     }
 
+    /// An answer that did not come in time.
+    pub fn timed_out(source: impl Into<BoxError>) -> Self {
+        Self::TimedOut(source.into().into())
+    }
+
     /// An error that stays.
     pub fn broken(source: impl Into<BoxError>) -> Self {
         Self::Broken(source.into().into())
@@ -100,7 +108,7 @@ impl SourceError {
 
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::TimedOut(_))
     }
 }
 
@@ -180,6 +188,24 @@ pub(crate) struct TooLong(pub(crate) std::time::Duration);
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {0:?}")]
 pub(crate) struct NoAnswer(pub(crate) std::time::Duration);
+
+/// Whether this error of Redis stays, whatever happens outside of this process. A password, a permission or a certificate
+/// may be put right, and a server may come back.
+pub(crate) fn stays(error: &tenure_connection::Error) -> bool {
+    use tenure_connection::Error as Redis;
+    match error {
+        // A command of a script that the user may not run, as the versions of Redis say it.
+        Redis::Server { detail, .. }
+            if ["The user executing the script can't run", "ACL failure in script"]
+                .iter()
+                .any(|words| detail.contains(words)) =>
+        {
+            false
+        }
+        Redis::Server { .. } | Redis::Reply { .. } | Redis::Config { .. } => !error.is_transient(),
+        _ => false,
+    }
+}
 
 /// An error with its causes, in one text.
 pub(crate) fn whole(error: &(dyn StdError + 'static)) -> String {

@@ -5,9 +5,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tenure_pool::{Ask, Job, JobEnd, JobHandler, JobKey, Start};
+use tenure_pool::{Ask, Job, JobEnd, JobHandler, JobKey, LeaseGuard, Start};
+use tokio::time::sleep;
 
 use crate::consumer::Consumer;
+use crate::consumer::throttle::Throttle;
 use crate::error::{BoxError, Error, ProgressError, whole};
 
 /// The handler of a pool's worker that runs a consumer for each key. `make` builds it, without starting it: its source and
@@ -22,6 +24,7 @@ use crate::error::{BoxError, Error, ProgressError, whole};
 ///   consumer's explanation.
 /// - When the key moves, the consumer shuts down: jobs are asked to end, have the consumer's grace, and the last progress is
 ///   stored. Then the next owner goes on behind it.
+/// - When the lease is lost, the consumer ends at once: its jobs are dropped, and nothing is stored any more.
 /// - A consumer that a later owner has fenced ends its job as lost. One that can never go on, such as by a job that is
 ///   irrecoverable, has its key parked. Any other failure goes by the job's restart policy: dispatch it with
 ///   `RestartPolicy::OnFailure`, or the key is without a consumer then.
@@ -56,7 +59,7 @@ where
     F: Fn(Job) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Consumer, BoxError>> + Send + 'static,
 {
-    OnPool { make, running: Running::default() }
+    OnPool { make, running: Running::default(), refusals: Throttle::default() }
 }
 
 /// The consumers that run, by key.
@@ -69,14 +72,37 @@ fn lock(running: &Running) -> MutexGuard<'_, HashMap<JobKey, Consumer>> {
 struct OnPool<F> {
     make: F,
     running: Running,
+    refusals: Throttle,
 }
 
 /// Forgets a consumer when its job's future has ended, or is dropped.
-struct Registered(Running, JobKey);
+struct Registered {
+    running: Running,
+    key: JobKey,
+    consumer: Consumer,
+}
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        lock(&self.0).remove(&self.1);
+        let mut running = lock(&self.running);
+        // A later start of the key may have taken the place.
+        if running.get(&self.key).is_some_and(|consumer| consumer.is(&self.consumer)) {
+            running.remove(&self.key);
+        }
+    }
+}
+
+impl Registered {
+    fn new(running: &Running, key: &JobKey, consumer: Consumer) -> Self {
+        lock(running).insert(key.clone(), consumer.clone());
+        Self { running: running.clone(), key: key.clone(), consumer }
+    }
+}
+
+/// Waits until the lease has ended: another worker may begin the job.
+async fn lost(lease: &LeaseGuard) {
+    while lease.check() {
+        sleep(lease.remaining()).await;
     }
 }
 
@@ -98,16 +124,25 @@ where
         };
         match consumer.start().await {
             Ok(_) => {}
-            Err(Error::Progress(ProgressError::Unavailable(_))) => return Start::Refused { backoff: None },
+            Err(Error::Progress(error @ ProgressError::Unavailable(_))) => {
+                if let Some(unsaid) = self.refusals.say() {
+                    let (key, error) = (job.key(), whole(&error));
+                    tracing::warn!(%key, unsaid, "the consumer does not start yet: {error}");
+                }
+                return Start::Refused { backoff: None };
+            }
             Err(error) => return Start::Failed(ending(error)),
         }
-        lock(&self.running).insert(job.key().clone(), consumer.clone());
-        let registered = Registered(self.running.clone(), job.key().clone());
+        let registered = Registered::new(&self.running, job.key(), consumer);
         Start::Running(Box::pin(async move {
-            let _registered = registered;
+            let consumer = &registered.consumer;
             let ended = tokio::select! {
                 ended = consumer.ended() => ended,
-                () = job.cancelled() => consumer.shutdown().await,
+                () = job.cancelled() => tokio::select! {
+                    biased;
+                    () = lost(job.lease()) => consumer.lose().await,
+                    ended = consumer.shutdown() => ended,
+                },
             };
             ended.map(drop).map_err(ending)
         }))
@@ -136,5 +171,29 @@ fn ending(error: Error) -> BoxError {
         | Error::Source(_)
         | Error::Progress(ProgressError::Broken(_)) => JobEnd::Park(whole(&error)).into(),
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{Delivery, MemoryLog, MemoryProgress};
+
+    fn consumer() -> Consumer {
+        let builder = Consumer::builder(MemoryLog::<u64>::new(), MemoryProgress::new());
+        builder.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap()
+    }
+
+    #[test]
+    fn the_end_of_a_former_run_leaves_the_consumer_of_the_next() {
+        let (running, key) = (Running::default(), JobKey::new("acme").unwrap());
+        let former = Registered::new(&running, &key, consumer());
+        let next = Registered::new(&running, &key, consumer());
+        drop(former);
+        assert!(lock(&running).get(&key).unwrap().is(&next.consumer));
+        drop(next);
+        assert!(lock(&running).is_empty());
     }
 }

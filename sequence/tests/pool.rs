@@ -80,9 +80,15 @@ async fn a_consumer_whose_node_has_crashed_skips_nothing() {
     let second = join(&store, "second").await;
     serve(&second, "second", &log, &done).await;
     log.append(vec![0; 30]);
-    eventually(PATIENCE, "all to be done", async || highest(&done) == 30).await;
-    // Whichever node has the key: one crashes, the other one stays.
-    first.abandon();
+    eventually(PATIENCE, "all to be done", async || done.lock().unwrap().len() >= 30).await;
+    let (owners, last) = {
+        let done = done.lock().unwrap();
+        let owners: std::collections::BTreeSet<_> = done.iter().map(|(node, _)| node.clone()).collect();
+        (owners, done.last().unwrap().0.clone())
+    };
+    assert_eq!((owners.len(), &last), (1, owners.first().unwrap()), "one node has the key");
+    let (crashes, stays) = if last == "first" { (first, second) } else { (second, first) };
+    crashes.abandon();
     log.append(vec![0; 30]);
     eventually(PATIENCE, "all to be done", async || {
         let mut indexes: Vec<_> = done.lock().unwrap().iter().map(|(_, index)| *index).collect();
@@ -91,7 +97,43 @@ async fn a_consumer_whose_node_has_crashed_skips_nothing() {
         indexes.len() == 60
     })
     .await;
-    second.close().await.unwrap();
+    let moved = done.lock().unwrap().iter().any(|(node, index)| *index == 60 && *node != last);
+    assert!(moved, "the other node has gone on");
+    stays.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_lease_drops_the_jobs_without_grace() {
+    let server = RedisServer::start().unwrap();
+    let builder = Node::builder("test", Client::open(&server.url()).unwrap()).name("first");
+    let builder = builder.worker_ttl(Duration::from_secs(2)).join_settle(Duration::from_millis(100));
+    let node = builder.assume_fresh(true).join().await.unwrap();
+    let log = MemoryLog::new();
+    log.append([1_u64]);
+    let kept = Arc::new(Mutex::new(None));
+    let keeps = kept.clone();
+    let handler = on_pool(move |_: Job| {
+        let (log, keeps) = (log.clone(), keeps.clone());
+        async move {
+            let builder = Consumer::builder(log, tenure_sequence::MemoryProgress::new());
+            let builder = builder.grace(Duration::from_secs(24 * 3_600));
+            let consumer = builder
+                .build(async |_: Delivery<u64>| std::future::pending::<Result<(), BoxError>>().await)?;
+            *keeps.lock().unwrap() = Some(consumer.clone());
+            Ok(consumer)
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    node.dispatch(("acme", "")).await.unwrap();
+    // With a handle of ours the consumer outlives whatever the pool drops.
+    let consumer = kept.lock().unwrap().clone().unwrap();
+    eventually(PATIENCE, "the job to run", async || consumer.running() == 1).await;
+    server.pause().unwrap();
+    let error = tokio::time::timeout(PATIENCE, consumer.ended()).await.unwrap().unwrap_err();
+    let fenced = tenure_sequence::ProgressError::Fenced { by: None };
+    assert_eq!(error.to_string(), tenure_sequence::Error::Progress(fenced).to_string());
+    server.resume().unwrap();
+    node.abandon();
 }
 
 /// A source that tells of nothing.

@@ -8,7 +8,7 @@ use crate::consumer::handler::Handler;
 use crate::consumer::manual::{Finisher, Jobs, Manual};
 use crate::consumer::retry::Retry;
 use crate::consumer::shared::{Settings, Shared};
-use crate::consumer::throttle::Throttle;
+use crate::consumer::throttle::Complaints;
 use crate::consumer::{Consumer, Owner};
 use crate::error::Error;
 use crate::keys::NAME_MAX;
@@ -63,9 +63,9 @@ impl<S: Source, P: Progress> Builder<S, P> {
         self
     }
 
-    /// How far a job may be ahead of the progress when it begins. 1,024 by default; 0 is unlimited.
+    /// How far the highest begun index may be ahead of the progress, stored or not. 1,024 by default; 0 is unlimited.
     ///
-    /// It bounds what runs again after a crash while a job does not end. Memory does not grow with it.
+    /// It bounds what runs again after a crash, for as long as the progress can be stored. Memory does not grow with it.
     pub fn look_ahead(mut self, indexes: u64) -> Self {
         self.settings.look_ahead = indexes;
         self
@@ -171,7 +171,7 @@ impl<S: Source, P: Progress> Builder<S, P> {
             handler,
             notifications,
             metrics: OnceLock::new(),
-            complaints: Throttle::default(),
+            complaints: Complaints::default(),
         });
         Ok(Consumer { owner: Arc::new(Owner { shared, engine }) })
     }
@@ -182,7 +182,8 @@ impl<S: Source, P: Progress> Builder<S, P> {
     /// # Errors
     /// [`Error::Setting`].
     pub fn manual(self) -> Result<(Consumer, Jobs<S::Job>, Finisher), Error> {
-        let (handler, ends) = Manual::new();
+        self.check()?;
+        let (handler, ends) = Manual::new(self.settings.concurrency);
         let consumer = self.build(handler)?;
         let (jobs, finisher) = ends(consumer.owner.shared.clone());
         Ok((consumer, jobs, finisher))

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::consumer::shared::Shared;
 
 /// A job with its index. Cheap to clone.
@@ -35,6 +37,11 @@ impl<J> Delivery<J> {
     /// The same delivery of another form of the job.
     pub(crate) fn with<T>(&self, job: Arc<T>) -> Delivery<T> {
         Delivery { index: self.index, attempt: self.attempt, job, shared: self.shared.clone() }
+    }
+
+    /// Where the word that the job is done will come, for a consumer without a handler.
+    pub(crate) fn word(&self) -> Option<watch::Receiver<bool>> {
+        self.shared.word(self.index)
     }
 
     /// The job's index.

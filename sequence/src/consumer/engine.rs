@@ -1,5 +1,5 @@
-//! The acting part: it looks into the source and runs jobs. A worker that has finished a job looks for the next one itself, so
-//! that a busy consumer needs neither a task nor a message for each job.
+//! The acting part: it looks into the source and runs jobs. A worker that has finished a job looks for the next one itself.
+//! So a busy consumer needs neither a task nor a message for each job.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -7,20 +7,25 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::WaitForCancellationFuture;
 use tracing::Instrument;
 
 use crate::consumer::delivery::Delivery;
 use crate::consumer::handler::Handler;
+use crate::consumer::manual::said;
 use crate::consumer::metrics::Metrics;
 use crate::consumer::shared::{Run, Shared};
-use crate::consumer::throttle::Throttle;
+use crate::consumer::throttle::Complaints;
 use crate::core::Look;
 use crate::error::{
     BoxError, Error, HandlerPanicked, Irrecoverable, NoAnswer, SourceError, TooLong, text_of, whole,
 };
 use crate::source::Source;
+
+/// A look that takes at most this part of its deadline may be followed by one of twice its size.
+const SOON: u32 = 4;
 
 /// Told of an index. It must not block.
 pub(crate) type Notification = Box<dyn Fn(u64) + Send + Sync>;
@@ -41,7 +46,7 @@ pub(crate) struct Engine<S, P, H> {
     pub(crate) handler: H,
     pub(crate) notifications: Notifications,
     pub(crate) metrics: OnceLock<Metrics>,
-    pub(crate) complaints: Throttle,
+    pub(crate) complaints: Complaints,
 }
 
 /// A job that has begun.
@@ -73,13 +78,14 @@ where
         }
     }
 
-    /// Takes a look, and those that are wanted meanwhile. Each job that is found begins in a task of its own, but for
-    /// one, the lowest of the last look, if the caller keeps that.
+    /// Takes a look, and those that are wanted meanwhile. Each job that is found begins in a task of its own. A caller
+    /// that keeps one is given the lowest job of the last look instead.
     pub(crate) async fn look(self: &Arc<Self>, mut look: Look, keeps_one: bool) -> Option<Begun<S::Job>> {
         loop {
+            let began = Instant::now();
             let (jobs, next) = match self.read(look).await {
-                Ok(jobs) => self.found(look, jobs),
-                Err(error) => (Vec::new(), self.failed(error)),
+                Ok(jobs) => self.found(look, jobs, began),
+                Err(error) => (Vec::new(), self.failed(look, error)),
             };
             self.shared.changed.notify_waiters();
             let mut begun = (look.first..).zip(jobs);
@@ -110,19 +116,24 @@ where
         };
         match read {
             Called::Returned(Ok(result)) => result.map_err(Error::Source),
-            Called::Returned(Err(_)) => Err(Error::Source(SourceError::unavailable(NoAnswer(patience)))),
+            Called::Returned(Err(_)) => Err(Error::Source(SourceError::timed_out(NoAnswer(patience)))),
             Called::Panicked(text) => Err(Error::Panicked { who: "the source", text }),
         }
     }
 
     /// The jobs that begin, and the next look.
-    fn found(&self, look: Look, mut jobs: Vec<S::Job>) -> (Vec<S::Job>, Option<Look>) {
+    fn found(&self, look: Look, mut jobs: Vec<S::Job>, began: Instant) -> (Vec<S::Job>, Option<Look>) {
         let (begin, next, scout_must_watch) = {
             let now = Instant::now();
+            let was_soon = now - began <= self.shared.settings.call_deadline / SOON;
             let mut state = self.shared.lock();
             state.source_trouble = None;
-            let run = |_| Run { begun: now, attempts: 1, last_error: None };
+            state.look_pauses.reset();
+            let run = |_| Run { begun: now, attempts: 1, last_error: None, word: None };
             let begin = state.core.found(look, jobs.len(), run);
+            if was_soon && begin == look.most {
+                state.core.widen(look);
+            }
             let next = state.core.look();
             (begin, next, next.is_none() && begin < look.most && !state.scout_watches)
         };
@@ -135,7 +146,7 @@ where
     }
 
     /// Nothing begins; the scout looks again after a pause.
-    fn failed(&self, error: Error) -> Option<Look> {
+    fn failed(&self, look: Look, error: Error) -> Option<Look> {
         self.count(|metrics| &metrics.looks[2]);
         let trouble = match &error {
             Error::Source(trouble) if trouble.is_transient() => Some(trouble.clone()),
@@ -144,11 +155,15 @@ where
         {
             let mut state = self.shared.lock();
             state.core.failed();
+            if matches!(trouble, Some(SourceError::TimedOut(_))) {
+                state.core.narrow(look);
+            }
+            state.look_pauses.fail();
             state.source_trouble.clone_from(&trouble);
         }
         match trouble {
             Some(trouble) => {
-                if let Some(unsaid) = self.complaints.say() {
+                if let Some(unsaid) = self.complaints.looks.say() {
                     let (consumer, error) = (&*self.shared.settings.name, whole(&trouble));
                     tracing::warn!(consumer, unsaid, "nothing new begins: {error}");
                 }
@@ -199,8 +214,8 @@ where
             let delivery = Delivery::new(index, attempt, job.clone(), shared.clone());
             let attempted = tokio::select! {
                 biased;
-                attempted = self.attempt(delivery) => attempted,
                 () = killed.as_mut() => return false,
+                attempted = self.attempt(delivery) => attempted,
             };
             let Err(error) = attempted else { return true };
             self.count(|metrics| &metrics.failures);
@@ -213,23 +228,27 @@ where
                 shared.fail(Error::Job { index, attempts: attempt, irrecoverable, source: error.into() });
                 return false;
             }
-            self.note(index, attempt, &whole(&*error));
+            let word = self.note(index, attempt, &whole(&*error));
             pauses.fail();
             tokio::select! {
-                () = sleep(pauses.pause()) => {}
+                biased;
+                () = said(word) => return true,
                 // It is not done, and the next life begins with it.
                 () = shared.stopping.cancelled() => return false,
+                () = sleep(pauses.pause()) => {}
             }
         }
         false
     }
 
-    /// Keeps what is told of an attempt that has failed.
-    fn note(&self, index: u64, attempt: u32, error: &str) {
-        if let Some(run) = self.shared.lock().core.running_mut(index) {
+    /// Keeps what is told of an attempt that has failed. Returns where the word that the job is done may come all the
+    /// same.
+    fn note(&self, index: u64, attempt: u32, error: &str) -> Option<watch::Receiver<bool>> {
+        let word = self.shared.lock().core.running_mut(index).and_then(|run| {
             (run.attempts, run.last_error) = (attempt + 1, Some(error.into()));
-        }
-        if let Some(unsaid) = self.complaints.say() {
+            run.word.as_ref().map(watch::Sender::subscribe)
+        });
+        if let Some(unsaid) = self.complaints.attempts.say() {
             let consumer = &*self.shared.settings.name;
             tracing::warn!(
                 consumer,
@@ -239,6 +258,7 @@ where
                 "an attempt has failed, and another follows: {error}"
             );
         }
+        word
     }
 
     async fn attempt(&self, delivery: Delivery<S::Job>) -> Result<(), BoxError> {

@@ -23,9 +23,14 @@ where
     P: Progress,
     H: Handler<S::Job>,
 {
-    /// Saves until the last job has ended, and what it left is saved.
+    /// Saves until the last job has ended, and what it left is saved. Nothing more once somebody else runs the jobs.
     pub(crate) async fn keep(self: Arc<Self>) {
-        if let Called::Panicked(text) = called(self.keep_on()).await {
+        let kept = tokio::select! {
+            biased;
+            () = self.shared.lost.cancelled() => return,
+            kept = called(self.keep_on()) => kept,
+        };
+        if let Called::Panicked(text) = kept {
             self.shared.fail(Error::Panicked { who: "a notification", text });
         }
     }
@@ -56,7 +61,7 @@ where
                     continue;
                 }
                 Err(error) if error.is_transient() => {
-                    if let Some(unsaid) = self.complaints.say() {
+                    if let Some(unsaid) = self.complaints.saves.say() {
                         let (consumer, error) = (&*shared.settings.name, whole(&error));
                         tracing::warn!(consumer, unsaid, "the progress is not stored yet: {error}");
                     }

@@ -1,6 +1,7 @@
 //! The start and the end of a consumer. All tasks that run are listed here: the workers, the scout, the keeper, and the
 //! supervisor, which joins the others.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,8 +89,7 @@ where
     fn head(&self) -> BoxFuture<'_, Result<u64, SourceError>> {
         let patience = self.shared.settings.call_deadline;
         let head = timeout(patience, self.source.head());
-        head.map(move |head| head.unwrap_or_else(|_| Err(SourceError::unavailable(NoAnswer(patience)))))
-            .boxed()
+        head.map(move |head| head.unwrap_or_else(|_| Err(SourceError::timed_out(NoAnswer(patience))))).boxed()
     }
 }
 
@@ -110,13 +110,23 @@ where
         }
     }
 
-    /// Waits for the end, and then for all tasks, in the order in which they depend on each other.
+    /// Watches until the consumer has ended, and says so.
     async fn supervise(self: Arc<Self>, keeper: JoinHandle<()>) {
-        let shared = &self.shared;
         tokio::select! {
-            () = shared.stopping.cancelled() => {}
-            () = self.watch() => {}
+            biased;
+            () = self.join(keeper) => {}
+            never = self.watch() => match never {},
         }
+        if let Some(metrics) = self.metrics.get() {
+            metrics.leave(&self.shared.lock());
+        }
+        self.shared.end();
+    }
+
+    /// Waits for the end, and then for all tasks, in the order in which they depend on each other.
+    async fn join(&self, keeper: JoinHandle<()>) {
+        let shared = &self.shared;
+        shared.stopping.cancelled().await;
         shared.tasks.close();
         tokio::select! {
             () = shared.tasks.wait() => {}
@@ -130,11 +140,6 @@ where
             // Its code catches all panics of users.
             tracing::error!(consumer = &*shared.settings.name, "the keeper has failed: {error}");
         }
-        if let Some(metrics) = self.metrics.get() {
-            metrics.show(&shared.lock(), Instant::now());
-        }
-        shared.life.send_replace(Life::Ended);
-        shared.changed.notify_waiters();
     }
 
     /// Waits until the jobs that run have had their grace.
@@ -152,7 +157,7 @@ where
     }
 
     /// Shows the figures now and then, and says once when the head does not end.
-    async fn watch(&self) {
+    async fn watch(&self) -> Infallible {
         let shared = &self.shared;
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -45,4 +45,12 @@ impl Metrics {
         let age = core.running().next().map_or(0.0, |(_, run)| (now - run.begun).as_secs_f64());
         self.head_age.set(age);
     }
+
+    /// The consumer has ended. Only its progress stays.
+    pub(crate) fn leave(&self, state: &State) {
+        self.progress.set(state.core.stored() as f64);
+        for gauge in [&self.ahead, &self.running, &self.head_age] {
+            gauge.set(0.0);
+        }
+    }
 }

@@ -13,7 +13,7 @@ mod metrics;
 pub(crate) mod retry;
 mod scout;
 mod shared;
-mod throttle;
+pub(crate) mod throttle;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ use self::builder::Builder;
 use self::explain::Explanation;
 use self::life::Runs;
 use self::shared::{Life, Shared};
+#[cfg(feature = "pool")]
+use crate::error::ProgressError;
 use crate::error::{Error, SourceError};
 use crate::progress::Progress;
 use crate::source::Source;
@@ -126,6 +128,19 @@ impl Consumer {
     pub async fn shutdown(&self) -> Result<Stopped, Error> {
         self.owner.shared.shut_down();
         self.ended().await
+    }
+
+    /// Ends at once, because somebody else may run the jobs by now: they are dropped, and nothing is stored any more.
+    #[cfg(feature = "pool")]
+    pub(crate) async fn lose(&self) -> Result<Stopped, Error> {
+        self.owner.shared.fail(Error::Progress(ProgressError::Fenced { by: None }));
+        self.ended().await
+    }
+
+    /// Whether both are handles of the same consumer.
+    #[cfg(feature = "pool")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.owner, &other.owner)
     }
 
     /// Waits until the consumer has ended, for whatever reason. None of its tasks runs any more then.

@@ -13,8 +13,8 @@ use crate::core::Ended;
 use crate::error::Error;
 use crate::source::Source;
 
-/// The pauses after a look that failed.
-const FAILED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The pauses after looks that failed.
+pub(crate) const FAILED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The pauses after news of the source that brought nothing.
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
@@ -32,7 +32,7 @@ where
 
     async fn scout_on(self: &Arc<Self>) {
         let shared = &self.shared;
-        let (mut failed, mut idle) = (Backoff::new(FAILED.0, FAILED.1), Backoff::new(IDLE.0, IDLE.1));
+        let mut idle = Backoff::new(IDLE.0, IDLE.1);
         // The highest index that had begun when the source last told of something new.
         let mut told_at = None;
         loop {
@@ -40,11 +40,11 @@ where
             if let Some(look) = look {
                 self.look(look, false).await;
             }
-            let (rests, begun) = {
+            let (rests, begun, pause) = {
                 let mut state = shared.lock();
                 let rests = state.core.rests();
                 state.scout_watches = matches!(rests, Some(Ended::Missing(_) | Ended::Failed));
-                (rests, state.core.begun())
+                (rests, state.core.begun(), state.look_pauses.pause())
             };
             if told_at.take().is_some_and(|told_at| told_at == begun) {
                 idle.fail();
@@ -54,15 +54,11 @@ where
             let news = async {
                 match rests {
                     Some(Ended::Missing(next)) => {
-                        failed.reset();
                         idle.wait().await;
                         self.source.changed(next - 1).await;
                         told_at = Some(begun);
                     }
-                    Some(Ended::Failed) => {
-                        failed.fail();
-                        sleep(failed.pause()).await;
-                    }
+                    Some(Ended::Failed) => sleep(pause).await,
                     Some(Ended::Full) | None => std::future::pending().await,
                 }
             };

@@ -3,12 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tenure_connection::Backoff;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::consumer::manual::Word;
 use crate::consumer::retry::Retry;
+use crate::consumer::scout::FAILED;
 use crate::core::{Core, Look};
 use crate::error::{Error, ProgressError, SourceError};
 
@@ -38,11 +41,13 @@ pub(crate) enum Life {
 }
 
 /// The things that are known of a running job.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) begun: Instant,
     pub(crate) attempts: u32,
     pub(crate) last_error: Option<Arc<str>>,
+    /// Of a consumer without a handler: the word that it is done, once somebody waits for it or has said it.
+    pub(crate) word: Option<Word>,
 }
 
 #[derive(Debug)]
@@ -52,6 +57,8 @@ pub(crate) struct State {
     pub(crate) error: Option<Error>,
     /// Why the last look failed, until one succeeds.
     pub(crate) source_trouble: Option<SourceError>,
+    /// The pauses after looks that fail one after the other.
+    pub(crate) look_pauses: Backoff,
     /// Why the last save failed, until one succeeds.
     pub(crate) progress_trouble: Option<ProgressError>,
     /// The keeper knows that it must save.
@@ -79,6 +86,10 @@ pub(crate) struct Shared {
     pub(crate) kill: CancellationToken,
     /// All jobs have ended: what is left to save is the last.
     pub(crate) closing: CancellationToken,
+    /// Somebody else runs the jobs by now: nothing is saved any more.
+    pub(crate) lost: CancellationToken,
+    /// The life has come to its end.
+    pub(crate) ended: CancellationToken,
     /// The workers and the scout.
     pub(crate) tasks: TaskTracker,
 }
@@ -92,6 +103,7 @@ impl Shared {
                 core,
                 error: None,
                 source_trouble: None,
+                look_pauses: Backoff::new(FAILED.0, FAILED.1),
                 progress_trouble: None,
                 keeper_is_told: false,
                 scout_watches: false,
@@ -104,6 +116,8 @@ impl Shared {
             asked: CancellationToken::new(),
             kill: CancellationToken::new(),
             closing: CancellationToken::new(),
+            lost: CancellationToken::new(),
+            ended: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
     }
@@ -141,6 +155,21 @@ impl Shared {
         look
     }
 
+    /// Where the word meets the job, if it runs: the consumer has no handler.
+    pub(crate) fn word(&self, index: u64) -> Option<watch::Receiver<bool>> {
+        let mut state = self.lock();
+        let run = state.core.running_mut(index)?;
+        Some(run.word.get_or_insert_with(|| Word::new(false)).subscribe())
+    }
+
+    /// Says that the job is done. Returns what tells when that has counted; `None` if the job does not run.
+    pub(crate) fn say(&self, index: u64) -> Option<watch::Receiver<bool>> {
+        let mut state = self.lock();
+        let word = state.core.running_mut(index)?.word.get_or_insert_with(|| Word::new(false));
+        word.send_replace(true);
+        Some(word.subscribe())
+    }
+
     /// The progress to save next, for the keeper.
     pub(crate) fn to_save(&self) -> Option<u64> {
         let mut state = self.lock();
@@ -163,6 +192,16 @@ impl Shared {
         });
         drop(state);
         self.stopping.cancel();
+        if *self.life.borrow() == Life::Ended {
+            self.ended.cancel();
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// All its tasks but the one that says so have ended.
+    pub(crate) fn end(&self) {
+        self.life.send_replace(Life::Ended);
+        self.ended.cancel();
         self.changed.notify_waiters();
     }
 
@@ -183,7 +222,7 @@ impl Shared {
         let is_fenced = matches!(error, Error::Progress(ProgressError::Fenced { .. }));
         self.lock().error.get_or_insert(error);
         if is_fenced {
-            // Somebody else runs the jobs by now.
+            self.lost.cancel();
             self.kill();
         } else {
             self.shut_down();

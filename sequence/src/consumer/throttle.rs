@@ -1,4 +1,4 @@
-//! A lasting trouble is said once in half a minute.
+//! A lasting trouble is said once in half a minute, whatever else goes wrong.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,6 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const EVERY: Duration = Duration::from_secs(30);
+
+/// The complaints of a consumer, by what fails: none silences another one.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints {
+    pub(crate) looks: Throttle,
+    pub(crate) attempts: Throttle,
+    pub(crate) saves: Throttle,
+}
 
 /// Lets one complaint through in half a minute, and counts the others.
 #[derive(Debug, Default)]

@@ -41,6 +41,8 @@ pub(crate) struct Core<R> {
     is_looking: bool,
     /// A look may find something that the last one has not found.
     is_wanted: bool,
+    /// The most jobs of the next look: fewer while the source is slow.
+    most: usize,
     last: Option<Ended>,
 }
 
@@ -83,6 +85,7 @@ impl<R> Core<R> {
             is_saving: false,
             is_looking: false,
             is_wanted: false,
+            most: LOOK_MAX,
             last: None,
         }
     }
@@ -109,7 +112,7 @@ impl<R> Core<R> {
             return None;
         }
         (self.is_looking, self.is_wanted) = (true, false);
-        Some(Look { first: self.begun + 1, most: self.room().min(LOOK_MAX) })
+        Some(Look { first: self.begun + 1, most: self.room().min(self.most) })
     }
 
     /// The look has found this many jobs. Returns how many of them begin: all, or none after a stop.
@@ -134,6 +137,18 @@ impl<R> Core<R> {
     pub(crate) fn failed(&mut self) {
         self.is_looking = false;
         self.last = Some(Ended::Failed);
+    }
+
+    /// The look took too long: the next one asks for half as many.
+    pub(crate) fn narrow(&mut self, look: Look) {
+        self.most = (look.most / 2).max(1);
+    }
+
+    /// The look found all that it asked for, soon: the next one may ask for twice as many.
+    pub(crate) fn widen(&mut self, look: Look) {
+        if look.most == self.most {
+            self.most = self.most.saturating_mul(2).min(LOOK_MAX);
+        }
     }
 
     /// This index is done. `None`, and no change, if it does not run.
@@ -181,6 +196,10 @@ impl<R> Core<R> {
 
     pub(crate) fn running_count(&self) -> usize {
         self.unfinished.len()
+    }
+
+    pub(crate) fn is_running(&self, index: u64) -> bool {
+        self.unfinished.contains_key(&index)
     }
 
     pub(crate) fn running_mut(&mut self, index: u64) -> Option<&mut R> {

@@ -114,6 +114,45 @@ fn a_source_that_gives_too_much_begins_no_more_than_fits() {
 }
 
 #[test]
+fn a_look_that_takes_too_long_is_followed_by_half_of_it() {
+    let mut core: Core<()> = Core::new(5_000, 0);
+    core.start(0);
+    let mut asked = Vec::new();
+    for _ in 0..12 {
+        let look = core.look().unwrap();
+        asked.push(look.most);
+        core.failed();
+        core.narrow(look);
+        core.want();
+    }
+    assert_eq!(asked, [1_000, 500, 250, 125, 62, 31, 15, 7, 3, 1, 1, 1]);
+    let mut next = || {
+        let look = core.look().unwrap();
+        core.found(look, look.most, |_| ());
+        core.widen(look);
+        look.most
+    };
+    assert_eq!([next(), next(), next()], [1, 2, 4]);
+    assert_eq!((0..8).map(|_| next()).max(), Some(1_000), "and no more");
+}
+
+#[test]
+fn a_look_for_which_there_was_little_room_widens_nothing() {
+    let mut core: Core<u64> = Core::new(8, 0);
+    core.start(0);
+    let look = core.look().unwrap();
+    core.narrow(Look { most: 8, ..look });
+    core.found(look, 7, |index| index);
+    core.want();
+    let look = core.look().unwrap();
+    assert_eq!(look.most, 1);
+    core.found(look, 1, |index| index);
+    core.widen(look);
+    (1..=8).for_each(|index| drop(core.finish(index)));
+    assert_eq!(core.look().unwrap().most, 4);
+}
+
+#[test]
 fn one_save_is_under_way_and_the_newest_comes_next() {
     let mut bench = Bench::new(3, 0, 0, 3);
     bench.core.finish(1);
@@ -145,9 +184,23 @@ enum Step {
     /// An index that may not run at all is told as done.
     Stray(u8),
     Save,
-    /// The save under way is stored; whether its answer arrives.
-    Stored(bool),
+    /// The save under way ends.
+    Stored(Save),
     Stop,
+}
+
+/// The end of a save.
+#[derive(Clone, Copy, Debug)]
+enum Save {
+    Stored,
+    /// It is stored, but nobody is told.
+    AnswerLost,
+    /// It never arrives.
+    Lost,
+}
+
+fn saves() -> impl Strategy<Value = Save> {
+    prop_oneof![8 => Just(Save::Stored), 2 => Just(Save::AnswerLost), 2 => Just(Save::Lost)]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -159,7 +212,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => any::<u8>().prop_map(Step::Finish),
         1 => any::<u8>().prop_map(Step::Stray),
         4 => Just(Step::Save),
-        4 => prop::bool::weighted(0.8).prop_map(Step::Stored),
+        4 => saves().prop_map(Step::Stored),
         1 => prop::bool::weighted(0.05).prop_filter("rare", |stops| *stops).prop_map(|_| Step::Stop),
     ];
     prop::collection::vec(step, 1..60)
@@ -229,6 +282,14 @@ impl World {
         world
     }
 
+    /// The save under way is stored.
+    fn store_it(&mut self) {
+        let Some(to) = self.saving else { return };
+        assert!(to >= self.store, "the stored progress goes back");
+        assert!((1..=to).all(|index| self.ever_done.contains(&index)), "it skips one");
+        self.store = to;
+    }
+
     /// Only the store is left, and the next life begins.
     fn crash(&mut self) {
         self.core = Core::new(self.limit, self.ahead);
@@ -268,15 +329,15 @@ impl World {
                     self.saving = Some(to);
                 }
             }
-            Step::Stored(answered) => {
-                if let Some(to) = self.saving.take() {
-                    assert!(to > self.store, "the stored progress goes back");
-                    assert!((1..=to).all(|index| self.ever_done.contains(&index)), "it skips one");
-                    if *answered {
-                        self.store = to;
-                        self.core.saved(to);
-                    } else {
-                        self.core.not_saved();
+            Step::Stored(save) => {
+                if let Some(to) = self.saving {
+                    if !matches!(save, Save::Lost) {
+                        self.store_it();
+                    }
+                    self.saving = None;
+                    match save {
+                        Save::Stored => self.core.saved(to),
+                        Save::AnswerLost | Save::Lost => self.core.not_saved(),
                     }
                 }
             }
@@ -334,7 +395,7 @@ impl World {
             // No step is lost: what the rule lets begin has begun.
             assert_eq!(self.model.startable(self.limit, self.ahead, self.head), 0);
             self.take(&Step::Save);
-            self.take(&Step::Stored(true));
+            self.take(&Step::Stored(Save::Stored));
             self.check();
             match self.model.running().last() {
                 Some(&last) => self.finish(last),
@@ -349,13 +410,16 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// For each run, a crash after each of its steps.
+    /// For each run, a crash after each of its steps, and a save under way that has come to the store or has not.
     #[test]
     fn nothing_is_skipped_wherever_it_crashes(steps in steps(), limit in 1..5_usize, ahead in 0..8_u64) {
-        for crash in 0..=steps.len() {
+        for (crash, arrives) in (0..=steps.len()).flat_map(|crash| [(crash, false), (crash, true)]) {
             let mut world = World::new(limit, ahead);
             for (at, step) in steps.iter().enumerate() {
                 if at == crash {
+                    if arrives {
+                        world.store_it();
+                    }
                     world.crash();
                 }
                 world.take(step);

@@ -50,7 +50,7 @@ impl<J> Kept<J> {
         self.trimmed + self.jobs.len() as u64
     }
 
-    fn append(&mut self, jobs: impl IntoIterator<Item = J>) -> Range<u64> {
+    fn append(&mut self, jobs: Vec<J>) -> Range<u64> {
         let first = self.head() + 1;
         self.jobs.extend(jobs);
         first..self.head() + 1
@@ -65,6 +65,8 @@ impl<J> MemoryLog<J> {
 
     /// Appends jobs, and returns their indexes.
     pub fn append(&self, jobs: impl IntoIterator<Item = J>) -> Range<u64> {
+        // Before the lock: the iterator is the caller's code.
+        let jobs: Vec<_> = jobs.into_iter().collect();
         let indexes = self.kept().append(jobs);
         self.tell(indexes.end - 1);
         indexes
@@ -80,6 +82,7 @@ impl<J> MemoryLog<J> {
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Appended, LogError> {
         let (input, done) = (input.index(), input.stored());
+        let jobs: Vec<_> = jobs.into_iter().collect();
         let mut kept = self.kept();
         kept.floor = kept.floor.max(done);
         let floor = kept.floor;

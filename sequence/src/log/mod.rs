@@ -1,6 +1,6 @@
 //! Logs: sources that one appends to. A log gives each body the next index.
 //!
-//! A log may also be the output of a consumer and the source of the next one: `append_for` appends once for each input,
+//! A log may also be the output of a consumer and the source of the next one. `append_for` appends once for each input,
 //! however often its job runs.
 
 mod bell;
@@ -32,6 +32,12 @@ pub enum LogError {
         is: usize,
         /// The limit.
         limit: usize,
+    },
+    /// The index of the input is above 2^53. Nothing was sent.
+    #[error("the input {input} is above 2^53; nothing was appended")]
+    InputTooHigh {
+        /// The input.
+        input: u64,
     },
     /// The input was done for good before, and what was appended for it is not known any more. This is the word of a
     /// former owner, which comes late. Nothing was appended.

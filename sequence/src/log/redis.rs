@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::consumer::delivery::Delivery;
-use crate::error::{Error, SourceError};
+use crate::error::{Error, SourceError, stays};
 use crate::keys;
 use crate::log::bell::{Belfry, Heard};
 use crate::log::{Appended, LogError};
@@ -28,6 +28,8 @@ static READ: LazyLock<Script> = LazyLock::new(|| {
 const BODIES_MAX: usize = 1_000;
 /// The most bytes of one append.
 const BYTES_MAX: usize = 4 << 20;
+/// The highest input. Lua's numbers and the scores of sorted sets are exact up to here.
+const INPUT_MAX: u64 = 1 << 53;
 /// How long a log relies on being told. A message may be lost together with every sign of it.
 const LISTEN_MAX: Duration = Duration::from_secs(30);
 
@@ -146,6 +148,11 @@ impl RedisLog {
         input: Option<(u64, u64)>,
         bodies: impl IntoIterator<Item = B>,
     ) -> Result<Appended, LogError> {
+        if let Some((input, _)) = input
+            && input > INPUT_MAX
+        {
+            return Err(LogError::InputTooHigh { input });
+        }
         let mut call = APPEND.call(&self.keys[..]);
         call.arg(&*self.channel).arg(&*self.name);
         match input {
@@ -199,7 +206,7 @@ impl RedisLog {
     }
 
     /// Deletes the log, and what is known of its inputs. The next body has index 1 again. Forget the progress of its
-    /// consumers, too: they would skip the new bodies up to it.
+    /// consumers, too: they end otherwise, or skip the new bodies up to it.
     ///
     /// # Errors
     /// [`LogError::Redis`].
@@ -224,7 +231,10 @@ impl Source for RedisLog {
     type Job = Bytes;
 
     async fn at(&self, index: u64) -> Result<Option<Bytes>, SourceError> {
-        Ok(self.read(index, 1).await?.pop())
+        match self.find(index, 1).await? {
+            Found::Bodies(mut bodies) => Ok(bodies.pop()),
+            Found::Below(_) => Ok(None),
+        }
     }
 
     async fn head(&self) -> Result<u64, SourceError> {
@@ -237,24 +247,9 @@ impl Source for RedisLog {
     }
 
     async fn read(&self, first: u64, most: usize) -> Result<Vec<Bytes>, SourceError> {
-        let mut call = READ.call(&self.keys[..2]);
-        call.arg(&*self.name).arg(first).arg(most);
-        let Value::Array(reply) = self.redis.call(&call).await.map_err(failure)? else {
-            return Err(damaged());
-        };
-        let mut reply = reply.into_iter();
-        match reply.next() {
-            Some(Value::Int(0)) => reply
-                .map(|body| match body {
-                    Value::BulkString(body) => Ok(Bytes::from(body)),
-                    _ => Err(damaged()),
-                })
-                .collect(),
-            Some(Value::Int(1)) => {
-                let left = reply.next().as_ref().and_then(number);
-                Err(SourceError::Gone { index: first, left })
-            }
-            _ => Err(damaged()),
+        match self.find(first, most).await? {
+            Found::Bodies(bodies) => Ok(bodies),
+            Found::Below(head) => Err(SourceError::broken(Below { head, read: first - 1 })),
         }
     }
 
@@ -267,6 +262,52 @@ impl Source for RedisLog {
         // The next call tells of later news. Without any news, it is time to look.
         if let Ok(Ok(heard)) = timeout(LISTEN_MAX, news).await {
             subscribed.store(heard.subscribed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The part of a log that a read has found.
+enum Found {
+    Bodies(Vec<Bytes>),
+    /// Nothing, and the log ends here, before the index that comes ahead of the first one.
+    Below(u64),
+}
+
+/// A log that ends before what was read of it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the log ends at {head}, before {read}: it has lost its last bodies, or the progress is not that of a consumer of it"
+)]
+struct Below {
+    head: u64,
+    read: u64,
+}
+
+impl RedisLog {
+    async fn find(&self, first: u64, most: usize) -> Result<Found, SourceError> {
+        let mut call = READ.call(&self.keys[..2]);
+        call.arg(&*self.name).arg(first).arg(most);
+        let Value::Array(reply) = self.redis.call(&call).await.map_err(failure)? else {
+            return Err(damaged());
+        };
+        let mut reply = reply.into_iter();
+        match reply.next() {
+            Some(Value::Int(0)) => reply
+                .map(|body| match body {
+                    Value::BulkString(body) => Ok(Bytes::from(body)),
+                    _ => Err(damaged()),
+                })
+                .collect::<Result<_, _>>()
+                .map(Found::Bodies),
+            Some(Value::Int(1)) => {
+                let left = reply.next().as_ref().and_then(number);
+                Err(SourceError::Gone { index: first, left })
+            }
+            Some(Value::Int(2)) => {
+                let head = reply.next().as_ref().and_then(number).ok_or_else(damaged)?;
+                Ok(Found::Below(head))
+            }
+            _ => Err(damaged()),
         }
     }
 }
@@ -284,5 +325,9 @@ fn damaged() -> SourceError {
 }
 
 fn failure(error: tenure_connection::Error) -> SourceError {
-    if error.is_transient() { SourceError::unavailable(error) } else { SourceError::broken(error) }
+    match error {
+        tenure_connection::Error::TimedOut(_) => SourceError::timed_out(error),
+        _ if stays(&error) => SourceError::broken(error),
+        _ => SourceError::unavailable(error),
+    }
 }

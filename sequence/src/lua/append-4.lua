@@ -4,6 +4,9 @@
 -- Returns: {first index, count, 1 when an earlier call has appended them | 0} | {'LATE', floor}
 local stream, heads, inputs, floors = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local channel, log, input = ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- A key of another type raises here, before anything is written.
+redis.call('XLEN', stream)
+redis.call('HLEN', heads)
 if input then
   local floor = math.max(tonumber(ARGV[4]), tonumber(redis.call('HGET', floors, log) or 0))
   if input <= floor then return { 'LATE', string.format('%.0f', floor) } end
@@ -12,9 +15,6 @@ if input then
     local first, count = string.match(before, ':(%d+):(%d+)$')
     return { first, count, 1 }
   end
-  -- A key of another type raises here, before anything is written.
-  redis.call('XLEN', stream)
-  redis.call('HLEN', heads)
   redis.call('HSET', floors, log, string.format('%.0f', floor))
   redis.call('ZREMRANGEBYSCORE', inputs, '-inf', floor)
 end

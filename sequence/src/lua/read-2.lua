@@ -1,7 +1,9 @@
 -- Reads bodies of a log.
 -- KEYS: stream, heads
 -- ARGV: log, first index, the most bodies
--- Returns: {0, body*} up to the first index that is not there | {1, first index left or ''} when the first one is gone
+-- Returns: {0, body*} up to the first index that is not there
+--   | {1, first index left or ''} when the first one is gone
+--   | {2, head} when the log ends before the index ahead of the first one
 local entries = redis.call('XRANGE', KEYS[1], '0-' .. ARGV[2], '+', 'COUNT', ARGV[3])
 local reply, first = { 0 }, tonumber(ARGV[2])
 for i, entry in ipairs(entries) do
@@ -14,7 +16,8 @@ for i, entry in ipairs(entries) do
   reply[i + 1] = entry[2][2]
 end
 if #entries == 0 then
-  local head = redis.call('HGET', KEYS[2], ARGV[1])
-  if head and tonumber(head) >= first then return { 1, '' } end
+  local head = redis.call('HGET', KEYS[2], ARGV[1]) or '0'
+  if tonumber(head) >= first then return { 1, '' } end
+  if head + 1 < first then return { 2, head } end
 end
 return reply

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use redis::Value;
 use tenure_connection::{Client, Connection, Script};
 
-use crate::error::{Error, ProgressError};
+use crate::error::{Error, ProgressError, stays};
 use crate::keys;
 use crate::progress::Progress;
 
@@ -26,8 +26,8 @@ static SAVE: LazyLock<Script> = LazyLock::new(|| {
 
 /// The progress of one consumer in Redis. Cheap to clone.
 ///
-/// With a token ([`fenced`](Self::fenced)) the consumer owns the progress: its first step claims it, and from then on a
-/// former owner with a lower token can neither claim nor save. Without one the token is 0.
+/// With a token ([`fenced`](Self::fenced)) the consumer owns the progress: its first step claims it. From then on a former
+/// owner with a lower token can neither claim nor save. Without one the token is 0.
 #[derive(Clone, Debug)]
 pub struct RedisProgress {
     redis: Connection,
@@ -126,5 +126,5 @@ fn damaged() -> ProgressError {
 }
 
 fn failure(error: tenure_connection::Error) -> ProgressError {
-    if error.is_transient() { ProgressError::unavailable(error) } else { ProgressError::broken(error) }
+    if stays(&error) { ProgressError::broken(error) } else { ProgressError::unavailable(error) }
 }

@@ -120,12 +120,26 @@ async fn a_double_start_is_an_error() {
     assert!(matches!(run.consumer.start().await, Err(Error::Ended)));
 }
 
-#[tokio::test]
+/// Lets all other tasks run until none has anything to do. Only in virtual time.
+async fn idle() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_check_before_the_start_has_no_effect() {
-    let shelf = Shelf::with(1..=3);
-    let run = Manual::new(&shelf, MemoryProgress::new(), 3);
-    run.consumer.check();
-    assert_eq!((run.state().await, shelf.reads()), ("0#".to_owned(), 0));
+    let mut reads = Vec::new();
+    for checks in [0, 7] {
+        let shelf = Shelf::with(1..=3);
+        let run = Manual::new(&shelf, MemoryProgress::new(), 3);
+        (0..checks).for_each(|_| run.consumer.check());
+        idle().await;
+        assert_eq!((shown(&run.consumer.explain()).as_str(), shelf.reads()), ("0#", 0));
+        run.consumer.start().await.unwrap();
+        idle().await;
+        assert_eq!(run.state().await, "0# 1! 2! 3!");
+        reads.push(shelf.reads());
+    }
+    assert_eq!(reads[0], reads[1], "nor is it kept for later");
 }
 
 #[tokio::test]
@@ -214,7 +228,11 @@ async fn holes_leave_the_window_where_it_is() {
     run.consumer.settled().await;
     run.finish([4, 6, 7, 8, 9, 10, 11]).await;
     assert_eq!(run.state().await, "2# 3! 4* 5! 6* 7* 8* 9* 10* 11* 12!", "3 and 5 leave a slot");
-    // Two of three slots are taken by holes, and the third by 12. With 3, 5 and 6 unfinished nothing begins: see the core.
+    // 3, 5 and 6 take all slots.
+    let run = Manual::started(&Shelf::with(3..=12), stored(2).await, 3).await;
+    run.finish([4]).await;
+    run.consumer.check();
+    assert_eq!(run.state().await, "2# 3! 4* 5! 6!");
     let run = Manual::started(&Shelf::with(3..=8), stored(2).await, 3).await;
     run.consumer.settled().await;
     run.finish([3, 5]).await;
@@ -256,7 +274,7 @@ async fn a_stop_starts_nothing_and_waits_for_what_runs() {
     run.consumer.check();
     assert!((&mut stop).now_or_never().is_none(), "2 runs");
     assert_eq!(run.state().await, "1# 2!");
-    let _ = run.finisher.finish(2).await;
+    assert_eq!(run.finisher.finish(2).await.unwrap(), 2);
     let stopped = stop.await.unwrap();
     assert_eq!((stopped.progress, stopped.unfinished), (2, 0));
 }
@@ -272,7 +290,7 @@ async fn what_is_done_after_a_stop_moves_the_stored_progress() {
         run.finisher.finish(1).await.unwrap();
         run.consumer.settled().await;
         assert_eq!(progress.load().await.unwrap(), Some(2));
-        let _ = run.finisher.finish(3).await;
+        assert_eq!(run.finisher.finish(3).await.unwrap(), 3);
         assert_eq!(run.consumer.ended().await.unwrap().progress, 3);
         assert_eq!(progress.load().await.unwrap(), Some(3));
     }
@@ -341,6 +359,32 @@ async fn a_hundred_concurrent_adds_and_ends_run_each_once() {
     let seen = consumer.explain();
     assert_eq!((shown(&seen).as_str(), seen.held_up), ("100#", 0), "nothing is kept");
     assert_eq!(progress.get(), Some(100));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_jobs_are_told_as_done_concurrently() {
+    let (log, progress) = (MemoryLog::new(), MemoryProgress::new());
+    let builder = Consumer::builder(log.clone(), progress.clone()).concurrency(100);
+    let (consumer, mut jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    let adds = (0..100).map(|_| {
+        let log = log.clone();
+        tokio::spawn(async move { log.append([0_u64]) })
+    });
+    join_all(adds).await;
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        let (job, finisher) = (jobs.next().await.unwrap(), finisher.clone());
+        // Twice each, at the same time.
+        for _ in 0..2 {
+            let (finisher, index) = (finisher.clone(), job.index());
+            told.push(tokio::spawn(async move { finisher.finish(index).await.unwrap() }));
+        }
+    }
+    let seen = join_all(told).await.into_iter().map(Result::unwrap).max();
+    assert_eq!((seen, consumer.progress(), consumer.running()), (Some(100), 100, 0));
+    assert_eq!(consumer.stop().await.unwrap().progress, 100);
+    assert_eq!((progress.get(), jobs.next().await.is_none()), (Some(100), true));
 }
 
 // The component.
@@ -428,7 +472,7 @@ async fn each_consecutive_index_is_told_in_order_before_it_is_stored() {
     assert_eq!(told.all()[7..], ["stored 3", "stored 4", "stored 5"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn signals_before_ready_do_nothing() {
     let shelf = Shelf::with(1..=3);
     let (progress, gate) = Gated::new();
@@ -437,12 +481,15 @@ async fn signals_before_ready_do_nothing() {
     let mut start = Box::pin(run.consumer.start());
     assert!((&mut start).now_or_never().is_none(), "its progress is not there yet");
     run.consumer.check();
+    assert_eq!(run.finisher.finish(1).await.unwrap(), 0);
+    idle().await;
     assert!(run.consumer.ready().now_or_never().is_none());
-    assert_eq!((run.state().await, shelf.reads()), ("0#".to_owned(), 0));
+    assert_eq!((shown(&run.consumer.explain()).as_str(), shelf.reads()), ("0#", 0));
     gate.open();
     start.await.unwrap();
     run.consumer.ready().await.unwrap();
-    assert_eq!(run.state().await, "0# 1! 2! 3!");
+    idle().await;
+    assert_eq!(run.state().await, "0# 1! 2! 3!", "and 1 is not done");
 }
 
 #[tokio::test]

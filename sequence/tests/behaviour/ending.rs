@@ -177,3 +177,102 @@ async fn a_progress_in_a_file_survives_kill_9() {
         assert!(stored >= Some(saved), "{stored:?} after {saved}");
     }
 }
+
+#[tokio::test]
+async fn the_stream_of_jobs_ends_with_the_consumer() {
+    let builder = || Consumer::builder(Shelf::with(1..=9), MemoryProgress::new()).concurrency(2);
+    // The handle stays, and a job is on its way out.
+    let (consumer, mut jobs, _finisher) = builder().manual().unwrap();
+    consumer.start().await.unwrap();
+    assert_eq!(jobs.next().await.unwrap().index(), 1);
+    consumer.settled().await;
+    consumer.shutdown().await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE, jobs.next()).await.unwrap().is_none());
+    // It waits while the consumer ends; before a start, too.
+    let (consumer, mut jobs, _finisher) = builder().manual().unwrap();
+    let mut next = Box::pin(jobs.next());
+    assert!((&mut next).now_or_never().is_none());
+    consumer.stop().await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE, next).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_nobody_takes_do_not_pile_up() {
+    let builder = Consumer::builder(Shelf::with(1..=9), MemoryProgress::new()).concurrency(2);
+    let builder =
+        builder.deadline(Duration::from_secs(1)).retry(Retry::forever(Duration::ZERO, Duration::ZERO));
+    let (consumer, mut jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let there = std::iter::from_fn(|| jobs.next().now_or_never().flatten()).count();
+    assert!(there <= 2, "{there} are kept");
+    // Those that are taken late can be told as done.
+    assert_eq!(finisher.finish(1).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_between_two_attempts_counts_at_once() {
+    let hour = Duration::from_secs(3_600);
+    let builder = Consumer::builder(Shelf::with(1..=2), MemoryProgress::new()).concurrency(2);
+    let builder = builder.deadline(Duration::from_secs(1)).retry(Retry::forever(hour, hour));
+    let (consumer, _jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(state(&consumer).await, "0# 1! 2!");
+    let told = tokio::time::timeout(Duration::from_secs(1), finisher.finish(1)).await;
+    assert_eq!(told.unwrap().unwrap(), 1);
+    // And it wins over a stop.
+    let (told, stopped) = tokio::join!(finisher.finish(2), consumer.stop());
+    assert_eq!((told.unwrap(), stopped.unwrap().progress), (2, 2));
+}
+
+#[tokio::test]
+async fn a_word_that_was_taken_is_no_error_though_the_consumer_ends() {
+    for _ in 0..50 {
+        let builder = Consumer::builder(Shelf::with(1..=1), MemoryProgress::new());
+        let (consumer, _jobs, finisher) = builder.manual().unwrap();
+        consumer.start().await.unwrap();
+        consumer.settled().await;
+        // The consumer ends as soon as the job is done.
+        assert!(consumer.stop().now_or_never().is_none());
+        let ended = tokio::spawn({
+            let consumer = consumer.clone();
+            async move { consumer.ended().await }
+        });
+        let mut finish = Box::pin(finisher.finish(1));
+        assert!((&mut finish).now_or_never().is_none());
+        ended.await.unwrap().unwrap();
+        assert_eq!(finish.await.unwrap(), 1);
+        assert!(matches!(finisher.finish(1).await, Err(Error::Ended)));
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_ends_when_it_is_dropped_is_not_done() {
+    let told = Arc::new(AtomicBool::new(false));
+    let flag = told.clone();
+    let builder = Consumer::builder(Shelf::with(1..=1), MemoryProgress::new());
+    let builder = builder.before(move |_| flag.store(true, Ordering::SeqCst));
+    let (says, began) = tokio::sync::oneshot::channel();
+    let says = std::sync::Mutex::new(Some(says));
+    let consumer = builder
+        .build(move |delivery: Delivery<u64>| {
+            let says = says.lock().unwrap().take();
+            async move {
+                // It keeps the state of its consumer, which tells when all has ended.
+                let _ = says.unwrap().send(delivery.clone());
+                delivery.cancelled().await;
+                Ok::<_, BoxError>(())
+            }
+        })
+        .unwrap();
+    consumer.start().await.unwrap();
+    let delivery = began.await.unwrap();
+    // With the last handle, the job is asked to end and dropped in the same moment.
+    drop(consumer);
+    delivery.cancelled().await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!told.load(Ordering::SeqCst), "somebody else may run it by now");
+}

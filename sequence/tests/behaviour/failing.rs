@@ -342,3 +342,131 @@ async fn a_damaged_progress_is_an_error_and_stays() {
         }
     }
 }
+
+/// A source each of whose answers takes a while.
+struct Slow(Duration);
+
+impl Source for Slow {
+    type Job = u64;
+
+    async fn at(&self, index: u64) -> Result<Option<u64>, SourceError> {
+        tokio::time::sleep(self.0).await;
+        Ok((index <= 5_000).then_some(index))
+    }
+
+    async fn head(&self) -> Result<u64, SourceError> {
+        Ok(5_000)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_source_begins_however_many_may_run() {
+    let began = tokio::time::Instant::now();
+    let builder = Consumer::builder(Slow(Duration::from_millis(100)), MemoryProgress::new());
+    let consumer = builder.concurrency(2_000).build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(3_600), async {
+        while consumer.stored() < 5_000 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await
+    .expect("it to begin");
+    // 5,000 answers take 500 s. The rest is the search for a size, and the looks that were too large.
+    assert!(began.elapsed() < Duration::from_secs(600), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_after_failed_looks_begin_anew_after_one_that_succeeds() {
+    let shelf = Shelf::with(1..=2);
+    shelf.fail(1, true);
+    let builder = Consumer::builder(shelf.clone(), MemoryProgress::new()).concurrency(1);
+    let (consumer, _jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    shelf.fail(1, false);
+    shelf.fail(2, true);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(state(&consumer).await, "0# 1!");
+    finisher.finish(1).await.unwrap();
+    consumer.settled().await;
+    let before = shelf.reads();
+    // The first pause, not the one after a minute of failures.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(shelf.reads() > before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_lasting_trouble_is_told_whatever_else_fails() {
+    let lines = tenure_testing::Lines::default();
+    let written = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+    let _local = tracing::subscriber::set_default(subscriber);
+    let (shelf, progress) = (Shelf::with(1..=2), Failing::default());
+    shelf.fail(3, true);
+    let builder = Consumer::builder(shelf, progress.clone()).concurrency(2).retry(patient());
+    let consumer = builder
+        .build(async |delivery: Delivery<u64>| if delivery.index() == 2 { Err("a bad job") } else { Ok(()) })
+        .unwrap();
+    consumer.start().await.unwrap();
+    progress.fails.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let all = lines.all();
+    assert_eq!(all.len(), 3, "{all:?}");
+    for trouble in ["nothing new begins", "an attempt has failed", "the progress is not stored yet"] {
+        assert!(all.iter().any(|line| line.contains(trouble)), "{trouble}: {all:?}");
+    }
+    progress.fails.store(false, Ordering::SeqCst);
+}
+
+/// The same server as this user, and what the user may do from now on.
+async fn user(server: &RedisServer, rules: &[&str]) -> Client {
+    let admin = Client::open(&server.url()).unwrap();
+    let mut set = redis::cmd("ACL");
+    set.arg("SETUSER").arg("app").arg(rules);
+    admin.commands().command(&set).await.unwrap();
+    let url = server.url().replace("redis://", "redis://app:secret@");
+    Client::open(&url).unwrap()
+}
+
+#[tokio::test]
+async fn a_permission_that_is_missing_for_a_while_ends_no_consumer() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let client = user(&server, &["on", ">secret", "~*", "&*", "+@all"]).await;
+    let logs = tenure_sequence::RedisLogs::open(&client, "set").unwrap();
+    let (log, progress) = (logs.log("acme").unwrap(), logs.progress("acme").unwrap());
+    progress.init(0).await.unwrap();
+    log.append(["a"]).await.unwrap();
+    // The whole script, a command in it, all of the user's words, and the password.
+    let troubles: [&[&str]; 4] = [&["-evalsha"], &["-hget", "-xrange"], &["-@all"], &["resetpass", ">other"]];
+    for (at, rules) in (1..).zip(troubles) {
+        let again = user(&server, rules).await;
+        if rules.contains(&"resetpass") {
+            let fresh = tenure_sequence::RedisLogs::open(&again, "set").unwrap();
+            let error = fresh.log("acme").unwrap().read(1, 1).await.unwrap_err();
+            assert!(error.is_transient(), "{rules:?}: {error:?}");
+            let error = fresh.progress("acme").unwrap().load().await.unwrap_err();
+            assert!(error.is_transient(), "{rules:?}: {error:?}");
+            continue;
+        }
+        let error = log.read(1, 1).await.unwrap_err();
+        assert!(error.is_transient(), "{rules:?}: {error:?}");
+        let error = progress.save(at).await.unwrap_err();
+        assert!(error.is_transient(), "{rules:?}: {error:?}");
+        user(&server, &["+@all"]).await;
+        progress.save(at).await.unwrap();
+        assert_eq!(log.read(1, 1).await.unwrap(), ["a"]);
+    }
+    user(&server, &["resetpass", ">secret"]).await;
+    // A consumer lives through it.
+    let consumer = Consumer::builder(logs.log("acme").unwrap(), MemoryProgress::new());
+    let consumer = consumer.build(async |_: Delivery<bytes::Bytes>| Ok::<_, BoxError>(())).unwrap();
+    user(&server, &["-evalsha"]).await;
+    consumer.start().await.unwrap();
+    eventually(PATIENCE, "the trouble to be shown", async || {
+        matches!(consumer.explain().verdict, Verdict::SourceFails { .. })
+    })
+    .await;
+    user(&server, &["+@all"]).await;
+    eventually(PATIENCE, "the job to be done", async || consumer.stored() == 1).await;
+}

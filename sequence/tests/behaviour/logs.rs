@@ -9,6 +9,7 @@ use tenure_sequence::{
     BoxError, Consumer, Delivery, Error, LogError, MemoryLog, MemoryProgress, RedisLogs, Source, SourceError,
 };
 use tenure_testing::{RedisServer, eventually};
+use tokio::time::timeout;
 
 use crate::PATIENCE;
 
@@ -69,6 +70,36 @@ async fn a_trimmed_index_is_gone_and_not_missing() {
         assert!(matches!(gone, Some(SourceError::Gone { left: Some(3), .. })), "{gone:?}");
     }
     assert_eq!((memory.at(3).await.unwrap(), memory.append(["d"])), (Some("c"), 4..5));
+}
+
+#[tokio::test]
+async fn a_log_that_has_lost_its_end_ends_its_consumers() {
+    let server = RedisServer::start().unwrap();
+    let set = logs(&server);
+    let log = set.log("acme").unwrap();
+    let build = || {
+        let builder = Consumer::builder(set.log("acme").unwrap(), set.progress("acme").unwrap());
+        builder.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap()
+    };
+    let consumer = build();
+    consumer.start().await.unwrap();
+    log.append(["a", "b", "c"]).await.unwrap();
+    eventually(PATIENCE, "3 to be done", async || consumer.stored() == 3).await;
+    // A loss of data: the next bodies get the numbers 1 to 3 again, and must not be left out.
+    log.destroy().await.unwrap();
+    consumer.check();
+    let error = timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap_err();
+    assert!(matches!(error, Error::Source(SourceError::Broken(_))), "{error:?}");
+    assert!(tenure_testing::describe(&error).contains("the log ends at 0, before 3"), "{error:?}");
+    log.append(["d"]).await.unwrap();
+    let next = build();
+    assert_eq!(next.start().await.unwrap(), 3);
+    let error = timeout(PATIENCE, next.ended()).await.expect("an end").unwrap_err();
+    assert!(tenure_testing::describe(&error).contains("the log ends at 1, before 3"), "{error:?}");
+    // To ask for one is no look: it is not there.
+    assert_eq!(log.at(77).await.unwrap(), None);
+    log.append(["e", "f"]).await.unwrap();
+    assert_eq!(log.read(4, 9).await.unwrap(), Vec::<Bytes>::new());
 }
 
 #[tokio::test]
@@ -206,6 +237,58 @@ async fn keys_of_another_kind_are_found_before_anything_is_written() {
         redis.command(redis::cmd("DEL").arg(&key)).await.unwrap();
     }
     assert!(!log.append_for(&input, ["a"]).await.unwrap().repeated);
+    log.destroy().await.unwrap();
+    // Without an input, too.
+    for key in ["log:acme", "heads"] {
+        let key = format!("tenure:sequence:{{set}}:{key}");
+        redis.command(redis::cmd("SET").arg(&key).arg("x")).await.unwrap();
+        assert!(matches!(log.append(["a"]).await, Err(LogError::Redis(_))), "{key}");
+        assert_eq!(server.keys().unwrap(), [key.as_str()]);
+        redis.command(redis::cmd("DEL").arg(&key)).await.unwrap();
+    }
+}
+
+/// A source that has every index.
+struct Endless;
+
+impl Source for Endless {
+    type Job = u64;
+
+    async fn at(&self, index: u64) -> Result<Option<u64>, SourceError> {
+        Ok(Some(index))
+    }
+
+    async fn head(&self) -> Result<u64, SourceError> {
+        Ok(u64::MAX)
+    }
+}
+
+#[tokio::test]
+async fn inputs_above_2_to_53_are_refused_and_not_mixed_up() {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log("out").unwrap();
+    let highest = 1 << 53;
+    let builder = Consumer::builder(Endless, MemoryProgress::new()).default_index(highest - 1).concurrency(2);
+    let (consumer, mut jobs, _) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    let (last, above) = (jobs.next().await.unwrap(), jobs.next().await.unwrap());
+    assert_eq!((last.index(), above.index()), (highest, highest + 1));
+    assert!(!log.append_for(&last, ["a"]).await.unwrap().repeated);
+    let refused = log.append_for(&above, ["b"]).await;
+    assert!(matches!(refused, Err(LogError::InputTooHigh { input }) if input == highest + 1), "{refused:?}");
+    assert_eq!(log.head().await.unwrap(), 1);
+}
+
+#[test]
+fn an_iterator_of_jobs_may_use_the_log_that_it_is_for() {
+    let (says, appended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let log = MemoryLog::new();
+        let own = log.clone();
+        let jobs = (0..3).map(|job| own.append([job + 10]).end + job);
+        says.send(log.append(jobs)).unwrap();
+    });
+    assert_eq!(appended.recv_timeout(PATIENCE).unwrap(), 4..7);
 }
 
 /// Three stages: lines, their words, and how often each word came.
@@ -259,4 +342,40 @@ async fn a_pipeline_has_each_output_once_although_its_stages_crash() {
     words.sort();
     words.dedup();
     assert_eq!(words.len(), 80, "no word came twice into the log");
+}
+
+#[tokio::test]
+async fn the_rights_of_the_readme_suffice() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let readme = include_str!("../../README.md").split("```acl\n").nth(1).unwrap();
+    let rights = readme.split("```").next().unwrap().replace("<set>", "set");
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER")
+        .arg("app")
+        .arg("on")
+        .arg(">secret")
+        .arg(rights.split_whitespace().collect::<Vec<_>>());
+    client(&server).commands().command(&user).await.unwrap();
+    let set = RedisLogs::open(
+        &Client::open(&server.url().replace("redis://", "redis://app:secret@")).unwrap(),
+        "set",
+    );
+    let set = set.unwrap();
+    let (log, progress) = (set.log("acme").unwrap(), set.progress("acme").unwrap());
+    let consumer = Consumer::builder(set.log("acme").unwrap(), progress.clone());
+    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    consumer.settled().await;
+    let (_one, input) = delivery(1).await;
+    log.append(["a"]).await.unwrap();
+    log.append_for(&input, ["b"]).await.unwrap();
+    // Sooner than it looks without being told.
+    eventually(Duration::from_secs(20), "both to be done", async || consumer.stored() == 2).await;
+    assert_eq!(log.head().await.unwrap(), 2);
+    consumer.stop().await.unwrap();
+    log.trim(1).await.unwrap();
+    log.destroy().await.unwrap();
+    assert_eq!(tenure_sequence::Progress::load(&progress).await.unwrap(), Some(2));
+    progress.forget().await.unwrap();
+    assert_eq!(server.keys().unwrap(), Vec::<String>::new());
 }

@@ -1,12 +1,16 @@
-//! Random runs of the whole consumer, in virtual time, against a naive model: with a crash after each of their steps.
+//! Random runs of the whole consumer, in virtual time, against a naive model. It crashes after each of their steps, when all
+//! has settled and before. The store does its part, refuses, hangs, or loses its answers.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt;
 use proptest::prelude::*;
-use tenure_sequence::{Consumer, Finisher, Jobs, MemoryProgress, Progress};
+use tenure_sequence::{Consumer, Finisher, Jobs, MemoryProgress, Progress, ProgressError, Verdict};
 
-use crate::{Shelf, state};
+use crate::{Shelf, shown};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -18,8 +22,70 @@ enum Step {
     Stray(u8),
     /// The source fails at the next index that would begin, or works again.
     Fail(bool),
+    /// From now on the store does this with a save.
+    Store(Saves),
     Stop,
     Crash,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saves {
+    Stored,
+    Refused,
+    /// Stored, but its answer is lost.
+    AnswerLost,
+    /// Stored, but it never answers.
+    Hangs,
+}
+
+/// A store with faults. It outlives the consumer, but not the consumer's connection to it.
+#[derive(Clone)]
+struct Faulty {
+    kept: MemoryProgress,
+    saves: Arc<Mutex<Saves>>,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Faulty {
+    fn new() -> Self {
+        Self {
+            kept: MemoryProgress::new(),
+            saves: Arc::new(Mutex::new(Saves::Stored)),
+            is_cut: Arc::default(),
+        }
+    }
+
+    /// The process of the consumer crashes: nothing of it arrives any more. Returns the store for the next one.
+    fn cut(&self) -> Self {
+        self.is_cut.store(true, Ordering::SeqCst);
+        Self { is_cut: Arc::default(), ..self.clone() }
+    }
+}
+
+impl Progress for Faulty {
+    async fn load(&self) -> Result<Option<u64>, ProgressError> {
+        self.kept.load().await
+    }
+
+    async fn init(&self, default: u64) -> Result<u64, ProgressError> {
+        self.kept.init(default).await
+    }
+
+    async fn save(&self, index: u64) -> Result<(), ProgressError> {
+        if self.is_cut.load(Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
+        let saves = *self.saves.lock().unwrap();
+        if saves != Saves::Refused {
+            assert!(Some(index) >= self.kept.get(), "the stored progress goes back");
+            self.kept.save(index).await?;
+        }
+        match saves {
+            Saves::Stored => Ok(()),
+            Saves::Refused | Saves::AnswerLost => Err(ProgressError::unavailable("no answer")),
+            Saves::Hangs => std::future::pending().await,
+        }
+    }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -28,6 +94,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => any::<u8>().prop_map(Step::Finish),
         1 => (0..12_u8).prop_map(Step::Stray),
         1 => any::<bool>().prop_map(Step::Fail),
+        2 => prop_oneof![
+            2 => Just(Saves::Stored),
+            1 => Just(Saves::Refused),
+            1 => Just(Saves::AnswerLost),
+            1 => Just(Saves::Hangs),
+        ].prop_map(Step::Store),
         1 => prop_oneof![3 => Just(Step::Crash), 1 => Just(Step::Stop)],
     ];
     prop::collection::vec(step, 1..24)
@@ -70,8 +142,8 @@ impl Model {
         }
     }
 
-    fn crash(&mut self) {
-        self.stored = self.progress();
+    fn crash(&mut self, stored: u64) {
+        self.stored = stored;
         (self.begun, self.done, self.stopped) = (BTreeSet::new(), BTreeSet::new(), false);
     }
 
@@ -87,7 +159,7 @@ struct Play {
     limit: usize,
     ahead: u64,
     shelf: Shelf,
-    progress: MemoryProgress,
+    progress: Faulty,
     consumer: Consumer,
     jobs: Jobs<u64>,
     finisher: Finisher,
@@ -96,7 +168,7 @@ struct Play {
 
 impl Play {
     async fn new(limit: usize, ahead: u64) -> Self {
-        let (shelf, progress) = (Shelf::default(), MemoryProgress::new());
+        let (shelf, progress) = (Shelf::default(), Faulty::new());
         let (consumer, jobs, finisher) = Self::build(limit, ahead, &shelf, &progress).await;
         let model = Model::default();
         Self { limit, ahead, shelf, progress, consumer, jobs, finisher, model }
@@ -106,7 +178,7 @@ impl Play {
         limit: usize,
         ahead: u64,
         shelf: &Shelf,
-        progress: &MemoryProgress,
+        progress: &Faulty,
     ) -> (Consumer, Jobs<u64>, Finisher) {
         let builder = Consumer::builder(shelf.clone(), progress.clone()).concurrency(limit).look_ahead(ahead);
         let made = builder.manual().unwrap();
@@ -115,9 +187,18 @@ impl Play {
     }
 
     async fn crash(&mut self) {
+        self.progress = self.progress.cut();
+        self.model.crash(self.stored());
         (self.consumer, self.jobs, self.finisher) =
             Self::build(self.limit, self.ahead, &self.shelf, &self.progress).await;
-        self.model.crash();
+    }
+
+    /// The stored progress: all up to it is done.
+    fn stored(&self) -> u64 {
+        let stored = self.progress.kept.get().unwrap();
+        assert!(stored >= self.model.stored, "{stored} is stored, and was {} before", self.model.stored);
+        assert!(stored <= self.model.progress(), "{stored} is stored, but not done");
+        stored
     }
 
     async fn finish(&mut self, index: u64) {
@@ -127,7 +208,8 @@ impl Play {
         }
     }
 
-    async fn step(&mut self, step: Step) {
+    /// `settles`: it waits until nothing moves any more, and compares.
+    async fn step(&mut self, step: Step, settles: bool) {
         match step {
             Step::Add(skips) => {
                 let missing = (1..).filter(|index| !self.model.there.contains(index));
@@ -152,6 +234,7 @@ impl Play {
                     self.model.failing = Some(next);
                 }
             }
+            Step::Store(saves) => *self.progress.saves.lock().unwrap() = saves,
             Step::Stop => {
                 let _ = self.consumer.stop().now_or_never();
                 self.model.stopped = true;
@@ -161,27 +244,41 @@ impl Play {
         self.consumer.check();
         while self.jobs.next().now_or_never().flatten().is_some() {}
         self.model.look(self.limit, self.ahead);
-        assert_eq!(state(&self.consumer).await, self.model.shown(), "after {step:?}");
-        let stored = self.progress.load().await.unwrap();
-        assert_eq!(stored, Some(self.model.progress()), "after {step:?}");
+        if settles {
+            self.compare(step).await;
+        }
+    }
+
+    async fn compare(&self, step: Step) {
+        // Longer than a save or a look, and the pause after one. Time goes on when nothing else does.
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        let seen = self.consumer.explain();
+        assert_eq!(shown(&seen), self.model.shown(), "after {step:?}");
+        let stored = self.stored();
+        let gave_up = matches!(seen.verdict, Verdict::Ended { error: Some(_) });
+        if *self.progress.saves.lock().unwrap() == Saves::Stored && !gave_up {
+            assert_eq!((stored, seen.stored), (seen.progress, seen.progress), "after {step:?}");
+        }
+        assert!(seen.stored <= stored, "it believes that {} is stored, but {stored} is", seen.stored);
     }
 
     /// With everything in order again, all that is there is done, up to the first index that is not.
     async fn drain(&mut self) {
-        self.step(Step::Fail(false)).await;
-        self.step(Step::Crash).await;
+        for step in [Step::Store(Saves::Stored), Step::Fail(false), Step::Crash] {
+            self.step(step, true).await;
+        }
         while let Some(last) = self.model.running().last() {
             self.finish(*last).await;
             self.model.look(self.limit, self.ahead);
-            assert_eq!(state(&self.consumer).await, self.model.shown());
+            self.compare(Step::Finish(0)).await;
         }
         let all = (1..=u64::MAX).find(|index| !self.model.there.contains(index)).unwrap() - 1;
-        assert_eq!(self.progress.get(), Some(all));
+        assert_eq!(self.progress.kept.get(), Some(all));
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
     fn a_consumer_does_as_the_model_wherever_it_crashes(
@@ -190,14 +287,14 @@ proptest! {
         ahead in 0..7_u64,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        for crash in 0..=steps.len() {
+        for (crash, settled) in (0..=steps.len()).flat_map(|crash| [(crash, false), (crash, true)]) {
             runtime.block_on(async {
                 let mut play = Play::new(limit, ahead).await;
                 for (at, step) in steps.iter().enumerate() {
+                    play.step(*step, settled || at != crash).await;
                     if at == crash {
-                        play.step(Step::Crash).await;
+                        play.step(Step::Crash, true).await;
                     }
-                    play.step(*step).await;
                 }
                 play.drain().await;
             });

@@ -44,8 +44,10 @@ const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "", by "logs::a_hole_in_a_log_ends_the_read_before_it";
     "what is gone is missing": "read-2.lua", "if i == 1 then return { 1, index } end"
         => "", by "logs::a_trimmed_index_is_gone_and_not_missing";
-    "what is gone at the end is missing": "read-2.lua", "if head and tonumber(head) >= first then"
+    "what is gone at the end is missing": "read-2.lua", "if tonumber(head) >= first then"
         => "if false then", by "logs::a_trimmed_index_is_gone_and_not_missing";
+    "numbers that were given again are waited for": "read-2.lua", "if head + 1 < first then return { 2, head } end"
+        => "", by "logs::a_log_that_has_lost_its_end_ends_its_consumers";
 };
 
 #[test]

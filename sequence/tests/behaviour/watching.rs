@@ -145,3 +145,28 @@ async fn the_log_names_a_stuck_head_once_and_is_quiet_otherwise() {
         assert!(all[0].contains(part), "{part}: {all:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn gauges_move_during_a_stop_and_go_with_the_consumer() {
+    let (seen, lines) = (Seen::default(), Lines::default());
+    let _recorder = metrics::set_default_local_recorder(&seen);
+    let written = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+    let _local = tracing::subscriber::set_default(subscriber);
+    let builder = Consumer::builder(Shelf::with(1..=3), MemoryProgress::new()).name("acme").concurrency(3);
+    let (consumer, _jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    consumer.settled().await;
+    let mut stop = Box::pin(consumer.stop());
+    assert!(futures::FutureExt::now_or_never(&mut stop).is_none());
+    finisher.finish(1).await.unwrap();
+    finisher.finish(3).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let value = |name: &str| seen.0.lock().unwrap()[&format!("tenure_sequence_{name} consumer=acme")];
+    assert_eq!((value("progress"), value("ahead"), value("running")), (1.0, 2.0, 1.0));
+    assert!(value("head_age_seconds") >= 80.0);
+    assert_eq!(lines.all().len(), 1, "the head is stuck: {:?}", lines.all());
+    consumer.shutdown().await.unwrap();
+    let left = ["progress", "ahead", "running", "head_age_seconds"].map(value);
+    assert_eq!(left, [1.0, 0.0, 0.0, 0.0], "only the progress stays");
+}
