@@ -90,8 +90,8 @@ impl<S: Source, P: Progress> Builder<S, P> {
         self
     }
 
-    /// The time that a call of the source or of the store of progress may take. 5 s by default. The last save of a
-    /// consumer that ends is tried for as long.
+    /// The time that a call of the source or of the store of progress may take. 5 s by default. When all jobs of a
+    /// consumer that ends have ended, and a save under way, the last progress is tried for as long.
     pub fn call_deadline(mut self, deadline: Duration) -> Self {
         self.settings.call_deadline = deadline;
         self

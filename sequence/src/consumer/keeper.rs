@@ -54,7 +54,10 @@ where
             };
             tell(self.notifications.in_order.as_ref(), told + 1..=to).await;
             told = to;
-            match self.save(to).await {
+            if shared.closing.is_cancelled() {
+                until.get_or_insert_with(|| Instant::now() + shared.settings.call_deadline);
+            }
+            match self.save(to, until).await {
                 Ok(before) => {
                     pauses.reset();
                     tell(self.notifications.after.as_ref(), before + 1..=to).await;
@@ -71,11 +74,8 @@ where
                     return;
                 }
             }
-            if shared.closing.is_cancelled() {
-                let end = *until.get_or_insert_with(|| Instant::now() + shared.settings.call_deadline);
-                if Instant::now() >= end {
-                    return self.give_up();
-                }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return self.give_up();
             }
             pauses.fail();
             tokio::select! {
@@ -86,8 +86,9 @@ where
     }
 
     /// Returns what was stored before.
-    async fn save(&self, to: u64) -> Result<u64, ProgressError> {
-        let patience = self.shared.settings.call_deadline;
+    async fn save(&self, to: u64, until: Option<Instant>) -> Result<u64, ProgressError> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let patience = left.unwrap_or(self.shared.settings.call_deadline);
         let saved = match called(timeout(patience, self.progress.save(to))).await {
             Called::Returned(Ok(saved)) => saved,
             Called::Returned(Err(_)) => Err(ProgressError::unavailable(NoAnswer(patience))),

@@ -382,6 +382,7 @@ impl World {
         let ahead = self.core.begun() - self.core.progress();
         assert!(self.ahead == 0 || ahead <= self.ahead, "{ahead} ahead");
         assert_eq!(self.core.done_ahead(), ahead - running.len() as u64);
+        assert!(self.core.stored() <= self.store, "it believes more than is stored");
         assert!(self.store <= self.core.progress());
     }
 

@@ -14,7 +14,7 @@ const PROGRESS: TableDefinition<'_, &str, u64> = TableDefinition::new("progress"
 
 /// A file with the progress of any number of consumers of this process. Cheap to clone.
 ///
-/// A save returns when it is on the disk: it survives a crash of the process and of the machine. Only one process can
+/// Its calls wait for each other. A save returns when it is on the disk: it survives a crash of the process and of the machine. Only one process can
 /// have the file open, which keeps a second consumer away.
 #[derive(Clone, Debug)]
 pub struct FileStore(Arc<Kept>);

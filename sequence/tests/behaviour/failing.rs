@@ -289,6 +289,54 @@ async fn a_last_progress_that_cannot_be_stored_is_an_error() {
     assert!(matches!(error, Error::NotSaved { done: 3, stored: 0, source: Some(_) }), "{error:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_holds_up_an_end_for_two_calls() {
+    // It hangs with the save under way, or fails until the last one, which hangs.
+    for hangs_at_once in [true, false] {
+        let (progress, gate) = crate::stores::Gated::new();
+        let failing = Failing { kept: MemoryProgress::new(), fails: Arc::default() };
+        let store = Both(progress, failing.clone());
+        let consumer = Consumer::builder(Shelf::with(1..=1), store);
+        let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+        consumer.start().await.unwrap();
+        failing.fails.store(!hangs_at_once, Ordering::SeqCst);
+        if hangs_at_once {
+            gate.close();
+        }
+        eventually(PATIENCE, "the job to be done", async || consumer.progress() == 1).await;
+        let began = tokio::time::Instant::now();
+        let ended = consumer.stop();
+        let hang = async {
+            tokio::time::sleep(Duration::from_millis(4_900)).await;
+            gate.close();
+        };
+        let (ended, ()) = tokio::join!(ended, hang);
+        assert!(matches!(ended, Err(Error::NotSaved { done: 1, stored: 0, .. })), "{ended:?}");
+        assert!(began.elapsed() <= Duration::from_millis(10_200), "{:?}", began.elapsed());
+        if !hangs_at_once {
+            assert!(began.elapsed() <= Duration::from_millis(7_200), "{:?}", began.elapsed());
+        }
+    }
+}
+
+/// Passes the gate of the first one, and then does as the second one.
+struct Both(crate::stores::Gated, Failing);
+
+impl Progress for Both {
+    async fn load(&self) -> Result<Option<u64>, ProgressError> {
+        self.1.load().await
+    }
+
+    async fn init(&self, default: u64) -> Result<u64, ProgressError> {
+        self.1.init(default).await
+    }
+
+    async fn save(&self, index: u64) -> Result<(), ProgressError> {
+        self.0.save(0).await?;
+        self.1.save(index).await
+    }
+}
+
 #[tokio::test]
 async fn a_former_owner_can_neither_save_nor_claim() {
     let server = RedisServer::start().unwrap();
