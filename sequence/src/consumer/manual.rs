@@ -24,7 +24,7 @@ pub(crate) async fn said(word: Option<watch::Receiver<bool>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Waits until the job does not run any more.

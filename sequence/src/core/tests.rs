@@ -148,7 +148,9 @@ fn a_look_for_which_there_was_little_room_widens_nothing() {
     assert_eq!(look.most, 1);
     core.found(look, 1, |index| index);
     core.widen(look);
-    (1..=8).for_each(|index| drop(core.finish(index)));
+    for index in 1..=8 {
+        core.finish(index);
+    }
     assert_eq!(core.look().unwrap().most, 4);
 }
 
