@@ -449,6 +449,8 @@ async fn each_lasting_trouble_is_told_whatever_else_fails() {
     let lines = tenure_testing::Lines::default();
     let written = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+    // While there is only one, other threads without any switch its lines off.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
     let _local = tracing::subscriber::set_default(subscriber);
     let (shelf, progress) = (Shelf::with(1..=2), Failing::default());
     shelf.fail(3, true);

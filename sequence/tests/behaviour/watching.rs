@@ -129,6 +129,8 @@ async fn the_log_names_a_stuck_head_once_and_is_quiet_otherwise() {
     let lines = Lines::default();
     let written = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+    // While there is only one, other threads without any switch its lines off.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
     let _local = tracing::subscriber::set_default(subscriber);
     let builder = Consumer::builder(Shelf::with(1..=3), MemoryProgress::new()).name("acme");
     let (consumer, _jobs, finisher) = builder.manual().unwrap();
@@ -152,6 +154,8 @@ async fn gauges_move_during_a_stop_and_go_with_the_consumer() {
     let _recorder = metrics::set_default_local_recorder(&seen);
     let written = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+    // While there is only one, other threads without any switch its lines off.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
     let _local = tracing::subscriber::set_default(subscriber);
     let builder = Consumer::builder(Shelf::with(1..=3), MemoryProgress::new()).name("acme").concurrency(3);
     let (consumer, _jobs, finisher) = builder.manual().unwrap();
