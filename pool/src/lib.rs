@@ -62,6 +62,7 @@ pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;
 pub use model::unsaved::NotSaved;
+pub use model::why::{Cause, Why};
 #[cfg(any(feature = "micro", feature = "sim"))]
 #[doc(hidden)]
 pub use model::{id, member, record, settings};

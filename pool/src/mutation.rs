@@ -49,6 +49,8 @@ pub enum Mutation {
     /// A dispatch names no worker, so a router places each of its jobs. That is allowed, and proofs about routers
     /// need it.
     NothingPlaced,
+    /// A job that is taken from a lost worker does not say so.
+    LossUnsaid,
     /// `attend` gives the jobs that it queues a new token.
     AttendMints,
     /// `attest` gives a job that was handed off a new token.

@@ -88,3 +88,5 @@ mod tampering;
 mod tokens;
 #[path = "store/updating.rs"]
 mod updating;
+#[path = "store/why.rs"]
+mod why;

@@ -168,6 +168,7 @@ impl Pool {
             key: key(name),
             token,
             mode,
+            cause: tenure_pool::Cause::Moved,
             ran: None,
             delay: Duration::ZERO,
             tell: None,
@@ -311,13 +312,13 @@ async fn refusals_and_nodes_leave_these_data() {
     pool.route("k").await;
     let token = pool.begin("k").await;
     assert_eq!(pool.release("k", token, ReleaseMode::Refuse).await, ReleaseReply::Queued);
-    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||1|"));
+    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||1|||m{worker}"));
     assert_eq!(pool.stream("starts"), [["s1", "k"]]);
     pool.route("k").await;
     let token = pool.begin("k").await;
     let elsewhere = ReleaseMode::Elsewhere { workers: 2 };
     assert_eq!(pool.release("k", token, elsewhere).await, ReleaseReply::Queued);
-    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||3|"));
+    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||3|||m{worker}"));
     assert_eq!(pool.stream("starts"), [["s3", "k"]]);
     let stop = StopItem { key: key("k"), id: "n1.01ABC".parse().unwrap(), guess: None, forbid: false };
     assert_eq!(pool.store.stop(pool.inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);

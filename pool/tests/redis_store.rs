@@ -154,6 +154,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
         key: job.clone(),
         token,
         mode: ReleaseMode::Delete,
+        cause: tenure_pool::Cause::Moved,
         ran: None,
         delay: Duration::ZERO,
         tell: None,

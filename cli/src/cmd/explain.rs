@@ -149,6 +149,8 @@ fn fields(seen: &Explanation) -> Value {
         all.insert("accepted".into(), json!(seen.accepted.map(when::stamp)));
         all.insert("key".into(), json!(key));
         all.insert("key64".into(), json!(key64));
+        all.insert("why".into(), json!(seen.why.map(|why| why.cause)));
+        all.insert("former_worker".into(), json!(seen.why.and_then(|why| why.former)));
         all.insert("text".into(), json!(seen.to_string()));
         all.insert("remedy".into(), json!(remedy(seen)));
     }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
-use tenure_pool::{Error, Inspector, JobInfo, JobState};
+use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Why};
 
 use crate::args::Which;
 use crate::out::when::{as_maybe_stamp, as_stamp, since};
@@ -33,6 +33,10 @@ pub(crate) struct Shown {
     created: SystemTime,
     generation: u64,
     plan: Option<String>,
+    why: Option<Cause>,
+    former_worker: Option<u64>,
+    #[serde(skip)]
+    because: Option<Why>,
     #[serde(skip)]
     title: String,
 }
@@ -55,6 +59,9 @@ impl From<JobInfo> for Shown {
             created: job.created,
             generation: job.generation,
             plan: job.plan,
+            why: job.why.map(|why| why.cause),
+            former_worker: job.why.and_then(|why| why.former).map(|worker| worker.0),
+            because: job.why,
             title: shown::key(&job.key),
         }
     }
@@ -82,6 +89,7 @@ impl Row for Shown {
         Column::new("TOKEN").right(),
         Column::new("ATT").right(),
         Column::new("SINCE").right(),
+        Column::new("HERE BECAUSE").wide(),
         Column::new("ID").wide(),
         Column::new("CREATED").right().wide(),
         Column::new("GEN").right().wide(),
@@ -99,6 +107,7 @@ impl Row for Shown {
             Cell::of(self.token),
             Cell::of(self.attempts),
             Cell::new(since(self.since, utc)),
+            Cell::maybe(self.because),
             Cell::new(&self.id),
             Cell::new(since(self.created, utc)),
             Cell::of(self.generation),

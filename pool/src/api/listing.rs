@@ -14,6 +14,7 @@ use crate::model::id::{DispatchId, IdError, Incarnation, JobKey, Token, WorkerId
 use crate::model::member::{MemberState, Members};
 use crate::model::record::{JobState, Record};
 use crate::model::serial;
+use crate::model::why::Why;
 use crate::model::wire::{self, EnvelopeError};
 use crate::store::{Pause, Store, StoreError};
 
@@ -156,6 +157,8 @@ pub struct JobInfo {
     pub strikes: u32,
     /// How often it was given another payload ([`Node::update`](crate::Node::update)).
     pub generation: u64,
+    /// Why it is where it is, as far as a worker has had it before.
+    pub why: Option<Why>,
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
     /// attempt ended with its worker. `None` for a job that runs or has not failed.
     pub error: Option<String>,
@@ -185,6 +188,7 @@ impl JobInfo {
             attempts: record.attempts,
             strikes: record.strikes,
             generation: record.generation(),
+            why: record.why(),
             error: pause.error,
             next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
             since: time(record.since),

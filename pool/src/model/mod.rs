@@ -13,4 +13,5 @@ pub(crate) mod stop;
 pub(crate) mod ticket;
 pub(crate) mod trace;
 pub(crate) mod unsaved;
+pub(crate) mod why;
 pub(crate) mod wire;

@@ -1,6 +1,7 @@
 //! The ownership record of a job: the truth about which worker runs it. It is text, with fields joined by `|`,
 //! version first: `1|state|owner|token|attempts|begun|since|id|created|ainc|strikes|plan`. A job that was given another
-//! payload also has its generation behind the plan. An unknown tail is kept.
+//! payload also has its generation behind the plan, and one that has left a worker says why behind that. An unknown tail is
+//! kept.
 
 use std::fmt;
 
@@ -87,7 +88,8 @@ pub struct Record {
     pub strikes: u32,
     /// The schedule whose plan dispatched it, or empty.
     pub plan: String,
-    /// The generation if it is not 0, and fields of a later version, with their leading `|`.
+    /// The generation if it is not 0, the reason why the job is where it is, and fields of a later version, with their
+    /// leading `|`.
     pub tail: String,
 }
 
@@ -158,7 +160,7 @@ fn next_field<'a>(rest: &mut Option<&'a str>) -> Option<&'a str> {
     text.get(..end)
 }
 
-fn decimal(text: &str) -> Option<u64> {
+pub(super) fn decimal(text: &str) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{Outcome, ReleaseMode};
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::Begun;
+use crate::model::why::Cause;
 
 /// The most bytes of keys and payloads in one attestation.
 pub const ATTEST_BYTES: usize = 256 << 10;
@@ -59,6 +60,8 @@ pub struct HandedOff {
     pub begun: Begun,
     /// The mode of its release: any but [`ReleaseMode::Delete`].
     pub mode: ReleaseMode,
+    /// Why it was given up.
+    pub cause: Cause,
     /// Its attempts after the release. If they reach the limit, it is parked.
     pub attempts: u32,
     /// The rest of its pause.

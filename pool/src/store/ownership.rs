@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{Checkpoint, EntryId, Outcome, Refusal};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::Record;
+use crate::model::why::Cause;
 
 /// One job to accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,6 +171,8 @@ pub struct ReleaseItem {
     /// The generation of the payload that it ran with. If its record has a higher one, and nobody stops the job, then the
     /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped.
     pub ran: Option<u64>,
+    /// Why it is given up, for the record of a job that goes on.
+    pub cause: Cause,
     /// How long it waits before it may be routed again, at most 240 s. A job that goes elsewhere waits as the step says.
     pub delay: Duration,
     /// The node that waits for the outcome of the dispatch.

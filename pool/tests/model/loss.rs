@@ -101,7 +101,14 @@ fn said(ended: bool) -> Attest {
     if ended {
         return Attest::Ended { outcome: String::new() };
     }
-    Attest::HandedOff(HandedOff { begun: Begun::Begun, mode, attempts, delay, error: String::new() })
+    Attest::HandedOff(HandedOff {
+        begun: Begun::Begun,
+        mode,
+        cause: tenure_pool::Cause::Moved,
+        attempts,
+        delay,
+        error: String::new(),
+    })
 }
 
 fn runs(held: Held) -> Attest {

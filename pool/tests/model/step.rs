@@ -255,6 +255,7 @@ impl Pool {
             key: self.keys[key].clone(),
             token,
             mode,
+            cause: tenure_pool::Cause::Moved,
             ran: None,
             delay: std::time::Duration::ZERO,
             tell: None,

@@ -59,6 +59,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LastReadLeftOut, Core("who_had_a_job_reads_once_more_before_it_leaves")),
     (RepliesUnfenced, Simulator("S14")),
     (StatesStay, Scenario("what_deletes_a_job_deletes_its_checkpoint")),
+    (LossUnsaid, Simulator("why")),
     (ReleaseMints, Model("mutants_of_steps_violate_a_property")),
     // Together with `UnownedOutranks`: either alone costs no runner its job.
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),

@@ -62,6 +62,36 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "true and 1024 or", by "big_replies_keep_the_stream_short";
     "a reply leaves finished entries": "reply", "if entries > 0 then"
         => "if false then", by "a_reply_deletes_finished_entries";
+    "a release gives no reason": "release", "because(p, way.why)"
+        => "", by "a_release_says_why_and_whose_the_job_was";
+    "a later payload is no reason": "release", "{ mode = 'h', why = 'c', delay"
+        => "{ mode = 'h', why = 'm', delay", by "a_job_with_a_later_payload_says_so";
+    "a lost worker is no reason": "reap", "because(p, 'l')"
+        => "", by "a_job_of_a_lost_worker_says_so";
+    "an assignment that nobody began is no reason": "sweep", "because(p, 't')"
+        => "", by "an_assignment_that_nobody_began_says_so";
+    "an unpark gives no reason": "unpark", "because(p, 'u')"
+        => "", by "an_unparked_job_knows_where_it_failed";
+    "a bounce gives no reason": "steer", "because(p, 'b')"
+        => "", by "a_steered_job_says_so";
+    "an operator's park gives no reason": "steer", "because(p, 'p')"
+        => "", by "a_steered_job_says_so";
+    "an operator's retry gives no reason": "steer", "because(p, 'u')"
+        => "", by "a_steered_job_says_so";
+    "a report gives no reason": "attest", "if not begun_here then because(p, 'a') end"
+        => "", by "an_attested_job_says_so";
+    "each report is a reason": "attest", "if not begun_here then because(p, 'a') end"
+        => "because(p, 'a')", by "a_run_that_the_data_know_has_no_new_reason";
+    "a hand-off before a loss gives no reason": "attest", "because(p, sub(name, 2))"
+        => "", by "a_hand_off_before_a_loss_says_why";
+    "a last word gives no reason": "attend", "because(p, 'n')"
+        => "", by "a_job_that_its_worker_does_not_have_says_so";
+    "a reason takes the generation's place": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. rest"
+        => "p.tail = '|' .. letter .. former .. rest", by "a_job_with_a_later_payload_says_so";
+    "a reason takes later fields away": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. rest"
+        => "p.tail = '|' .. generation .. '|' .. letter .. former", by "fields_behind_the_reason_are_kept";
+    "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or ''"
+        => "former = ''", by "an_unparked_job_knows_where_it_failed";
     "an update follows any generation": "update", "if num(generation) ~= argv[of_generations + i] then"
         => "if false then", by "a_late_copy_of_an_update_undoes_nothing";
     "the same payload is another one": "update", "if present and (present == payload or meaning(present) == meaning(payload)) then"

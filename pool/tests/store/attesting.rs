@@ -86,6 +86,7 @@ fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
     Attest::HandedOff(HandedOff {
         begun: Begun::Begun,
         mode,
+        cause: super::lab::cause_of(mode),
         attempts,
         delay: ms(delay),
         error: "boom".into(),

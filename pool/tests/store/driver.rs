@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_pool::Cause;
 use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, ScheduleId, ScheduleName, Term, Token,
     WorkerId,
@@ -335,7 +336,14 @@ impl<'a> Driver<'a> {
                 let mode = modes[said.key % modes.len()];
                 let (attempts, delay) = (said.key as u32 * 3, Duration::from_millis((what as u64 - 1) * 700));
                 let begun = [Begun::Begun, Begun::Started][said.key % 2];
-                Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error })
+                Attest::HandedOff(HandedOff {
+                    begun,
+                    mode,
+                    cause: Cause::ALL[said.key % 13],
+                    attempts,
+                    delay,
+                    error,
+                })
             }
             _ => Attest::Runs {
                 begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),
@@ -824,6 +832,7 @@ impl<'a> Driver<'a> {
             key: job(key),
             token: self.token(key, release.aim).await,
             mode: modes[release.mode],
+            cause: Cause::ALL[release.mode],
             ran: release.ran,
             delay: Duration::from_millis(release.delay),
             tell: release.tell.map(node),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_pool::Cause;
 use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use tenure_pool::record::Record;
 use tenure_pool::settings::Settings;
@@ -287,11 +288,21 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// The usual cause of a release.
+pub(crate) fn cause_of(mode: ReleaseMode) -> Cause {
+    match mode {
+        ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. } => Cause::Refused,
+        ReleaseMode::Fail | ReleaseMode::Park => Cause::Failed,
+        _ => Cause::Moved,
+    }
+}
+
 pub(crate) fn release(name: &str, token: Token, mode: ReleaseMode) -> ReleaseItem {
     ReleaseItem {
         key: key(name),
         token,
         mode,
+        cause: cause_of(mode),
         ran: None,
         delay: Duration::ZERO,
         tell: None,

@@ -13,6 +13,7 @@ use crate::model::member::{MemberState, Members};
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::serial;
 use crate::model::settings::{Settings, ShutdownFlag};
+use crate::model::why::Why;
 use crate::store::Evidence;
 
 /// Where a key's job is, why, since when, and how it goes on: the answer of [`Node::explain`](crate::Node::explain) and
@@ -45,6 +46,8 @@ pub struct Explanation {
     /// How often workers have refused it, or have not begun it in time, since it was last handed on. One that is full
     /// counts as often as the pool asks each of them.
     pub strikes: u32,
+    /// Why it is there, as far as a worker has had it before.
+    pub why: Option<Why>,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
     /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
@@ -259,6 +262,7 @@ pub(crate) fn explain(
         max_attempts: settings.max_attempts,
         generation: record.map_or(0, Record::generation),
         strikes: record.map_or(0, |record| record.strikes),
+        why: record.and_then(Record::why),
         due: seen.pause.until.filter(|_| record.is_some()).map(until),
         notifications: seen.notifications,
         checkpoint: seen.checkpoint.map(|kept| CheckpointInfo {

@@ -589,3 +589,35 @@ fn a_handlers_text_breaks_no_line() {
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains(r"(failed: no \u{1b}[31mroute\r\nacme: running\u{202e} ü)"), "{text}");
 }
+
+#[test]
+fn a_job_that_had_a_worker_before_says_why_it_is_here() {
+    let key = || JobKey::new("acme").unwrap();
+    for (reason, text) in [
+        ("m17", "the ring took its key from worker 17"),
+        ("g17", "worker 17 left, and handed it on"),
+        ("l17", "worker 17 was lost"),
+        ("n17", "worker 17 did not have it after a loss of data"),
+        ("f17", "it failed on worker 17"),
+        ("r17", "worker 17 refused it, or was full"),
+        ("t17", "worker 17 did not begin it in time"),
+        ("u17", "it was unparked"),
+        ("b17", "an operator took it from worker 17"),
+        ("b", "an operator took it from its worker"),
+        ("p17", "an operator parked it"),
+        ("a17", "its worker reported it after a loss of data"),
+        ("c17", "it was updated, and ended on worker 17"),
+        ("e17", "it ended well on worker 17"),
+    ] {
+        let mut seen = job("R|41|3", 1, 2, 10 * S, 0);
+        if let Some(record) = &mut seen.found.record {
+            record.tail = format!("||{reason}");
+        }
+        let explained = explain(key(), None, seen, &one(), &Settings::default());
+        let lines = explained.to_string();
+        assert!(lines.contains(&format!("\n  here because {text}\n")), "{lines}");
+        assert!(serde_json::to_value(&explained).unwrap()["why"]["cause"].is_string());
+    }
+    let explained = explain(key(), None, job("R|41|3", 1, 2, 10 * S, 0), &one(), &Settings::default());
+    assert!(!explained.to_string().contains("because"), "{explained}");
+}

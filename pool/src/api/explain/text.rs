@@ -76,6 +76,9 @@ impl Display for Explanation {
         write!(f, "{}: ", self.key)?;
         self.first_line(f)?;
         self.more(f)?;
+        if let Some(why) = self.why {
+            write!(f, "\n  here because {why}")?;
+        }
         self.belongings(f)
     }
 }

@@ -10,6 +10,7 @@ use super::Jobs;
 use super::held::LeavingJob;
 use crate::core::ctx::Ctx;
 use crate::model::id::{JobKey, Token};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{ReleaseItem, ReleaseMode};
 
@@ -67,6 +68,7 @@ impl Jobs {
             key,
             token,
             mode: self.elsewhere(ctx),
+            cause: Cause::Refused,
             ran: None,
             delay: Duration::ZERO,
             tell: None,

@@ -18,6 +18,7 @@ use crate::core::worker::shared_calls::InFlight;
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::record::Record;
 use crate::model::stop::StopReason;
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, ReleaseItem, ReleaseMode, STOP_FAILED, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
@@ -65,6 +66,7 @@ impl Jobs {
                 key: key.clone(),
                 token,
                 mode,
+                cause: Cause::Moved,
                 ran: None,
                 delay,
                 tell: None,
@@ -165,7 +167,9 @@ impl Jobs {
         let id = (key.clone(), token);
         let unnoted = held.unsaid.has(Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
-        let mut item = ReleaseItem { key, token, mode, ran: None, delay, tell, tell_stopper: None, result };
+        let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
+        let mut item =
+            ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
         let is_free = !held.ends_for_good();
@@ -285,6 +289,24 @@ impl Jobs {
         }
     }
 
+    /// Why a job leaves this worker that goes on. `order`: why it had to end, if it had to.
+    fn cause_of(&self, mode: ReleaseMode, order: Option<StopReason>) -> Cause {
+        let handed_on = match order.or(self.leaving) {
+            Some(StopReason::Draining | StopReason::Shutdown) => Cause::Drained,
+            Some(StopReason::Updated) => Cause::Updated,
+            Some(StopReason::Bounced) => Cause::Bounced,
+            _ => Cause::Moved,
+        };
+        match (mode, order) {
+            (_, Some(StopReason::Parked)) => Cause::Parked,
+            (ReleaseMode::HandOff, None) => Cause::Restarted,
+            (ReleaseMode::HandOff | ReleaseMode::GiveBack, _) => handed_on,
+            (ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }, Some(why)) if goes_on(why) => handed_on,
+            (ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }, _) => Cause::Refused,
+            (ReleaseMode::Fail | ReleaseMode::Park | ReleaseMode::Delete, _) => Cause::Failed,
+        }
+    }
+
     /// Gives back a job that was not started here.
     pub(super) fn give_back(
         &mut self,
@@ -295,7 +317,9 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, ran: None, delay, tell, tell_stopper: None, result };
+        let cause = self.cause_of(mode, None);
+        let item =
+            ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, entries);
     }
 
@@ -309,7 +333,17 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper, result };
+        let item = ReleaseItem {
+            key,
+            token,
+            mode,
+            cause: Cause::Updated,
+            ran: None,
+            delay,
+            tell: None,
+            tell_stopper,
+            result,
+        };
         self.push_release(item, out, entries);
     }
 

@@ -12,6 +12,7 @@ use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
     Attest, AttestItem, HandedOff, Outcome, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED,
@@ -37,7 +38,7 @@ pub(super) enum Left {
     /// It has ended. The outcome is kept for a caller's own id; else it is empty.
     Ended(Outcome),
     /// It goes on elsewhere from `due` on, or is parked with this error.
-    HandedOff { begun: Begun, mode: ReleaseMode, attempts: u32, due: Time, error: String },
+    HandedOff { begun: Begun, mode: ReleaseMode, cause: Cause, attempts: u32, due: Time, error: String },
 }
 
 impl Past {
@@ -45,8 +46,8 @@ impl Past {
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
             Left::Ended(outcome) => Attest::Ended { outcome },
-            Left::HandedOff { begun, mode, attempts, due, error } => {
-                Attest::HandedOff(HandedOff { begun, mode, attempts, delay: due.since(now), error })
+            Left::HandedOff { begun, mode, cause, attempts, due, error } => {
+                Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay: due.since(now), error })
             }
         };
         AttestItem { key: self.key.clone(), token: self.token, id: self.id.clone(), what }
@@ -61,8 +62,8 @@ impl Past {
 
 impl Left {
     pub(super) fn handed_off(now: Time, job: HandedOff) -> Self {
-        let HandedOff { begun, mode, attempts, delay, error } = job;
-        Self::HandedOff { begun, mode, attempts, due: now + delay, error }
+        let HandedOff { begun, mode, cause, attempts, delay, error } = job;
+        Self::HandedOff { begun, mode, cause, attempts, due: now + delay, error }
     }
 }
 
@@ -142,10 +143,14 @@ impl Jobs {
             let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
             let error = if parks { item.result.clone() } else { String::new() };
             // A job with a later payload goes on, although it has ended here.
-            let mode = if item.mode == ReleaseMode::Delete { ReleaseMode::HandOff } else { item.mode };
+            let (mode, cause) = match item.mode {
+                ReleaseMode::Delete => (ReleaseMode::HandOff, Cause::Updated),
+                mode => (mode, item.cause),
+            };
             let due = ctx.now + item.delay;
             let begun = if out.started { Begun::Started } else { Begun::Begun };
-            Left::HandedOff { begun, mode, attempts: attempts_after(ctx, out, mode), due, error }
+            let attempts = attempts_after(ctx, out, mode);
+            Left::HandedOff { begun, mode, cause, attempts, due, error }
         };
         let past = Past { key: item.key.clone(), token: item.token, id, left };
         if let Some(attesting) = &mut self.attesting {

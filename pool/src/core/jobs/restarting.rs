@@ -27,6 +27,7 @@ use crate::model::id::{JobKey, NodeName, Token};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
+use crate::model::why::Cause;
 use crate::model::wire::EnvelopeError;
 use crate::store::{ReleaseItem, ReleaseMode};
 
@@ -167,7 +168,8 @@ impl Jobs {
             _ => LeavingJob::in_passing(record, envelope, ctx.now),
         };
         let ran = Some(record.generation());
-        let item = ReleaseItem { key, token, mode, ran, delay, tell, tell_stopper: None, result };
+        let cause = if mode == ReleaseMode::Refuse { Cause::Refused } else { Cause::Failed };
+        let item = ReleaseItem { key, token, mode, cause, ran, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, Vec::new());
     }
 }

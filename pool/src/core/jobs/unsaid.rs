@@ -132,6 +132,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::why::Cause;
     use crate::store::{ReleaseItem, ReleaseMode};
 
     fn id(key: &str) -> (JobKey, Token) {
@@ -141,7 +142,17 @@ mod tests {
     fn release((key, token): (JobKey, Token)) -> ToRelease {
         let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
         (
-            ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper: None, result },
+            ReleaseItem {
+                key,
+                token,
+                mode,
+                cause: Cause::Moved,
+                ran: None,
+                delay,
+                tell: None,
+                tell_stopper: None,
+                result,
+            },
             Vec::new(),
         )
     }

@@ -987,7 +987,7 @@ fn a_handed_off_job_is_reported_with_its_attempts_and_pause() {
     bench.advance(secs(3));
     bench.lost(2);
     let said = said_of_the_past(&bench);
-    let [Attest::HandedOff(HandedOff { begun, mode: ReleaseMode::Fail, attempts: 4, delay, error })] =
+    let [Attest::HandedOff(HandedOff { begun, mode: ReleaseMode::Fail, attempts: 4, delay, error, .. })] =
         &said[..]
     else {
         panic!("{said:?}")

@@ -8,6 +8,7 @@ use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::model::id::{Incarnation, JobKey, Token};
 use crate::model::record::{Begun, JobState, Record};
+use crate::model::why::{Cause, Why};
 use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -25,6 +26,31 @@ impl Change<'_> {
     /// The call is of the pool's present incarnation: its node knows of the last loss of data.
     fn is_current(&self) -> bool {
         matches!(self.request, Request::Call(incarnation, _) if Some(*incarnation) == self.incarnation)
+    }
+
+    /// The cause that its worker names for the release of the job.
+    fn cause(&self, key: &JobKey, token: Token) -> Option<Cause> {
+        let Request::Call(_, call) = self.request else { return None };
+        let Call::Release { items, .. } = &**call else { return None };
+        let its = items.iter().map(|(item, _)| item).find(|item| item.key == *key && item.token == token);
+        its.map(|item| item.cause)
+    }
+
+    /// Whether the record says why the job is where it is. `before`: its record of the same dispatch.
+    fn is_reasoned(&self, key: &JobKey, before: &Record, record: &Record) -> bool {
+        let (had, has) = (before.why(), record.why());
+        let left = |cause| has == Some(Why { cause, former: before.owner });
+        match (self.step, before.state, record.state) {
+            ("reap", _, Queued | Parked) => left(Cause::Lost),
+            ("sweep", Assigned, Queued | Parked) => left(Cause::NotBegun),
+            ("release", _, Queued | Parked) => {
+                left(Cause::Updated) || self.cause(key, before.token).is_some_and(left)
+            }
+            ("attend", _, Queued | Parked) => left(Cause::Missing),
+            ("unpark" | "steer", Parked, Queued) => has.is_some_and(|why| why.cause == Cause::Unparked),
+            ("attest" | "steer", ..) => true,
+            _ => had == has,
+        }
     }
 
     /// Its worker releases the job for good.
@@ -176,6 +202,9 @@ impl Judge {
                 false
             }
         });
+        if before.is_some_and(|before| !change.is_reasoned(key, before, record)) {
+            violations.push(wrong("why"));
+        }
         let own_kept = self.own_kept;
         let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
         let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());

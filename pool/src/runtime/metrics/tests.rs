@@ -9,6 +9,7 @@ use super::*;
 use crate::core::input::Wanted;
 use crate::model::id::{JobKey, Token};
 use crate::model::ticket::Ticket;
+use crate::model::why::Cause;
 
 /// Counts parked jobs only.
 #[derive(Default)]
@@ -120,7 +121,17 @@ fn each_label_value_means_what_is_documented() {
     let release = |reply, mode| {
         let key = JobKey::try_from("k").unwrap();
         let (token, delay, result) = (Token(1), Duration::ZERO, String::new());
-        let item = ReleaseItem { key, token, mode, ran: None, delay, tell: None, tell_stopper: None, result };
+        let item = ReleaseItem {
+            key,
+            token,
+            mode,
+            cause: Cause::Moved,
+            ran: None,
+            delay,
+            tell: None,
+            tell_stopper: None,
+            result,
+        };
         released(&item, reply).unwrap_or("nothing")
     };
     agree(

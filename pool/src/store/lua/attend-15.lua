@@ -14,6 +14,7 @@
 --@notes
 --@delete
 --@requeue
+--@why
 local head, refusal = guard(true)
 if not head then return refusal end
 if head[2] ~= 'R' then return { 'NORMAL' } end
@@ -38,6 +39,7 @@ for _, member in ipairs(members) do
       delete(key, p, t, 'stopped', late_ms, retention_ms)
     else
       if p.state == 'R' and t - p.since >= stable_ms then p.attempts = '1' end
+      because(p, 'n')
       requeue(key, p, t, 0, route_ms, max_attempts, 'its owner did not have it after a loss of data')
     end
   end

@@ -5,7 +5,8 @@
 -- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications checkpoints
 --       starts ended outcomes planned changes
 -- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
---       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|e|q|p), 1 if the
+--       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|e|q|p and
+--       letter why), 1 if the
 --       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''), generation of the payload
 --       that it runs with or 0)*
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
@@ -22,6 +23,7 @@
 --@notes
 --@delete
 --@requeue
+--@why
 --@elsewhere
 --@ring
 --@tokens
@@ -41,7 +43,7 @@ local function is_sound(at)
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 10] }, '|')
   local name = argv[at + 7]
   return match(numbers, '^%d+|[012]|%d+|%d+|%d+$') and #argv[at + 10] <= 15 and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
-    and (argv[at] ~= 'h' or match(name, '^[hbreqp]$'))
+    and (argv[at] ~= 'h' or match(name, '^[hbreqp]%l$'))
 end
 local _, late_ms, retention_ms, stop_ms, route_ms, max_attempts =
   settings('max_dispatch_deadline', 'outcome_retention', 'stop_retry', 'route_timeout', 'max_attempts')
@@ -88,12 +90,13 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     delete(key, p, t, 'ended', late_ms, retention_ms)
     write_deletions()
   end
+  local begun_here = false
   if mine then
     if p.owner ~= '' then call('ZREM', OWNERS, p.owner .. ':' .. key) end
     if p.state == 'P' then call('ZREM', PARKED, key) end
     redis.pcall('HDEL', ERRORS, key)
     if p.begun == '0' then count('queued', -1) end
-    local begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
+    begun_here = (p.state == 'R' or p.state == 'S') and p.owner == wid and tonumber(p.token) == token
     if not begun_here then p.since = ts end
     if lacks and sent == '1' then
       call('HSET', PAYLOADS, key, payload)
@@ -102,10 +105,11 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
     end
   else
     local tail = newer and '|' .. num(generation) or ''
-    p = { begun = '1', attempts = '0', since = ts, id = id, created = created, strikes = '0', plan = plan, tail = tail }
+    p = { owner = '', begun = '1', attempts = '0', since = ts, id = id, created = created, strikes = '0', plan = plan, tail = tail }
     call('HSET', PAYLOADS, key, payload)
     if plan ~= '' then call('ZADD', PLANNED, 0, plan .. '|' .. key) end
   end
+  if not begun_here then because(p, 'a') end
   local stops = ended or p.state == 'S'
   p.state, p.owner, p.token, p.ainc = stops and 'S' or 'R', wid, num(token), argv[1]
   p.begun, p.attempts = higher(higher(p.begun, begun), '1'), higher(p.attempts, attempts)
@@ -132,8 +136,9 @@ local function ended(key, p, token, id, outcome)
   return 'E'
 end
 
-local function handed_off(key, p, token, id, begun, attempts, delay, mode, reason)
+local function handed_off(key, p, token, id, begun, attempts, delay, name, reason)
   if not p then return has_ended(key, id, nil) and '-' or 'G' end
+  local mode = sub(name, 1, 1)
   if not same(p.id, id) or p.owner == '' or tonumber(p.token) > token then return '-' end
   if p.begun == '0' then count('queued', -1) end
   p.begun = higher(higher(p.begun, begun), '1')
@@ -146,6 +151,7 @@ local function handed_off(key, p, token, id, begun, attempts, delay, mode, reaso
   p.attempts = attempts
   redis.pcall('HDEL', ERRORS, key)
   if mode == 'e' then elsewhere(p, 1) elseif mode == 'r' then p.strikes = num(p.strikes + 1) elseif mode == 'h' or mode == 'b' then p.strikes = '0' end
+  because(p, sub(name, 2))
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, mode == 'p' and 0 or max_attempts, reason)
   write_requeued()
   return 'Q'

@@ -14,6 +14,7 @@
 --@notes
 --@delete
 --@requeue
+--@why
 --@suspect
 local head, refusal = guard()
 if not head then return refusal end
@@ -45,6 +46,7 @@ for _, member in ipairs(members) do
     tell(p.id, outcome)
   else
     local delay = p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0
+    because(p, 'l')
     if requeue(key, p, t, delay, route_ms, max_attempts, 'worker lost') == 'P' then tell(p.id, 'parked') end
   end
 end

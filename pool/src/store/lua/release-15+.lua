@@ -4,8 +4,8 @@
 -- one that it ran with is queued. Finished entries of the owner's stream are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
--- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|e|q|p, delay ms or, e, how
---       many workers may get it, index of the dispatcher's node or 0, index of the stopper's node or 0, result, s:error
+-- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|e|q|p, letter why, delay
+--       ms or, e, how many workers may get it, index of the dispatcher's node or 0, index of the stopper's node or 0, result, s:error
 --       for the stopper, or '', generation of the payload that it ran with or ''), count of tokens, token*, a byte per
 --       job: which token it has; a byte per job: its way; then key*
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
@@ -20,6 +20,7 @@
 --@notes
 --@delete
 --@requeue
+--@why
 --@elsewhere
 --@tell
 local head, refusal = guard(true)
@@ -28,13 +29,13 @@ local flag, late_ms, retention_ms, max_attempts, stable_ms, route_ms =
   settings('max_dispatch_deadline', 'outcome_retention', 'max_attempts', 'stable_run', 'route_timeout')
 local stopping, t = is_stopping(flag), now()
 local wid, entries, ways = argv[2], tonumber(argv[3]), {}
-local of_tokens = 5 + entries + 6 * argv[4 + entries]
+local of_tokens = 5 + entries + 7 * argv[4 + entries]
 local base = of_tokens + argv[of_tokens] + 2
 local n, token_of, way_of = #argv - base, argv[base - 1], argv[base]
 local letters, events, seen = {}, {}, {}
-for at = 5 + entries, of_tokens - 1, 6 do
-  ways[#ways + 1] = { mode = argv[at], delay = math.min(tonumber(argv[at + 1]), 240000), dispatcher = argv[at + 2],
-    stopper = argv[at + 3], result = argv[at + 4], ran = tonumber(argv[at + 5]), stop_failed = argv[at] == 'd' and sub(argv[at + 4], 1, 2) == 's:' }
+for at = 5 + entries, of_tokens - 1, 7 do
+  ways[#ways + 1] = { mode = argv[at], why = argv[at + 1], delay = math.min(tonumber(argv[at + 2]), 240000), dispatcher = argv[at + 3],
+    stopper = argv[at + 4], result = argv[at + 5], ran = tonumber(argv[at + 6]), stop_failed = argv[at] == 'd' and sub(argv[at + 5], 1, 2) == 's:' }
 end
 
 local function tell(x, id, outcome)
@@ -66,6 +67,7 @@ local function hand_off(way, key, p)
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end
+  because(p, way.why)
   local reply = requeue(key, p, t, delay, route_ms, most, way.result)
   if reply == 'P' then tell(way.dispatcher, p.id, 'parked') end
   return reply
@@ -76,7 +78,7 @@ end
 local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
 local last, running, stopped, length
 -- The way of a job with a later payload.
-local renewed = { mode = 'h', delay = 0, result = '' }
+local renewed = { mode = 'h', why = 'c', delay = 0, result = '' }
 
 local function give_up(key, r, token, way)
   if token ~= last then

@@ -13,6 +13,7 @@
 --@settings
 --@records
 --@requeue
+--@why
 --@elsewhere
 --@send
 local head, refusal = guard(true)
@@ -56,12 +57,17 @@ local function answer(i)
   -- The time since when must differ from the one that was seen, also within a millisecond.
   local since = tonumber(p.since)
   local at = since >= t and since < t + 60000 and since + 1 or t
-  if way == 'p' then return requeue(key, p, at, 0, route_ms, 0, reason) end
+  if way == 'p' then
+    because(p, 'p')
+    return requeue(key, p, at, 0, route_ms, 0, reason)
+  end
   if p.state == 'P' then
     p.attempts, p.strikes = '0', '0'
     unparked[#unparked + 1] = key
+    because(p, 'u')
   elseif p.state == 'A' then
     if way == 'n' then return 'C' end
+    because(p, 'b')
     if way == 'h' then p.strikes = '0' else elsewhere(p, 4294967296) end
   end
   return requeue(key, p, at, 0, route_ms, max_attempts, '')

@@ -12,6 +12,7 @@
 --@settings
 --@records
 --@requeue
+--@why
 local head, refusal = guard()
 if not head then return refusal end
 local flag, route_ms, assign_ms, stop_ms, max_attempts =
@@ -53,6 +54,7 @@ local function repair(key, p)
     announce(key, p.strikes, t + route_ms)
   elseif p.state == 'A' then
     p.strikes = num(p.strikes + 1)
+    because(p, 't')
     if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then
       told[#told + 1] = p.id
       told[#told + 1] = 'parked'

@@ -10,6 +10,7 @@
 --@settings
 --@records
 --@requeue
+--@why
 local head, refusal = guard(true)
 if not head then return refusal end
 local flag, route_ms = settings('route_timeout')
@@ -29,6 +30,7 @@ local function answer(key, id)
   if p.state ~= 'P' then return 'L' end
   p.attempts, p.strikes = '0', '0'
   unparked[#unparked + 1] = key
+  because(p, 'u')
   return requeue(key, p, t, 0, route_ms, math.huge, '')
 end
 

@@ -8,6 +8,7 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, ScheduleName, Token, Wor
 use crate::model::level::is_address;
 use crate::model::member::{Member, MemberState, SLOTS};
 use crate::model::record::{Begun, JobState, Record};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{Attest, AttestItem, AttestReply, HandedOff, NOTES_PAGE, Refusal, ReleaseMode};
 
@@ -156,6 +157,7 @@ impl State {
             && (record.owner, record.token) == (Some(worker), *token);
         if !begun_here {
             record.since = now;
+            record.set_why(Cause::Attested);
         }
         let stops = ended || record.state == JobState::Stopping;
         record.state = if stops { JobState::Stopping } else { JobState::Running };
@@ -236,6 +238,7 @@ impl State {
         if self.broken.has(Mutation::HandedOffMints) {
             record.token = Token(self.mint());
         }
+        record.set_why(on.cause);
         if on.mode == ReleaseMode::Park {
             self.park(key, record, now, &on.error);
         } else {
@@ -318,6 +321,7 @@ impl State {
             self.drop_job(key, &record, now, "stopped");
         } else {
             self.forgive(&mut record, now);
+            record.set_why(Cause::Missing);
             if self.broken.has(Mutation::AttendMints) {
                 record.token = Token(self.mint());
             }

@@ -8,6 +8,7 @@ use crate::model::level::is_address;
 use crate::model::member::{Member, MemberState};
 use crate::model::record::JobState;
 use crate::model::settings::{Settings, is_fixed};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
     Bootstrapped, Expired, JoinRequest, NOTES_PAGE, PoolState, Reaped, Refusal, Renewal, Seat, Seen,
@@ -484,6 +485,9 @@ impl State {
                 outcomes.push((id, outcome.to_owned()));
             } else {
                 let delay = self.suspect(key, &mut record, heard);
+                if !self.broken.has(Mutation::LossUnsaid) {
+                    record.set_why(Cause::Lost);
+                }
                 if self.requeue(key, record, now, delay, "worker lost", &mut starts) == JobState::Parked {
                     outcomes.push((id, "parked".to_owned()));
                 }

@@ -9,6 +9,7 @@ use super::state::{Ended, State};
 use super::streams::Starts;
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::{Begun, JobState, Record};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
     BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
@@ -205,11 +206,12 @@ impl State {
             );
             return ReleaseReply::Deleted;
         }
-        let (mode, delay, result) = if self.has_later_payload(item, &record) {
-            (ReleaseMode::HandOff, Duration::ZERO, "")
+        let (mode, cause, delay, result) = if self.has_later_payload(item, &record) {
+            (ReleaseMode::HandOff, Cause::Updated, Duration::ZERO, "")
         } else {
-            (item.mode, item.delay, item.result.as_str())
+            (item.mode, item.cause, item.delay, item.result.as_str())
         };
+        record.set_why(cause);
         let mut delay = delay_ms(delay);
         match mode {
             ReleaseMode::HandOff => {

@@ -4,6 +4,7 @@ use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{DispatchId, Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
+use crate::model::why::Cause;
 use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
 
 impl State {
@@ -34,7 +35,9 @@ impl State {
             Some(record) => {
                 self.parked.remove(key);
                 self.errors.remove(key);
-                self.requeue(key, Record { attempts: 0, strikes: 0, ..record }, now, 0, "", starts);
+                let mut record = Record { attempts: 0, strikes: 0, ..record };
+                record.set_why(Cause::Unparked);
+                self.requeue(key, record, now, 0, "", starts);
                 UnparkReply::Queued
             }
         }

@@ -7,6 +7,7 @@ use super::state::{Ended, State};
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
+use crate::model::why::Cause;
 use crate::store::{Refusal, Swept};
 
 /// How many ended dispatches and outcomes one call forgets, at most.
@@ -98,6 +99,7 @@ impl State {
             }
             (JobState::Assigned, _) => {
                 record.strikes += 1;
+                record.set_why(Cause::NotBegun);
                 let id = record.id.clone();
                 if self.requeue(&key, record, now, 0, "not begun in time", starts) == JobState::Parked {
                     swept.outcomes.push((id, "parked".to_owned()));

@@ -6,6 +6,7 @@ use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::JobState;
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{Refusal, SteerItem, SteerReply, Way, WorkerEvent};
 
@@ -71,12 +72,18 @@ impl State {
                 self.parked.remove(key);
                 self.errors.remove(key);
                 (record.attempts, record.strikes) = (0, 0);
+                record.set_why(Cause::Unparked);
             }
-            (JobState::Assigned, Way::Home) => record.strikes = 0,
+            (JobState::Assigned, Way::Home) => {
+                record.strikes = 0;
+                record.set_why(Cause::Bounced);
+            }
             (JobState::Assigned, Way::Elsewhere) => {
                 self.elsewhere(&mut record, u32::MAX);
+                record.set_why(Cause::Bounced);
             }
-            (JobState::Assigned | JobState::Queued, _) => {}
+            (JobState::Assigned | JobState::Queued, Way::Park) => record.set_why(Cause::Parked),
+            (JobState::Queued, _) => {}
         }
         // The time since when must differ from the one that was seen, also within a millisecond.
         let is_as_new = (now..now + 60_000).contains(&record.since);

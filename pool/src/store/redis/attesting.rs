@@ -36,8 +36,9 @@ impl Attestation for RedisStore {
                 Attest::Ended { outcome } => {
                     call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(0);
                 }
-                Attest::HandedOff(HandedOff { begun, mode, attempts, delay, error }) => {
-                    call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay)).arg(mode_letter(*mode));
+                Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay, error }) => {
+                    call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay));
+                    call.arg(format!("{}{}", mode_letter(*mode), cause.letter()));
                     call.arg(0).arg(error).arg(0);
                 }
             }

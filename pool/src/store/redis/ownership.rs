@@ -81,14 +81,15 @@ impl Ownership for RedisStore {
                     _ => millis(item.delay),
                 };
                 let mode = mode_letter(item.mode);
-                ways.number(Some((mode, delay, dispatcher, stopper, item.result.as_str(), item.ran)))
+                let result = item.result.as_str();
+                ways.number(Some((mode, item.cause, delay, dispatcher, stopper, result, item.ran)))
             })
             .collect();
         let mut call = self.steps.scripts.release.call(&streams);
         owner(&mut call, inc, worker, finished);
         call.arg(ways.iter().len());
-        for &(mode, delay, dispatcher, stopper, result, ran) in ways.iter() {
-            call.arg(mode).arg(delay).arg(dispatcher).arg(stopper).arg(result);
+        for &(mode, cause, delay, dispatcher, stopper, result, ran) in ways.iter() {
+            call.arg(mode).arg(cause.letter()).arg(delay).arg(dispatcher).arg(stopper).arg(result);
             call.arg(ran.map_or_else(String::new, |generation| generation.to_string()));
         }
         tokens(&mut call, items.iter().map(|item| item.token))?;

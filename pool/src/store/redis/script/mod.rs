@@ -147,6 +147,7 @@ const PARTS: &[(&str, &str)] = &[
     ("records", include_str!("../../lua/parts/records.lua")),
     ("elsewhere", include_str!("../../lua/parts/elsewhere.lua")),
     ("requeue", include_str!("../../lua/parts/requeue.lua")),
+    ("why", include_str!("../../lua/parts/why.lua")),
     ("suspect", include_str!("../../lua/parts/suspect.lua")),
     ("ring", include_str!("../../lua/parts/ring.lua")),
     ("living", include_str!("../../lua/parts/living.lua")),

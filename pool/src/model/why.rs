@@ -1,0 +1,207 @@
+//! Why a job is where it is: a letter and the number of its former worker, in the second field behind the plan of its
+//! record. A step writes it where it changes the record anyway, so a job that starts, runs and ends has none.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::id::WorkerId;
+use super::record::{Record, decimal};
+
+/// Why a job left its former worker, or came out of the queue or the park.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// `m`: the ring gave its key to another worker.
+    Moved,
+    /// `g`: its worker left, and handed it on.
+    Drained,
+    /// `l`: its worker was lost.
+    Lost,
+    /// `n`: its worker did not have it after a loss of data.
+    Missing,
+    /// `f`: it failed there, or its handler gave it up.
+    Failed,
+    /// `r`: the worker refused it, or was full.
+    Refused,
+    /// `t`: the worker did not begin it in time.
+    NotBegun,
+    /// `u`: an operator unparked it.
+    Unparked,
+    /// `b`: an operator had it leave its worker.
+    Bounced,
+    /// `p`: an operator parked it.
+    Parked,
+    /// `a`: its worker reported it after a loss of data.
+    Attested,
+    /// `c`: its run ended, so that it starts again with another payload.
+    Updated,
+    /// `e`: its run ended well, and its policy starts it again.
+    Restarted,
+}
+
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 13] = [
+        Self::Moved,
+        Self::Drained,
+        Self::Lost,
+        Self::Missing,
+        Self::Failed,
+        Self::Refused,
+        Self::NotBegun,
+        Self::Unparked,
+        Self::Bounced,
+        Self::Parked,
+        Self::Attested,
+        Self::Updated,
+        Self::Restarted,
+    ];
+
+    /// Its letter in records and steps.
+    #[must_use]
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Moved => "m",
+            Self::Drained => "g",
+            Self::Lost => "l",
+            Self::Missing => "n",
+            Self::Failed => "f",
+            Self::Refused => "r",
+            Self::NotBegun => "t",
+            Self::Unparked => "u",
+            Self::Bounced => "b",
+            Self::Parked => "p",
+            Self::Attested => "a",
+            Self::Updated => "c",
+            Self::Restarted => "e",
+        }
+    }
+
+    fn of(letter: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.letter() == letter)
+    }
+}
+
+/// Why a job is where it is: the last thing that took it from a worker, out of the queue or out of the park. Its text says
+/// it in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Why {
+    /// The cause.
+    pub cause: Cause,
+    /// The worker that had the job last. `None` if none had it, or it is not known.
+    pub former: Option<WorkerId>,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let it = |f: &mut fmt::Formatter<'_>| match self.former {
+            Some(worker) => write!(f, "worker {worker}"),
+            None => f.write_str("its worker"),
+        };
+        match self.cause {
+            Cause::Moved => f.write_str("the ring took its key from ").and_then(|()| it(f)),
+            Cause::Drained => it(f).and_then(|()| f.write_str(" left, and handed it on")),
+            Cause::Lost => it(f).and_then(|()| f.write_str(" was lost")),
+            Cause::Missing => it(f).and_then(|()| f.write_str(" did not have it after a loss of data")),
+            Cause::Failed => f.write_str("it failed on ").and_then(|()| it(f)),
+            Cause::Refused => it(f).and_then(|()| f.write_str(" refused it, or was full")),
+            Cause::NotBegun => it(f).and_then(|()| f.write_str(" did not begin it in time")),
+            Cause::Unparked => f.write_str("it was unparked"),
+            Cause::Bounced => f.write_str("an operator took it from ").and_then(|()| it(f)),
+            Cause::Parked => f.write_str("an operator parked it"),
+            Cause::Attested => f.write_str("its worker reported it after a loss of data"),
+            Cause::Updated => f.write_str("it was updated, and ended on ").and_then(|()| it(f)),
+            Cause::Restarted => f.write_str("it ended well on ").and_then(|()| it(f)),
+        }
+    }
+}
+
+impl Record {
+    /// Why it is where it is. `None` if no worker has given it up so far, or a later version has another cause.
+    pub fn why(&self) -> Option<Why> {
+        let field = self.why_field();
+        let (letter, former) = field.split_at_checked(1)?;
+        let cause = Cause::of(letter)?;
+        Some(Why { cause, former: decimal(former).map(WorkerId) })
+    }
+
+    /// Says why it leaves its owner. One that has no owner keeps its former worker.
+    pub(crate) fn set_why(&mut self, cause: Cause) {
+        let former = match self.owner {
+            Some(owner) => owner.to_string(),
+            None => former_of(self.why_field()).to_owned(),
+        };
+        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
+        let generation = fields.next().unwrap_or_default();
+        let behind = fields.nth(1).map(|fields| format!("|{fields}")).unwrap_or_default();
+        self.tail = format!("|{generation}|{}{former}{behind}", cause.letter());
+    }
+
+    fn why_field(&self) -> &str {
+        self.tail.split('|').nth(2).unwrap_or_default()
+    }
+}
+
+/// The number behind the letter, whatever that is.
+fn former_of(field: &str) -> &str {
+    let former = field.strip_prefix(|letter: char| letter.is_ascii_lowercase()).unwrap_or_default();
+    if former.len() <= 20 && decimal(former).is_some() { former } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(owner: &str, tail: &str) -> Record {
+        let text = format!("1|R|{owner}|4|1|2|1|n.i|1||0|{tail}");
+        Record::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn the_reason_stands_behind_the_generation() {
+        for (owner, before, after, former) in [
+            ("17", "", "||l17", Some(17)),
+            ("17", "|3", "|3|l17", Some(17)),
+            ("17", "||m4", "||l17", Some(17)),
+            ("17", "|3|m4|new|er", "|3|l17|new|er", Some(17)),
+            ("", "|3|m4", "|3|l4", Some(4)),
+            ("", "", "||l", None),
+            ("", "||z5", "||l5", Some(5)),
+            ("", "||rubbish|x", "||l|x", None),
+            ("", "||m99999999999999999999", "||l", None),
+        ] {
+            let mut record = record(owner, before);
+            record.set_why(Cause::Lost);
+            assert_eq!(record.tail, after, "{before}");
+            let why = Why { cause: Cause::Lost, former: former.map(WorkerId) };
+            assert_eq!(record.why(), Some(why), "{before}");
+        }
+    }
+
+    #[test]
+    fn every_letter_is_that_of_one_cause() {
+        for cause in Cause::ALL {
+            assert_eq!(Cause::of(cause.letter()), Some(cause));
+            assert!(cause.letter().len() == 1);
+        }
+    }
+
+    #[test]
+    fn a_reason_of_a_later_version_is_none() {
+        for tail in ["", "|", "|3", "||", "||z5", "||é"] {
+            assert_eq!(record("17", tail).why(), None, "{tail}");
+        }
+        assert_eq!(record("17", "||mé").why(), Some(Why { cause: Cause::Moved, former: None }));
+    }
+
+    #[test]
+    fn an_update_keeps_the_reason() {
+        let mut moved = record("17", "||m4");
+        moved.set_generation(1);
+        assert_eq!(moved.tail, "|1|m4");
+        assert_eq!(moved.generation(), 1);
+    }
+}
