@@ -49,6 +49,7 @@ pub use job::serving::Serving;
 pub use job::spec::JobSpec;
 pub use job::typed::{DecodeError, Payload};
 pub use job::verdict::{JobEnd, NotYet, Restart};
+pub use model::event::{Event, EventKind};
 pub use model::id::{
     DispatchId, IdError, Incarnation, JobKey, NodeName, Revision, ScheduleName, Term, Token, WorkerId,
 };

@@ -42,6 +42,8 @@ mod elsewhere;
 mod explaining;
 #[path = "store/figures.rs"]
 mod figures;
+#[path = "store/history.rs"]
+mod history;
 #[path = "store/inspecting.rs"]
 mod inspecting;
 #[path = "store/lab.rs"]

@@ -201,6 +201,7 @@ async fn members_and_settings() {
         ("assign_timeout", "5000"),
         ("checkpoint_max", "65536"),
         ("hash_keys", "8387231331756867585/7671157869767060994"),
+        ("history_max", "4096"),
         ("hold", "0"),
         ("join_settle", "5000"),
         ("max_attempts", "20"),
@@ -406,7 +407,7 @@ async fn additions_of_a_later_version_are_kept() {
     pool.set("settings", "later", b"7");
     pool.dispatch("k", "n1.!order").await;
     let record: String = pool.ask("HGET", "jobs", &["k"]);
-    pool.set("jobs", "k", format!("{record}|later").as_bytes());
+    pool.set("jobs", "k", format!("{record}|||later").as_bytes());
     pool.set("payloads", "k", b"\x83\xa1v\x01\xa5later\x07\xa4body\xc4\x02hi");
     pool.set(
         "outcomes",

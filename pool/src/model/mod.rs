@@ -1,6 +1,7 @@
 //! The words of the pool, one type each: what stands in the store, what says where a job or a pool is, and how each is
 //! written.
 
+pub(crate) mod event;
 pub mod id;
 pub(crate) mod level;
 pub mod member;

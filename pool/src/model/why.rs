@@ -79,7 +79,7 @@ impl Cause {
         }
     }
 
-    fn of(letter: &str) -> Option<Self> {
+    pub(crate) fn of(letter: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.letter() == letter)
     }
 }

@@ -39,7 +39,7 @@ pub enum Content {
     Hash(BTreeMap<Text, Text>),
     /// A sorted set: `owners`, `queue`, `parked`, `ended`, `planned`.
     Scores(BTreeMap<Text, u64>),
-    /// A stream, also an empty one: `starts`, `worker:<worker>`, `node:<node>`; per entry its fields and values in order.
+    /// A stream, also an empty one: `starts`, `history`, `worker:<worker>`, `node:<node>`; per entry its fields and values in order.
     Entries(Vec<Vec<Text>>),
 }
 

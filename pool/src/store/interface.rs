@@ -10,13 +10,13 @@ use tokio::sync::watch;
 
 use super::{
     AskItem, AskReply, AttestItem, AttestReply, Bootstrapped, Checkpoint, Counts, Cursors, DispatchItem,
-    DispatchReply, EntryId, Evidence, Expired, Inspected, JobsPage, JoinRequest, Lookup, NodeEvents,
-    NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, OwnedPage, ParkedPage, Pause,
-    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, ReplyItem,
-    ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey,
-    ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, StopItem,
-    StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn, UnparkReply, UpdateItem,
-    UpdateReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
+    DispatchReply, EntryId, Evidence, Expired, HistoryPage, Inspected, JobsPage, JoinRequest, Lookup,
+    NodeEvents, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, OwnedPage,
+    ParkedPage, Pause, PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal,
+    ReplyItem, ReplyReply, Result, RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry,
+    ScheduleKey, ScheduleState, Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, SteerItem,
+    SteerReply, StopItem, StopReply, StoreError, Swept, TakeItem, Taken, TermItem, Terms, TickReply, Turn,
+    UnparkReply, UpdateItem, UpdateReply, Waiting, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 use crate::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
@@ -358,6 +358,16 @@ pub trait Events: Send + Sync + 'static {
     async fn forget_node(&self, node: &NodeName) -> Result<()>;
 }
 
+/// What has happened in the pool, for people: no step relies on it.
+#[async_trait]
+pub trait History: Send + Sync + 'static {
+    /// Appends an entry, and keeps at most `most` of them, from 1 to [`HISTORY_MAX`](super::HISTORY_MAX). One that is sent
+    /// again is there twice: it carries a number.
+    async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()>;
+    /// A page of the entries after this one.
+    async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage>;
+}
+
 /// Repair, and the end of a pool.
 #[async_trait]
 pub trait Upkeep: Send + Sync + 'static {
@@ -416,6 +426,7 @@ pub trait Store:
     + Parking
     + Schedules
     + Events
+    + History
     + Upkeep
 {
     /// The level of the protocol that its steps have.

@@ -48,6 +48,8 @@ mod elsewhere;
 mod explaining;
 #[path = "../store/figures.rs"]
 mod figures;
+#[path = "../store/history.rs"]
+mod history;
 #[path = "../store/inspecting.rs"]
 mod inspecting;
 #[path = "../store/lab.rs"]
@@ -93,6 +95,8 @@ mod suspicion;
 mod tokens;
 #[path = "../store/updating.rs"]
 mod updating;
+#[path = "../store/why.rs"]
+mod why;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -127,6 +131,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("elsewhere", elsewhere::ALL),
     ("explaining", explaining::ALL),
     ("figures", figures::ALL),
+    ("history", history::ALL),
     ("inspecting", inspecting::ALL),
     ("levels", levels::ALL),
     ("membership", membership::ALL),
@@ -148,6 +153,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("suspicion", suspicion::ALL),
     ("tokens", tokens::ALL),
     ("updating", updating::ALL),
+    ("why", why::ALL),
 ];
 
 /// The scenarios that are likely to notice a broken script.
@@ -162,6 +168,7 @@ fn likely(script: &str) -> &'static [&'static str] {
         "dispatch" => &["dispatching", "outcomes", "recovery", "planning"],
         "explain" => &["explaining", "damage"],
         "figures" => &["figures", "damage"],
+        "history" | "note" => &["history"],
         "expire" | "join" | "settle" | "drain" | "renew" | "reap" => {
             &["membership", "attempts", "stopping", "levels"]
         }

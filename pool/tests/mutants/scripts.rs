@@ -92,6 +92,18 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "p.tail = '|' .. generation .. '|' .. letter .. former", by "fields_behind_the_reason_are_kept";
     "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or ''"
         => "former = ''", by "an_unparked_job_knows_where_it_failed";
+    "a history keeps everything": "note", "'MAXLEN', most, "
+        => "", by "a_history_keeps_as_many_entries_as_it_is_told";
+    "a late entry makes a history": "note", "if not head then return refusal end"
+        => "", by "there_is_no_history_without_a_pool";
+    "a history of another type stays": "note", "call('UNLINK', HISTORY)"
+        => "", by "a_history_of_another_type_begins_anew";
+    "a page begins anew": "history", "'(' .. argv[1]"
+        => "'-'", by "a_page_goes_on_after_the_last_one";
+    "a history of another type breaks the read": "history", "found.err and {} or found"
+        => "found", by "a_history_of_another_type_begins_anew";
+    "the history outlives its pool": "cleanup", ", HISTORY)"
+        => ")", by "only_the_tombstone_is_left";
     "an update follows any generation": "update", "if num(generation) ~= argv[of_generations + i] then"
         => "if false then", by "a_late_copy_of_an_update_undoes_nothing";
     "the same payload is another one": "update", "if present and (present == payload or meaning(present) == meaning(payload)) then"

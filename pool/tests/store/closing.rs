@@ -199,6 +199,7 @@ async fn closed(kind: Kind, tombstone: Duration) -> Lab {
     lab.notify("running", Some(worker), "body").await;
     lab.dispatch("queued", "node1.q").await;
     lab.starts().await;
+    lab.store().note(lab.inc, 10, &"entry".into()).await.unwrap();
     shutdown(&lab, ShutdownMode::DropQueued).await;
     lab.leave(worker).await;
     assert_eq!(lab.store().cleanup(lab.inc, tombstone).await.unwrap(), 1, "what was queued is dropped");

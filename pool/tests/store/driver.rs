@@ -145,6 +145,10 @@ impl<'a> Driver<'a> {
                 self.call(Step::Read(node(0), 1)).await?;
                 self.call(Step::RestoreGroup).await?;
             }
+            Op::Note { most, entry } => {
+                self.call(Step::Note(*most, entry.to_string().into())).await?;
+                self.call(Step::History(2)).await?;
+            }
             Op::Look => {
                 let ids = (0..24).map(|id| (job(id), Some(dispatch_id(id)))).collect();
                 for step in

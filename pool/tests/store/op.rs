@@ -188,6 +188,10 @@ pub(crate) enum Op {
         max: usize,
     },
     Look,
+    Note {
+        most: u64,
+        entry: usize,
+    },
     Tell {
         ids: Vec<usize>,
     },
@@ -471,6 +475,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (node(), 1_usize..4).prop_map(|(node, max)| Op::Claim { node, max }),
         3 => (node(), 1_usize..40).prop_map(|(node, max)| Op::NodeEvents { node, max }),
         1 => Just(Op::Look),
+        2 => (0_u64..4, 0_usize..9).prop_map(|(most, entry)| Op::Note { most, entry }),
         1 => vec(0_usize..24, 1..4).prop_map(|ids| Op::Tell { ids }),
         1 => Just(Op::Prune),
         1 => node().prop_map(|node| Op::ForgetNode { node }),

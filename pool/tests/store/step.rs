@@ -77,6 +77,8 @@ pub(crate) enum Step {
     Payload(JobKey),
     Explain(JobKey, Option<DispatchId>),
     Figures(usize, Vec<WorkerId>),
+    Note(u64, Bytes),
+    History(usize),
     JobsPage,
     ParkedPage,
     Unpark(Vec<(JobKey, DispatchId)>),
@@ -185,6 +187,14 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Lookup(items) => text(&store.lookup(&items).await),
         Step::Payload(key) => text(&store.payload(&key).await),
         Step::Explain(key, id) => text(&store.explain(&key, id.as_ref()).await),
+        Step::Note(most, entry) => text(&store.note(inc, most, &entry).await),
+        Step::History(limit) => {
+            let page = store.history(EntryId::default(), limit).await;
+            text(&page.map(|page| {
+                let entries: Vec<_> = page.entries.into_iter().map(|(_, entry)| entry).collect();
+                (page.oldest.is_some(), entries)
+            }))
+        }
         Step::Figures(look, workers) => text(&store.figures(look, &workers).await),
         Step::JobsPage => {
             let mut page = store.jobs_page(0, 1_000).await;

@@ -16,7 +16,6 @@ use crate::core::effect::{Effect, Failure};
 use crate::core::time::{Time, earliest};
 use crate::core::worker::shared_calls::InFlight;
 use crate::model::id::{JobKey, NodeName, Token};
-use crate::model::record::Record;
 use crate::model::stop::StopReason;
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
@@ -287,69 +286,6 @@ impl Jobs {
         } else if let Some(release) = self.unsaid.said(id, word) {
             self.releases.push(release);
         }
-    }
-
-    /// Why a job leaves this worker that goes on. `order`: why it had to end, if it had to.
-    fn cause_of(&self, mode: ReleaseMode, order: Option<StopReason>) -> Cause {
-        let handed_on = match order.or(self.leaving) {
-            Some(StopReason::Draining | StopReason::Shutdown) => Cause::Drained,
-            Some(StopReason::Updated) => Cause::Updated,
-            Some(StopReason::Bounced) => Cause::Bounced,
-            _ => Cause::Moved,
-        };
-        match (mode, order) {
-            (_, Some(StopReason::Parked)) => Cause::Parked,
-            (ReleaseMode::HandOff, None) => Cause::Restarted,
-            (ReleaseMode::HandOff | ReleaseMode::GiveBack, _) => handed_on,
-            (ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }, Some(why)) if goes_on(why) => handed_on,
-            (ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }, _) => Cause::Refused,
-            (ReleaseMode::Fail | ReleaseMode::Park | ReleaseMode::Delete, _) => Cause::Failed,
-        }
-    }
-
-    /// Gives back a job that was not started here.
-    pub(super) fn give_back(
-        &mut self,
-        key: JobKey,
-        token: Token,
-        out: LeavingJob,
-        tell: Option<NodeName>,
-        entries: Vec<EntryId>,
-    ) {
-        let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let cause = self.cause_of(mode, None);
-        let item =
-            ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
-        self.push_release(item, out, entries);
-    }
-
-    /// Ends a job that must stop and does not run here.
-    pub(super) fn release_for_stopper(
-        &mut self,
-        key: JobKey,
-        token: Token,
-        out: LeavingJob,
-        tell_stopper: Option<NodeName>,
-        entries: Vec<EntryId>,
-    ) {
-        let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
-        let item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause: Cause::Updated,
-            ran: None,
-            delay,
-            tell: None,
-            tell_stopper,
-            result,
-        };
-        self.push_release(item, out, entries);
-    }
-
-    /// Gives back a job that the store assigns to this worker and that does not run here.
-    pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
-        self.give_back(key, record.token, LeavingJob::of(record), None, Vec::new());
     }
 
     /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back

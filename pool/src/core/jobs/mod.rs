@@ -11,6 +11,7 @@ mod answers;
 mod attesting;
 mod capacity;
 mod ending;
+mod handing_back;
 pub(super) mod held;
 mod inbox;
 mod journal;

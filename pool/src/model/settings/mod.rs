@@ -64,6 +64,9 @@ pub struct Settings {
     pub payload_max: u64,
     /// The longest checkpoint of a job, in bytes. 64 KiB.
     pub checkpoint_max: u64,
+    /// How many entries of the pool's history are kept; 0: nothing is noted. 4,096. See
+    /// [`Inspector::events`](crate::Inspector::events).
+    pub history_max: u64,
     /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
     pub hold: bool,
     /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
@@ -121,6 +124,7 @@ impl Default for Settings {
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
             checkpoint_max: 64 << 10,
+            history_max: 4_096,
             hold: false,
             hash_keys: None,
             shard: None,
@@ -255,7 +259,7 @@ impl Settings {
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 16] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 17] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -272,6 +276,7 @@ impl Settings {
             ("join_settle", Value::Time(&mut self.join_settle)),
             ("payload_max", Value::Number(&mut self.payload_max)),
             ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
+            ("history_max", Value::Number(&mut self.history_max)),
             ("hold", Value::Switch(&mut self.hold)),
         ]
     }

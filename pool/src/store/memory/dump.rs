@@ -110,6 +110,12 @@ impl State {
     }
 
     fn dump_streams(&self, dump: &mut Dump) {
+        if self.history.len() > 0 {
+            dump.entries(
+                "history",
+                self.history.iter().map(|entry| vec![Text::from("e"), Text::from(entry)]),
+            );
+        }
         let pool = &self.pool_stream;
         if self.meta.incarnation.is_some() {
             let starts = pool.log.iter().map(|starts| {

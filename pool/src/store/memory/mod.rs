@@ -16,6 +16,7 @@ mod dump;
 mod exam;
 mod explaining;
 mod figures;
+mod history;
 mod inspecting;
 mod levels;
 mod log;
@@ -27,6 +28,7 @@ mod ownership;
 mod parking;
 #[cfg(feature = "sim")]
 mod proof;
+mod reaping;
 mod repair;
 mod schedules;
 mod scored;

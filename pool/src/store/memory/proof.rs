@@ -131,6 +131,7 @@ impl MemoryStore {
                 state.serials.clear();
             }
             "payloads" => state.jobs.values_mut().for_each(|job| job.payload = None),
+            "history" => state.history = super::log::Log::default(),
             "owners" => state.owned.clear(),
             "queue" => state.queue = Scored::default(),
             "parked" => state.parked = Scored::default(),

@@ -19,12 +19,12 @@ use crate::model::member::{Member, Members};
 use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
 use crate::store::{
     AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Counts, Cursors,
-    DispatchItem, DispatchReply, Events, Evidence, Expired, Inspected, Jobs, JobsPage, JoinRequest, Lookup,
-    Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause, PlannedPage,
-    PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result, RouteReply, SaveItem,
-    SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules, Seat, Seen,
-    ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, Store, Swept, TermItem, Terms,
-    TickReply, Turn, UnparkReply, Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    DispatchItem, DispatchReply, Events, Evidence, Expired, History, HistoryPage, Inspected, Jobs, JobsPage,
+    JoinRequest, Lookup, Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause,
+    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
+    RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules,
+    Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, Store, Swept, TermItem,
+    Terms, TickReply, Turn, UnparkReply, Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
 };
 
 #[async_trait]
@@ -344,6 +344,17 @@ impl Events for MemoryStore {
             Ok(())
         })
         .await
+    }
+}
+
+#[async_trait]
+impl History for MemoryStore {
+    async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()> {
+        self.step(|state, now| state.note(now, inc, most, entry)).await
+    }
+
+    async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage> {
+        self.step(|state, _| state.history(after, limit)).await
     }
 }
 

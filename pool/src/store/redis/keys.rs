@@ -3,7 +3,7 @@
 use crate::model::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
-pub(super) const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 20] = [
     "pool",
     "workers",
     "expired",
@@ -22,6 +22,7 @@ pub(super) const NAMES: [&str; 19] = [
     "outcomes",
     "schedules",
     "planned",
+    "history",
     "changes",
 ];
 

@@ -13,6 +13,7 @@ mod events;
 mod explaining;
 mod figures;
 mod heartbeats;
+mod history;
 mod jobs;
 mod keys;
 mod maps;

@@ -88,7 +88,8 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
         "tick",
     ];
     assert_eq!(with("allow-oom"), without_memory);
-    let readers = ["explain", "figures", "lookup", "notifications", "owned", "parked", "pauses", "planned"];
+    let readers =
+        ["explain", "figures", "history", "lookup", "notifications", "owned", "parked", "pauses", "planned"];
     assert_eq!(with("no-writes"), readers);
 }
 
@@ -117,10 +118,10 @@ fn the_streams_of_nodes_have_one_bound() {
     let parts = PARTS.iter().map(|(name, text)| (*name, *text));
     let texts = parts.chain(FILES.iter().map(|(_, file, source)| (*file, *source)));
     let bounding: Vec<_> = texts.filter(|(_, text)| text.contains("MAXLEN")).collect();
-    assert_eq!(bounding.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["tell", "reply-3+"]);
+    assert_eq!(bounding.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["tell", "note-2", "reply-3+"]);
     assert!(bounding[0].1.contains(&bound));
     // Replies are as long as their handlers make them: long ones keep the stream shorter.
-    assert!(bounding[1].1.contains(&format!("and {NODE_STREAM_MAX} or")));
+    assert!(bounding[2].1.contains(&format!("and {NODE_STREAM_MAX} or")));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- The last one out: deletes every key of a stopping pool without members, and leaves a tombstone.
 -- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications checkpoints
---       starts ended outcomes schedules planned changes
+--       starts ended outcomes schedules planned history changes
 -- ARGV: inc, time for the tombstone ms
 -- Returns: OK jobs dropped | MEMBERS count | NOTSTOPPING
 -- Publishes: all maps, closed
@@ -23,7 +23,7 @@ end
 if members > 0 then return { 'MEMBERS', members } end
 local dropped = call('HLEN', JOBS)
 call('UNLINK', POOL, WORKERS, HEARTBEATS, EXPIRED, SETTINGS, JOBS, PAYLOADS, OWNERS, QUEUE, PARKED, ERRORS,
-  NOTIFICATIONS, CHECKPOINTS, STARTS, ENDED, OUTCOMES, SCHEDULES, PLANNED)
+  NOTIFICATIONS, CHECKPOINTS, STARTS, ENDED, OUTCOMES, SCHEDULES, PLANNED, HISTORY)
 call('HSET', POOL, 'closed', argv[1])
 call('PEXPIRE', POOL, argv[2])
 call('SPUBLISH', CHANGES, cmsgpack.pack({ 'closed', argv[1] }))

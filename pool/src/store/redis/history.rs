@@ -1,0 +1,32 @@
+//! The pool's history.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tenure_streaming::EntryId;
+
+use super::RedisStore;
+use crate::model::id::Incarnation;
+use crate::store::{History, HistoryPage, Result};
+
+#[async_trait]
+impl History for RedisStore {
+    async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()> {
+        let mut call = self.steps.scripts.note.call(&[]);
+        call.arg(inc.0).arg(most).arg(&**entry);
+        self.steps.run("note", call).await?.ok().map(|_| ())
+    }
+
+    async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage> {
+        let mut call = self.steps.scripts.history.call(&[]);
+        call.arg(after.to_string()).arg(limit);
+        let mut values = self.steps.run("history", call).await?.items(2)?;
+        let oldest = values.parsed("an entry's id or nothing", |text| match text {
+            "" => Some(None),
+            text => text.parse().ok().map(Some),
+        })?;
+        let entries = values.list()?.groups(2, |entry| {
+            Ok((entry.parsed("an entry's id", |text| text.parse().ok())?, entry.bytes()?))
+        })?;
+        Ok(HistoryPage { oldest, entries })
+    }
+}
