@@ -2,6 +2,7 @@
 //! inspector, which only reads.
 
 pub(crate) mod builder;
+pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod figures;
 pub(crate) mod health;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use futures::stream::{self, Stream, TryStreamExt};
 
+use crate::api::events::{EventCursor, EventPage};
 use crate::api::explain::{Explanation, explain};
 use crate::api::figures::Figures;
 use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, ServerMark, WorkerInfo};
@@ -104,6 +105,10 @@ impl Reader {
 
     pub(crate) async fn figures(&self) -> Result<Figures, Error> {
         Figures::read(&self.stores).await
+    }
+
+    pub(crate) async fn events(&self, after: &EventCursor, limit: usize) -> Result<EventPage, Error> {
+        EventPage::read(&self.stores, after, limit).await
     }
 
     pub(crate) async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>, Error> {

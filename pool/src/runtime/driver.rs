@@ -15,6 +15,7 @@ use tracing::Instrument;
 use super::actor::panicked;
 use super::actors::{Actors, Beside, End};
 use super::health::HealthRecord;
+use super::history::Chronicle;
 use super::int_map::IntMap;
 use super::lease::Leases;
 use super::log::Log;
@@ -32,6 +33,7 @@ use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, Repl
 use crate::core::time::Time;
 use crate::job::checkpoint::Savers;
 use crate::job::handler::AnyHandler;
+use crate::model::event::News;
 use crate::model::id::{DispatchId, Incarnation, Revision, WorkerId};
 use crate::model::settings::Settings;
 use crate::mutation::Mutation;
@@ -54,6 +56,8 @@ pub(crate) enum Message {
     /// A new worker's handler, where to publish its id, and its room if it has a capacity for several shards; its
     /// command follows.
     Handler(LocalWorker, Arc<dyn AnyHandler>, watch::Sender<Option<WorkerId>>, Option<Room>),
+    /// A user of the node has done this.
+    News(News),
     /// The other shards of the pool have ended.
     OthersEnded,
     /// Another shard of the pool was shut down in this way.
@@ -100,6 +104,7 @@ pub(crate) struct Driver {
     replies: IntMap<ReplyTo, oneshot::Sender<Answer>>,
     ended: bool,
     log: Log,
+    history: Chronicle,
     watched: Watched,
 }
 
@@ -119,8 +124,10 @@ impl Driver {
         let beside = watched.beside.clone();
         let actors = Actors::new(&config, leases.clone(), inputs.clone(), beside, savers, home.clone());
         let log = Log::new(config.node.clone());
+        let history = Chronicle::new(config.node.clone(), config.nonce, config.settings.history_max);
         Self {
             log,
+            history,
             engine: Engine::new(config.clone(), seed),
             config: Arc::new(config),
             store,
@@ -178,6 +185,7 @@ impl Driver {
                 }
                 input = self.saving.next() => batch.push(input),
                 () = sleep_for(sleep) => batch.push(Input::Woke),
+                () = self.history.write(&self.store) => {}
             }
             if self.has_company() {
                 tokio::task::yield_now().await;
@@ -194,6 +202,7 @@ impl Driver {
         self.actors.shut_down().await;
         self.planners.shut_down().await;
         self.leases.end();
+        self.history.finish(&self.store).await;
         self.store.close().await;
         // The drop closes all unanswered commands.
         drop(self);
@@ -267,6 +276,7 @@ impl Driver {
                 self.replies.remove(&reply);
                 batch.push(Input::Unasked(reply));
             }
+            Message::News(news) => self.history.add(clock::now(), news),
             Message::OthersEnded => batch.push(Input::OthersEnded),
             Message::OtherShutDown(mode) => batch.push(Input::OtherShutDown(mode)),
             Message::Handler(local, handler, id, room) => {
@@ -293,6 +303,7 @@ impl Driver {
             }
             self.watched.health.hear(input);
             self.watched.metrics.hear(input);
+            self.history.hear(now, input);
             tracing::trace!(?input, "input");
         }
         self.engine.set_leases(self.leases.soft_deadlines());
@@ -302,6 +313,7 @@ impl Driver {
         for effect in self.engine.step(now, batch.drain(..)) {
             tracing::trace!(?effect, "effect");
             self.watched.metrics.see(&effect);
+            self.history.see(now, &effect);
             self.perform(effect);
         }
         for (local, room) in &mut self.rooms {
@@ -370,6 +382,7 @@ impl Driver {
                 config.settings.clone_from(&settings);
                 config.timing = timing;
                 self.leases.go_by(timing);
+                self.history.go_by(config.settings.history_max);
                 self.actors.go_by(config);
                 self.watched.settings.send_replace((revision, Arc::from(settings)));
             }

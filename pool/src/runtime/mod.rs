@@ -14,6 +14,7 @@ pub(crate) mod actor;
 pub(crate) mod actors;
 pub(crate) mod driver;
 pub(crate) mod health;
+mod history;
 mod int_map;
 mod lately;
 pub(crate) mod lease;

@@ -1,13 +1,14 @@
 //! All that an inspector reads. A node has methods of the same names.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::FutureExt;
-use futures::stream::Stream;
+use futures::stream::{self, Stream, TryStreamExt};
 
 use super::Inspector;
+use crate::api::events::{EventCursor, EventPage};
 use crate::api::explain::Explanation;
 use crate::api::figures::Figures;
 use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
@@ -19,10 +20,14 @@ use crate::api::scheduled::ScheduleInfo;
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
+use crate::model::event::Event;
 use crate::model::id::{IdError, JobKey};
 use crate::model::settings::{Given, Settings};
 use crate::model::ticket::Ticket;
 use crate::store::Store;
+
+/// The pause before the next look for events.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The reads. All of them may be dropped at any time. Each tries for up to 20 s, and fails with
 ///
@@ -201,6 +206,54 @@ impl Inspector {
     /// Safe to drop at any time.
     pub async fn figures(&self) -> Result<Figures, Error> {
         self.read(self.reader.stores(), |reader| async move { reader.figures().await }.boxed()).await
+    }
+
+    /// What has happened in the pool, as its nodes have noted it: failures, moves, losses, parked jobs, handlers that do not
+    /// end, the life of the pool, and what operators have asked for. A page begins after `after`, and its events are ordered
+    /// by time. It has about `limit` of them.
+    ///
+    /// Events are hints for people. A node writes its own within a moment, and one that dies takes those of its last moment
+    /// with it. The pool keeps the last [`history_max`](Settings::history_max) entries, each of up to 64 events. A job that
+    /// starts, runs and ends makes none.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: tenure_pool::Inspector) -> Result<(), tenure_pool::Error> {
+    /// let page = pool.events(&tenure_pool::EventCursor::default(), 100).await?;
+    /// for event in page.events {
+    ///     println!("{:?} {} {:?} {}", event.at, event.kind.word(), event.keys, event.text);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn events(&self, after: &EventCursor, limit: usize) -> Result<EventPage, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.events(after, limit).await }.boxed())
+            .await
+    }
+
+    /// The events after this one, those that are there and those that come. It looks twice a second, ends after the first
+    /// error, and can be dropped at any time.
+    pub fn follow(
+        &self,
+        after: EventCursor,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + use<> {
+        let inspector = self.clone();
+        let pages = stream::try_unfold((inspector, after), |(inspector, after)| async move {
+            loop {
+                let page = inspector.events(&after, PAGE).await?;
+                if !page.events.is_empty() {
+                    let events = stream::iter(page.events.into_iter().map(Ok));
+                    return Ok::<_, Error>(Some((events, (inspector, page.next))));
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        });
+        Box::pin(pages.try_flatten())
     }
 
     /// The payload of a job.

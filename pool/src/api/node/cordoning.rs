@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 use super::calls::PATIENCE;
 use super::{Node, Shard};
 use crate::error::Error;
+use crate::model::event::{EventKind, News};
 use crate::model::id::NodeName;
 use crate::store::{Refusal, StoreError};
 
@@ -76,6 +77,9 @@ impl Shard {
                 answer => answer,
             }
         })
-        .await
+        .await?;
+        let asked = if on { format!("cordon of {node}") } else { format!("no cordon of {node}") };
+        self.note(News::new(EventKind::Asked).saying(&asked));
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ use super::shard::Shard;
 use crate::api::listing::WorkerInfo;
 use crate::api::reader::NO_SHARD;
 use crate::error::Error;
+use crate::model::event::{EventKind, News};
 use crate::model::id::WorkerId;
 use crate::store::BATCH_MAX;
 
@@ -86,5 +87,8 @@ async fn drain(shard: &Shard, workers: Vec<WorkerId>) -> Result<usize, Error> {
     let drained =
         shard.insist(|store, incarnation| async move { store.drain_all(incarnation, workers).await });
     let drained = tokio::time::timeout(PATIENCE, drained).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+    for (worker, _) in workers.iter().zip(&drained).filter(|(_, member)| member.is_some()) {
+        shard.note(News::new(EventKind::Asked).at(*worker).saying("drain"));
+    }
     Ok(drained.iter().flatten().count())
 }

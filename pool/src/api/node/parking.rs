@@ -9,6 +9,7 @@ use crate::api::parked::{ParkedJob, Unparked};
 use crate::clock;
 use crate::core::input::Command;
 use crate::error::Error;
+use crate::model::event::{EventKind, News};
 use crate::model::id::{IdError, JobKey};
 
 /// A call that unparks many jobs ends after this many.
@@ -116,6 +117,9 @@ impl Shard {
         let deadline = clock::now() + PATIENCE;
         let result =
             self.request(PATIENCE, |reply| Command::Unpark { reply, key: key.clone(), deadline }).await;
+        if result.is_ok() {
+            self.note(News::of_job(EventKind::Asked, key.clone()).saying("unpark"));
+        }
         self.named(&key, None, result).await
     }
 }

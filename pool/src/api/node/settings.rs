@@ -9,6 +9,7 @@ use super::calls::PATIENCE;
 use super::shards::{Probe, Seen, is_silence};
 use super::{Node, Shard};
 use crate::error::Error;
+use crate::model::event::{EventKind, News};
 use crate::model::id::{Incarnation, Revision};
 use crate::model::phase::PoolPhase;
 use crate::model::settings::{Settings, StoredSettings};
@@ -165,6 +166,9 @@ impl Shard {
         match store.change_settings(incarnation, &changes).await {
             Ok(revision) => {
                 store.expect(incarnation, store.members().borrow().revision, revision);
+                let asked = changes.iter().map(|change| format!("{}={}", change.name, change.to));
+                let asked = asked.collect::<Vec<_>>().join(", ");
+                self.note(News::new(EventKind::Asked).saying(&format!("settings: {asked}")));
                 Ok(Some(revision))
             }
             Err(StoreError::Refused(Refusal::Closed)) => Err(Error::PoolClosed),

@@ -18,6 +18,7 @@ use crate::core::input::{Answer, Command, LocalWorker, ReplyTo};
 use crate::error::{Error, Gone};
 use crate::job::handler::AnyHandler;
 use crate::job::serving::Served;
+use crate::model::event::News;
 use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
 use crate::model::policy::FencePolicy;
 use crate::model::settings::Settings;
@@ -241,6 +242,11 @@ impl Shard {
             Ok(_) => Err(self.gone().await.into()),
             Err(_) => Err(Error::Deadline(budget)),
         }
+    }
+
+    /// Notes in the pool's history what a user of this node has done. A node that is too busy leaves it out.
+    pub(super) fn note(&self, news: News) {
+        let _ = self.shared.messages.try_send(Message::News(news));
     }
 
     pub(super) async fn send(&self, message: Message) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::Command;
 use crate::error::Error;
+use crate::model::event::{EventKind, News};
 use crate::model::id::{IdError, JobKey};
 use crate::store::Way;
 
@@ -140,8 +141,18 @@ impl Shard {
     async fn steer(&self, key: JobKey, way: Way, reason: String, patience: Duration) -> Result<(), Error> {
         let deadline = clock::now() + patience;
         let named = key.clone();
+        let asked = match way {
+            Way::Now => "retry".to_owned(),
+            Way::Home => "restart".to_owned(),
+            Way::Elsewhere => "bounce".to_owned(),
+            Way::Park if reason.is_empty() => "park".to_owned(),
+            Way::Park => format!("park: {reason}"),
+        };
         let result =
             self.request(patience, |reply| Command::Steer { reply, key, way, reason, deadline }).await;
+        if result.is_ok() {
+            self.note(News::of_job(EventKind::Asked, named.clone()).saying(&asked));
+        }
         self.named(&named, None, result).await
     }
 }

@@ -1,0 +1,145 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::model::id::JobKey;
+use crate::model::why::Cause;
+use crate::store::{EntryId, MemoryStore};
+
+fn chronicle() -> Chronicle {
+    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, 100);
+    chronicle.live_in(Incarnation(1));
+    chronicle
+}
+
+fn at(ms: u64) -> Time {
+    Time(ms * 1_000_000)
+}
+
+fn key(n: usize) -> JobKey {
+    JobKey::try_from(format!("k{n}")).unwrap()
+}
+
+fn moved(n: usize, worker: u64) -> News {
+    let news = News::of_job(EventKind::Moved, key(n)).at(WorkerId(worker));
+    News { why: Some(Cause::Drained), ..news }
+}
+
+fn failed(n: usize) -> News {
+    News::of_job(EventKind::Failed, key(n)).saying("no route")
+}
+
+#[test]
+fn jobs_that_move_alike_are_told_together() {
+    let mut chronicle = chronicle();
+    for n in 0..10_000 {
+        chronicle.add(at(1), moved(n, 1 + n as u64 % 3));
+    }
+    assert_eq!(chronicle.waiting.len(), 3);
+    let (_, first) = &chronicle.waiting[0];
+    assert_eq!((first.count, first.keys.len()), (3_334, KEYS_MAX));
+    assert_eq!(chronicle.bytes, chronicle.waiting.iter().map(|(_, news)| news.size()).sum::<usize>());
+    chronicle.add(at(1), failed(1));
+    chronicle.add(at(1), failed(1));
+    assert_eq!(chronicle.waiting.len(), 5, "each failure has its error");
+}
+
+#[test]
+fn a_full_queue_forgets_the_oldest_and_counts() {
+    let mut chronicle = chronicle();
+    for n in 0..WAITING_MAX + 3 {
+        chronicle.add(at(1), failed(n));
+    }
+    assert_eq!((chronicle.waiting.len(), chronicle.dropped), (WAITING_MAX, 3));
+    assert_eq!(chronicle.waiting[0].1.keys, [key(3)]);
+}
+
+#[test]
+fn a_batch_is_due_when_it_is_full_or_old() {
+    let mut chronicle = chronicle();
+    assert_eq!(chronicle.due, None);
+    chronicle.add(at(10), failed(0));
+    assert_eq!(chronicle.due, Some(at(210)));
+    for n in 1..BATCH {
+        chronicle.add(at(20), failed(n));
+    }
+    assert_eq!(chronicle.due, Some(at(20)), "so many");
+    let mut chronicle = self::chronicle();
+    let long = "x".repeat(1_000);
+    for n in 0..40 {
+        chronicle.add(at(20), failed(n).saying(&long));
+    }
+    assert_eq!(chronicle.due, Some(at(20)), "so many bytes");
+}
+
+#[test]
+fn a_history_that_keeps_nothing_costs_nothing() {
+    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, 0);
+    chronicle.add(at(1), failed(0));
+    assert_eq!((chronicle.waiting.len(), chronicle.due), (0, None));
+    let mut chronicle = self::chronicle();
+    chronicle.add(at(1), failed(0));
+    chronicle.go_by(0);
+    assert_eq!((chronicle.waiting.len(), chronicle.due), (0, None));
+}
+
+/// A store with a pool, and a chronicle of a node in it.
+async fn pool() -> (Arc<dyn Store>, MemoryStore, Chronicle) {
+    let memory = MemoryStore::new();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let run_id = store.server_identity().await.unwrap().run_id;
+    let made =
+        store.bootstrap(crate::store::Seen::default(), &run_id, &crate::Settings::default()).await.unwrap();
+    store.bless(&run_id);
+    let mut chronicle = chronicle();
+    chronicle.live_in(made.incarnation);
+    (store, memory, chronicle)
+}
+
+async fn entries(store: &Arc<dyn Store>) -> Vec<Entry> {
+    let page = store.history(EntryId::default(), 100).await.unwrap();
+    page.entries.iter().map(|(_, bytes)| Entry::decode(bytes).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_waits_is_written_at_the_end() {
+    let (store, _, mut chronicle) = pool().await;
+    for n in 0..BATCH + 1 {
+        chronicle.add(clock::now(), failed(n));
+    }
+    chronicle.finish(&store).await;
+    let entries = entries(&store).await;
+    assert_eq!(
+        entries.iter().map(|entry| (entry.n, entry.events.len())).collect::<Vec<_>>(),
+        [(1, 64), (2, 1)]
+    );
+    assert!(entries.iter().all(|entry| (&*entry.node, entry.life) == ("n", 7)));
+}
+
+#[tokio::test]
+async fn an_entry_that_was_not_written_is_sent_again_under_its_number() {
+    let (store, memory, mut chronicle) = pool().await;
+    memory.set_available(false);
+    chronicle.add(clock::now(), failed(0));
+    chronicle.begin(clock::now(), &store);
+    let answer = chronicle.writing.take().unwrap().await;
+    chronicle.written(clock::now(), &answer);
+    assert!(chronicle.due.is_some_and(|due| due > clock::now()), "after a pause");
+    memory.set_available(true);
+    chronicle.add(clock::now(), failed(1));
+    chronicle.begin(clock::now(), &store);
+    let answer = chronicle.writing.take().unwrap().await;
+    chronicle.written(clock::now(), &answer);
+    let entries = entries(&store).await;
+    assert_eq!((entries.len(), entries[0].n, entries[0].events.len()), (1, 1, 1));
+    assert!(chronicle.due.is_some(), "the other one is next");
+}
+
+#[tokio::test]
+async fn a_pool_that_has_ended_gets_no_history() {
+    let (_, _, mut chronicle) = pool().await;
+    let empty: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    empty.bless(&empty.server_identity().await.unwrap().run_id);
+    chronicle.add(clock::now(), failed(0));
+    chronicle.finish(&empty).await;
+    assert_eq!((chronicle.batch.len(), chronicle.due), (0, None));
+}
