@@ -4,6 +4,7 @@
 
 mod body;
 mod key;
+mod kind;
 mod named;
 mod steer;
 mod target;
@@ -16,6 +17,7 @@ use clap::{Args, Parser};
 
 pub(crate) use body::Body;
 pub(crate) use key::KeyArg;
+pub(crate) use kind::KindArg;
 pub(crate) use named::Named;
 pub(crate) use steer::Steer;
 pub(crate) use target::Target;

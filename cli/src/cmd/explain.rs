@@ -134,7 +134,7 @@ fn remedy(seen: &Explanation) -> Option<String> {
 }
 
 /// The document: lengths of time end in `_ms`, points in time are RFC 3339.
-fn fields(seen: &Explanation) -> Value {
+pub(crate) fn fields(seen: &Explanation) -> Value {
     let (key, key64) = shown::key_fields(&seen.key);
     let mut fields = serde_json::to_value(seen).unwrap_or_default();
     if let Value::Object(all) = &mut fields {

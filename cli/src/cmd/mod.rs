@@ -11,6 +11,7 @@ mod ctx;
 mod dispatch;
 mod doctor;
 mod drain;
+mod events;
 mod explain;
 mod fleet;
 mod get;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Ls(ls::Ls),
     Get(get::Get),
     Explain(explain::Explain),
+    Events(events::Events),
+    History(events::History),
     /// Start a job, or many from a file, and wait until they have started
     Dispatch(dispatch::Dispatch),
     /// As dispatch, but a job that is there already is fine
@@ -152,6 +155,8 @@ impl Command {
             Self::Ls(ls) => ls.run(session).await,
             Self::Get(get) => get.run(session).await,
             Self::Explain(explain) => explain.run(session).await,
+            Self::Events(events) => events.run(session).await,
+            Self::History(history) => history.run(session).await,
             Self::Dispatch(dispatch) => dispatch.run(session, How::Dispatch).await,
             Self::Ensure(dispatch) => dispatch.run(session, How::Ensure).await,
             Self::Submit(dispatch) => dispatch.run(session, How::Submit).await,

@@ -38,6 +38,11 @@ impl<'a, R: Row> List<'a, R> {
         Ok(Self { out, rows: Vec::new(), count: 0, kind: std::marker::PhantomData })
     }
 
+    /// A list of which `count` rows are printed already, line by line.
+    pub(crate) fn go_on(out: &'a mut Out, count: usize) -> Self {
+        Self { out, rows: Vec::new(), count, kind: std::marker::PhantomData }
+    }
+
     /// Prints a whole list.
     pub(crate) fn print(out: &'a mut Out, rows: impl IntoIterator<Item = R>) -> io::Result<()> {
         let mut list = Self::new(out)?;

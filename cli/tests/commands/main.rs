@@ -3,6 +3,7 @@
 #![allow(clippy::needless_raw_string_hashes, reason = "snapshots are written so")]
 
 mod contexts;
+mod events;
 mod exits;
 mod fleet;
 mod jobs;

@@ -20,6 +20,7 @@ mod ensure;
 mod faults;
 mod hash_keys;
 mod health;
+mod history;
 mod holding;
 mod idle;
 mod input;

@@ -1,0 +1,197 @@
+//! A pool's history: what its nodes note for people, and what they do not.
+
+use futures::StreamExt;
+use tenure_pool::{Cause, Event, EventCursor, EventKind, Inspector, JobSpec, Node, RestartPolicy};
+use tenure_testing::eventually;
+
+use crate::parking::until_parked;
+use crate::recorder::Act;
+use crate::world::{PATIENCE, World, on_both_stores};
+
+on_both_stores!(
+    an_ordinary_life_makes_no_event,
+    a_failure_and_its_end_are_noted_with_the_key,
+    jobs_that_a_drain_moves_are_told_together,
+    a_lost_worker_is_noted_by_who_finds_it,
+    what_operators_ask_for_is_noted,
+    a_follower_hears_what_comes,
+    a_history_that_keeps_nothing_stays_empty,
+    a_node_that_leaves_writes_its_last_events,
+    the_shards_of_a_pool_have_one_history,
+);
+
+async fn all(seen: &Inspector) -> Vec<Event> {
+    let (mut events, mut next) = (Vec::new(), EventCursor::default());
+    loop {
+        let page = seen.events(&next, 50).await.unwrap();
+        events.extend(page.events);
+        next = page.next;
+        if page.is_last {
+            assert!(events.is_sorted_by_key(|event| event.at) || seen.shards() > 1);
+            return events;
+        }
+    }
+}
+
+/// The first event that fits, once it is there.
+async fn noted(seen: &Inspector, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
+    let find = async || all(seen).await.into_iter().find(&fits);
+    eventually(PATIENCE, what, find).await
+}
+
+async fn an_ordinary_life_makes_no_event(world: World) {
+    let node = world.node_with("a", 2).await;
+    let seen = world.inspector().await;
+    noted(&seen, "the second worker", |event| event.kind == EventKind::Joined && event.text.is_empty()).await;
+    let keys = world.dispatch(&node, 40).await;
+    world.placed(&node, &keys).await;
+    for key in &keys {
+        node.notify(&**key, "hello").await.unwrap();
+        world.stop(&node, key).await;
+    }
+    // Events come in order: what those jobs made would be before this one.
+    node.cordon("b").await.unwrap();
+    noted(&seen, "the last event", |event| event.kind == EventKind::Asked).await;
+    let events = all(&seen).await;
+    let of_jobs: Vec<_> =
+        events.iter().filter(|event| event.count > 0 && event.kind != EventKind::Moved).collect();
+    assert!(of_jobs.is_empty(), "{of_jobs:?}");
+    let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+    assert!(kinds.contains(&EventKind::Open) && kinds.contains(&EventKind::Joined), "{kinds:?}");
+    world.assert_clean();
+}
+
+async fn a_failure_and_its_end_are_noted_with_the_key(world: World) {
+    let node = crate::parking::strict(&world, "a").await;
+    node.add_worker(world.recorder.acting(|_| Act::Fail("no route"))).await.unwrap();
+    node.submit(JobSpec::new("acme", "").restart(RestartPolicy::OnFailure)).await.unwrap();
+    until_parked(&node, "acme").await;
+    let seen = world.inspector().await;
+    let parked = noted(&seen, "the parked job", |event| event.kind == EventKind::Parked).await;
+    assert_eq!((parked.keys[0].as_str(), parked.text.as_str()), (Some("acme"), "no route"));
+    assert_eq!((parked.node.as_str(), parked.shard, parked.count), ("a", 0, 1));
+    let failures: Vec<_> =
+        all(&seen).await.into_iter().filter(|event| event.kind == EventKind::Failed).collect();
+    assert_eq!(failures.len(), 2, "{failures:?}");
+    let why = seen.job("acme").await.unwrap().unwrap().why.unwrap();
+    assert_eq!(why.cause, Cause::Failed);
+}
+
+async fn jobs_that_a_drain_moves_are_told_together(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, 200).await;
+    world.placed(&a, &keys).await;
+    let worker = b.workers().into_iter().find(|worker| worker.node == "b").unwrap();
+    let seen = world.inspector().await;
+    let had = a.jobs_of(&worker, None, 1_000).await.unwrap().len() as u64;
+    b.close().await.unwrap();
+    world.placed(&a, &keys).await;
+    let moved = async || {
+        let events = all(&seen).await.into_iter();
+        let moved: Vec<_> = events.filter(|event| event.why == Some(Cause::Drained)).collect();
+        (moved.iter().map(|event| event.count).sum::<u64>() >= had).then_some(moved)
+    };
+    let moved = eventually(PATIENCE, "all moves to be told", moved).await;
+    assert!(moved.iter().all(|event| event.worker == Some(worker.id) && !event.keys.is_empty()), "{moved:?}");
+    assert!((moved.len() as u64) < had / 4, "{} events of {had} moves", moved.len());
+    let key = moved[0].keys[0].clone();
+    let why = seen.explain(key).await.unwrap().why.unwrap();
+    assert_eq!((why.cause, why.former), (Cause::Drained, Some(worker.id)));
+    world.assert_clean();
+}
+
+async fn a_lost_worker_is_noted_by_who_finds_it(world: World) {
+    let world = world.with_ttl(crate::server_loss::TTL);
+    let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    let keys = world.dispatch(&a, 20).await;
+    world.placed(&a, &keys).await;
+    let worker = a.workers().into_iter().find(|worker| worker.node == "b").unwrap();
+    b.abandon();
+    let seen = world.inspector().await;
+    let lost = noted(&seen, "the loss with its jobs", |event| {
+        event.kind == EventKind::Lost && event.worker == Some(worker.id) && event.count > 0
+    })
+    .await;
+    assert_eq!(lost.node, "a");
+    world.placed(&a, &keys).await;
+    let jobs = seen.jobs().await.unwrap();
+    let of_the_lost = jobs.iter().filter(|job| job.why.is_some_and(|why| why.cause == Cause::Lost));
+    assert!(of_the_lost.clone().count() > 0, "{jobs:?}");
+    assert!(of_the_lost.clone().all(|job| job.why.and_then(|why| why.former) == Some(worker.id)));
+}
+
+async fn what_operators_ask_for_is_noted(world: World) {
+    let node = world.node_with("a", 1).await;
+    let keys = world.dispatch(&node, 1).await;
+    world.placed(&node, &keys).await;
+    let client = world.builder("desk").client_only().join().await.unwrap();
+    client.park(&*keys[0], "ticket 17").await.unwrap();
+    client.unpark(&*keys[0]).await.unwrap();
+    client.change_settings(|settings| settings.strikes = 9).await.unwrap();
+    client.cordon("a").await.unwrap();
+    client.drain_node("a").await.unwrap();
+    client.close().await.unwrap();
+    let seen = world.inspector().await;
+    noted(&seen, "the drain", |event| event.text == "drain").await;
+    let asked: Vec<_> = all(&seen).await.into_iter().filter(|event| event.kind == EventKind::Asked).collect();
+    assert!(asked.iter().all(|event| event.node == "desk"), "{asked:?}");
+    let texts: Vec<_> = asked.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(texts, ["park: ticket 17", "unpark", "settings: strikes=9", "cordon of a", "drain"]);
+    assert_eq!(asked[0].keys[0].as_str(), Some(&*keys[0]));
+}
+
+async fn a_follower_hears_what_comes(world: World) {
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    noted(&seen, "the worker", |event| event.kind == EventKind::Joined).await;
+    let page = seen.events(&EventCursor::default(), 1_000).await.unwrap();
+    let mut coming = seen.follow(page.next);
+    node.cordon("x").await.unwrap();
+    node.uncordon("x").await.unwrap();
+    let mut texts = Vec::new();
+    while texts.len() < 2 {
+        let event = tokio::time::timeout(PATIENCE, coming.next()).await.unwrap().unwrap().unwrap();
+        if event.kind == EventKind::Asked {
+            texts.push(event.text);
+        }
+    }
+    assert_eq!(texts, ["cordon of x", "no cordon of x"]);
+}
+
+async fn a_history_that_keeps_nothing_stays_empty(world: World) {
+    let settings = tenure_pool::Settings { worker_ttl: world.ttl(), history_max: 0, ..Default::default() };
+    let node = world.builder("a").settings(settings).join().await.unwrap();
+    let seen = world.inspector().await;
+    node.cordon("x").await.unwrap();
+    node.change_settings(|settings| settings.history_max = 10).await.unwrap();
+    node.uncordon("x").await.unwrap();
+    noted(&seen, "what follows", |event| event.text == "no cordon of x").await;
+    let texts: Vec<_> = all(&seen).await.into_iter().map(|event| event.text).collect();
+    assert!(!texts.contains(&"cordon of x".to_owned()), "{texts:?}");
+}
+
+async fn a_node_that_leaves_writes_its_last_events(world: World) {
+    let stays = world.node("a").await;
+    let leaves: Node = world.node_with("b", 1).await;
+    leaves.cordon("x").await.unwrap();
+    leaves.close().await.unwrap();
+    let seen = world.inspector().await;
+    // Its close returns a moment before its last words are written.
+    noted(&seen, "its end", |event| event.node == "b" && event.kind == EventKind::Left).await;
+    assert!(all(&seen).await.iter().any(|event| event.text == "cordon of x"));
+    drop(stays);
+}
+
+async fn the_shards_of_a_pool_have_one_history(world: World) {
+    let world = world.with_shards(3);
+    let node = world.node_with("a", 1).await;
+    node.cordon("x").await.unwrap();
+    let seen = world.inspector().await;
+    let shards = async || {
+        let events = all(&seen).await.into_iter();
+        let shards: std::collections::BTreeSet<_> =
+            events.filter(|event| event.text == "cordon of x").map(|event| event.shard).collect();
+        shards.len() == 3
+    };
+    eventually(PATIENCE, "all shards to say so", shards).await;
+}
