@@ -163,8 +163,8 @@ fn a_public_type_may_grow_or_is_listed() {
 }
 
 /// Steps without an incarnation: they make the pool, or only read.
-const UNGUARDED: [&str; 7] =
-    ["bootstrap", "explain", "figures", "lookup", "notifications", "parked", "pauses"];
+const UNGUARDED: [&str; 8] =
+    ["bootstrap", "explain", "figures", "history", "lookup", "notifications", "parked", "pauses"];
 
 #[test]
 fn a_step_asks_for_the_incarnation_and_the_floor() {

@@ -24,7 +24,7 @@ impl History for RedisStore {
             "" => Some(None),
             text => text.parse().ok().map(Some),
         })?;
-        let entries = values.list()?.groups(2, |entry| {
+        let entries = values.groups(2, |entry| {
             Ok((entry.parsed("an entry's id", |text| text.parse().ok())?, entry.bytes()?))
         })?;
         Ok(HistoryPage { oldest, entries })
