@@ -60,6 +60,7 @@ pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};
 pub use model::record::JobState;
 pub use model::settings::{InvalidSetting, SettingInfo, Settings};
+pub use model::status::{NodeStatus, WorkerCounts};
 pub use model::stop::StopReason;
 pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;

@@ -76,6 +76,8 @@ mod routing;
 mod settings;
 #[path = "store/starting.rs"]
 mod starting;
+#[path = "store/statuses.rs"]
+mod statuses;
 #[path = "store/steering.rs"]
 mod steering;
 #[path = "store/stopping.rs"]

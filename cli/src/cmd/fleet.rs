@@ -1,15 +1,17 @@
 //! `tenure workers`, `nodes` and `ring`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tenure_pool::{Inspector, JobKey, MemberState, WorkerId};
+use tenure_pool::{Inspector, JobKey, MemberState, NodeStatus, WorkerId};
 
 use super::Session;
 use super::watch::Watch;
 use crate::args::KeyArg;
 use crate::exit::{Code, Failure};
+use crate::out::when::brief;
 use crate::out::{Cell, Column, List, Row, Tone, shown};
 
 /// List the workers: each has an entry in every shard
@@ -32,6 +34,10 @@ struct WorkerRow {
     slot: Option<u32>,
     jobs: Option<u64>,
     share_percent: Option<f64>,
+    host: Option<String>,
+    version: Option<String>,
+    held: Option<u64>,
+    stuck: Option<u64>,
     meta: String,
     level: u32,
     address: String,
@@ -62,6 +68,10 @@ impl Row for WorkerRow {
         Column::new("SLOT").right(),
         Column::new("JOBS").right(),
         Column::new("SHARE").right(),
+        Column::new("HOST"),
+        Column::new("VERSION"),
+        Column::new("HELD").right().wide(),
+        Column::new("STUCK").right().wide(),
         Column::new("META").wide(),
         Column::new("LEVEL").right().wide(),
         Column::new("ADDRESS").wide(),
@@ -77,6 +87,10 @@ impl Row for WorkerRow {
             Cell::maybe(self.slot),
             Cell::maybe(self.jobs),
             Cell::maybe(self.share_percent.map(|share| format!("{share:.1} %"))),
+            Cell::maybe(self.host.as_deref().map(shown::plain)),
+            Cell::maybe(self.version.as_deref().map(shown::plain)),
+            Cell::maybe(self.held),
+            Cell::maybe(self.stuck),
             text(&self.meta),
             Cell::of(self.level),
             text(&self.address),
@@ -90,11 +104,16 @@ impl Row for WorkerRow {
 
 /// All workers, with their jobs.
 async fn workers(pool: &Inspector) -> Result<Vec<WorkerRow>, Failure> {
-    let (workers, figures) = (pool.workers().await?, pool.figures().await?);
+    let (workers, figures, said) = (pool.workers().await?, pool.figures().await?, pool.statuses().await?);
+    let said: BTreeMap<_, _> = said.iter().map(|of| ((of.shard, &*of.node), of)).collect();
     let jobs: BTreeMap<_, _> = figures.workers.iter().map(|of| ((of.shard, of.worker), of.jobs)).collect();
     let all: u64 = jobs.values().sum();
     let row = |worker: tenure_pool::WorkerInfo| {
         let own = jobs.get(&(worker.shard, worker.id)).copied();
+        let of = said.get(&(worker.shard, &*worker.node));
+        let counts = of.and_then(|of| of.workers.iter().find(|counts| counts.worker == worker.id));
+        let (host, version) = (of.map(|of| of.host.clone()), of.map(|of| of.version.clone()));
+        let (held, stuck) = (counts.map(|counts| counts.held), counts.map(|counts| counts.stuck));
         WorkerRow {
             shard: worker.shard,
             worker: worker.id.0,
@@ -104,6 +123,10 @@ async fn workers(pool: &Inspector) -> Result<Vec<WorkerRow>, Failure> {
             slot: worker.slot,
             jobs: own,
             share_percent: own.filter(|_| all > 0).map(|own| percent(own, all)),
+            host,
+            version,
+            held,
+            stuck,
             meta: worker.meta,
             level: worker.level,
             address: worker.address,
@@ -150,6 +173,12 @@ struct NodeRow {
     cordoned: bool,
     jobs: u64,
     share_percent: f64,
+    host: Option<String>,
+    pid: Option<u32>,
+    version: Option<String>,
+    up_ms: Option<u64>,
+    starting: u64,
+    stuck: u64,
     level: u32,
     address: String,
 }
@@ -164,11 +193,18 @@ impl Row for NodeRow {
         Column::new("CORDONED"),
         Column::new("JOBS").right(),
         Column::new("SHARE").right(),
+        Column::new("STARTING").right().wide(),
+        Column::new("STUCK").right(),
+        Column::new("HOST"),
+        Column::new("PID").right(),
+        Column::new("VERSION"),
+        Column::new("AGE").right(),
         Column::new("LEVEL").right().wide(),
         Column::new("ADDRESS").wide(),
     ];
 
     fn cells(&self, _: bool) -> Vec<Cell> {
+        let stuck = Cell::of(self.stuck).tone(if self.stuck > 0 { Tone::Bad } else { Tone::Plain });
         let cordoned =
             if self.cordoned { Cell::new("yes").tone(Tone::Warn) } else { Cell::maybe(None::<String>) };
         let address = Some(shown::plain(&self.address)).filter(|text| !text.is_empty());
@@ -180,6 +216,12 @@ impl Row for NodeRow {
             cordoned,
             Cell::of(self.jobs),
             Cell::new(format!("{:.1} %", self.share_percent)),
+            Cell::of(self.starting),
+            stuck,
+            Cell::maybe(self.host.as_deref().map(shown::plain)),
+            Cell::maybe(self.pid),
+            Cell::maybe(self.version.as_deref().map(shown::plain)),
+            Cell::maybe(self.up_ms.map(|up| brief(Duration::from_millis(up)))),
             Cell::of(self.level),
             Cell::maybe(address),
         ]
@@ -187,6 +229,17 @@ impl Row for NodeRow {
 
     fn name(&self) -> String {
         self.node.clone()
+    }
+}
+
+impl NodeRow {
+    /// Adds what the node says of itself in one shard.
+    fn hear(&mut self, status: NodeStatus) {
+        let NodeStatus { host, pid, version, up, workers, .. } = status;
+        (self.host, self.pid, self.version) = (Some(host), Some(pid), Some(version));
+        self.up_ms = Some(u64::try_from(up.as_millis()).unwrap_or(u64::MAX));
+        self.starting += workers.iter().map(|worker| worker.to_start).sum::<u64>();
+        self.stuck += workers.iter().map(|worker| worker.stuck).sum::<u64>();
     }
 }
 
@@ -207,6 +260,12 @@ impl Nodes {
                         cordoned: row.cordoned,
                         jobs: 0,
                         share_percent: 0.0,
+                        host: None,
+                        pid: None,
+                        version: None,
+                        up_ms: None,
+                        starting: 0,
+                        stuck: 0,
                         level: row.level,
                         address: row.address.clone(),
                     });
@@ -214,6 +273,11 @@ impl Nodes {
                     node.up += usize::from(row.state == MemberState::Up);
                     node.draining += usize::from(row.state == MemberState::Draining);
                     node.jobs += row.jobs.unwrap_or_default();
+                }
+                for status in pool.statuses().await? {
+                    if let Some(node) = nodes.get_mut(&status.node) {
+                        node.hear(status);
+                    }
                 }
                 let rows = nodes
                     .into_values()

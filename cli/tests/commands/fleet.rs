@@ -23,7 +23,16 @@ async fn workers_and_nodes_are_listed_with_their_jobs() {
     assert_eq!(of("n2")["worker"], json!(second.id.0));
     let table = printed(&world.run(&["workers", "--node", "n2"]).await.success());
     assert!(table.lines().count() == 2 && table.contains("up, cordoned"), "{table}");
-    let nodes = world.json(&["nodes"]).await;
+    let said = async || {
+        let nodes = world.json(&["nodes"]).await;
+        nodes["items"].as_array().unwrap().iter().all(|node| !node["pid"].is_null()).then_some(nodes)
+    };
+    let nodes = eventually(PATIENCE, "both nodes to have said what they are", said).await;
+    assert_eq!(nodes["items"][0]["pid"], json!(std::process::id()));
+    assert_eq!((&nodes["items"][0]["version"], &nodes["items"][0]["stuck"]), (&json!("0.1.0"), &json!(0)));
+    assert!(nodes["items"][0]["host"].as_str().is_some_and(|host| !host.is_empty()), "{nodes}");
+    let table = printed(&world.run(&["nodes"]).await.success());
+    assert!(table.contains("HOST") && table.contains("VERSION"), "{table}");
     assert_eq!(nodes["items"][0]["node"], json!("n1"));
     assert_eq!((&nodes["items"][0]["up"], &nodes["items"][1]["cordoned"]), (&json!(1), &json!(true)));
     let slots = world.json(&["ring"]).await;

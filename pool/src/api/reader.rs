@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{DispatchId, IdError, JobKey};
 use crate::model::settings::{Given, Settings};
+use crate::model::status::NodeStatus;
 use crate::store::{Store, Waiting};
 
 /// The stores of a pool's shards, ordered by their index; never empty.
@@ -105,6 +106,14 @@ impl Reader {
 
     pub(crate) async fn figures(&self) -> Result<Figures, Error> {
         Figures::read(&self.stores).await
+    }
+
+    pub(crate) async fn statuses(&self) -> Result<Vec<NodeStatus>, Error> {
+        let shards = self.stores.iter().enumerate().map(|(shard, store)| async move {
+            let said = store.statuses().await?.into_iter();
+            Ok::<_, Error>(said.filter_map(|(node, said)| NodeStatus::decode(shard, node, &said)).collect())
+        });
+        Ok(listing::one_after_another(try_join_all(shards).await?))
     }
 
     pub(crate) async fn events(&self, after: &EventCursor, limit: usize) -> Result<EventPage, Error> {

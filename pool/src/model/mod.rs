@@ -10,6 +10,7 @@ pub(crate) mod policy;
 pub mod record;
 pub(crate) mod serial;
 pub mod settings;
+pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod ticket;
 pub(crate) mod trace;

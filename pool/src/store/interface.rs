@@ -54,13 +54,30 @@ pub trait Membership: Send + Sync + 'static {
     /// The heartbeat of all workers of a node. Raises the counter of tokens and the floor to what was seen. Keeps the
     /// node's stream if `node` is given. In phase N, if a key was lost alone, the answer is
     /// [`Refusal::Lost`](super::Refusal::Lost).
+    ///
+    /// `status` is what the node says of itself, for people; empty: nothing. It is kept with `node` while a worker of
+    /// these is a member, and until no worker of the node is.
+    async fn renew_saying(
+        &self,
+        inc: Incarnation,
+        seen: Seen,
+        node: Option<&NodeName>,
+        workers: &[WorkerId],
+        status: &Bytes,
+    ) -> Result<Renewal>;
+    /// [`renew_saying`](Self::renew_saying) without a word.
+    #[cfg(any(test, feature = "micro", feature = "sim"))]
     async fn renew(
         &self,
         inc: Incarnation,
         seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
-    ) -> Result<Renewal>;
+    ) -> Result<Renewal> {
+        self.renew_saying(inc, seen, node, workers, &Bytes::new()).await
+    }
+    /// What nodes with workers say of themselves.
+    async fn statuses(&self) -> Result<BTreeMap<String, Bytes>>;
     /// Takes workers out of the ring, all of them in one change. They keep their jobs. Returns the entry of each in order,
     /// none if it is no member.
     async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>>;

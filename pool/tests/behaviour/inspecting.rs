@@ -233,6 +233,8 @@ async fn look_at_all(seen: &Inspector) {
     assert_eq!(seen.explain("waiting").await.unwrap().verdict, Verdict::OnHold);
     assert_eq!(seen.explain("one").await.unwrap().checkpoint.unwrap().len, 7);
     assert_eq!(seen.figures().await.unwrap().jobs, 4);
+    let node = &seen.statuses().await.unwrap()[0];
+    assert_eq!((node.node.as_str(), node.pid, node.workers[0].stuck), ("a", std::process::id(), 0));
     assert!(seen.events(&tenure_pool::EventCursor::default(), 10).await.unwrap().is_last);
     assert_eq!(seen.owner("one").await.unwrap().unwrap().node.as_deref(), Some("a"));
     assert_eq!(seen.payload("two").await.unwrap().unwrap(), "payload of two");

@@ -83,6 +83,8 @@ mod scripts;
 mod settings;
 #[path = "../store/starting.rs"]
 mod starting;
+#[path = "../store/statuses.rs"]
+mod statuses;
 #[path = "../store/steering.rs"]
 mod steering;
 #[path = "../store/stopping.rs"]
@@ -147,6 +149,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("routing", routing::ALL),
     ("settings", settings::ALL),
     ("starting", starting::ALL),
+    ("statuses", statuses::ALL),
     ("steering", steering::ALL),
     ("stopping", stopping::ALL),
     ("streams", streams::ALL),

@@ -100,9 +100,23 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_history_of_another_type_begins_anew";
     "a page begins anew": "history", "'(' .. argv[1]"
         => "'-'", by "a_page_goes_on_after_the_last_one";
-    "a history of another type breaks the read": "history", "found.err and {} or found"
-        => "found", by "a_history_of_another_type_begins_anew";
+    "a history of another type breaks the read": "history", "redis.pcall('XRANGE'"
+        => "call('XRANGE'", by "a_history_of_another_type_begins_anew";
     "the history outlives its pool": "cleanup", ", HISTORY)"
+        => ")", by "only_the_tombstone_is_left";
+    "a node without a member says something": "renew", "if lives and argv[4]"
+        => "if argv[4]", by "who_has_no_member_says_nothing";
+    "an empty word takes the last one away": "renew", " and argv[5] ~= ''"
+        => "", by "a_node_says_the_last_thing_that_it_said";
+    "what a node says is not kept": "renew", "redis.pcall('HSET', NODES, argv[4], argv[5])"
+        => "redis.pcall('HLEN', NODES)", by "a_node_says_the_last_thing_that_it_said";
+    "a status of another type costs a lease": "renew", "redis.pcall('HSET', NODES"
+        => "call('HSET', NODES", by "a_status_of_another_type_costs_no_lease";
+    "what a node said outlives it": "expire", "  forget_nodes()\nend"
+        => "end", by "what_a_node_said_goes_with_its_last_worker";
+    "what all nodes said goes with a worker": "expire", "if not living[node] then"
+        => "if true then", by "what_a_node_said_goes_with_its_last_worker";
+    "what nodes said outlives the pool": "cleanup", ", NODES)"
         => ")", by "only_the_tombstone_is_left";
     "an update follows any generation": "update", "if num(generation) ~= argv[of_generations + i] then"
         => "if false then", by "a_late_copy_of_an_update_undoes_nothing";

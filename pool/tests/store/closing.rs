@@ -194,7 +194,11 @@ async fn cleanup_waits_for_the_last_member(kind: Kind) {
 async fn closed(kind: Kind, tombstone: Duration) -> Lab {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
+    let renewed = lab
+        .store()
+        .renew_saying(lab.inc, Seen::default(), Some(&node("node1")), &[worker], &"x".into())
+        .await;
+    assert_eq!(renewed.unwrap().states.len(), 1);
     lab.run("running", "node1.!own", worker).await;
     lab.notify("running", Some(worker), "body").await;
     lab.dispatch("queued", "node1.q").await;

@@ -157,6 +157,7 @@ impl<'a> Driver<'a> {
                     self.call(step).await?;
                 }
                 self.call(Step::Payload(job(0))).await?;
+                self.call(Step::Statuses).await?;
                 for look in [0, 1, 4] {
                     self.call(Step::Figures(look, self.workers.clone())).await?;
                 }
@@ -442,7 +443,8 @@ impl<'a> Driver<'a> {
             Op::Renew { workers, node: name, ahead, floor } => {
                 let token = Token(self.workers.last()?.0 + ahead);
                 let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
-                Step::Renew(Seen { token, floor: *floor, ..Seen::default() }, name.map(node), workers)
+                let status = body(*floor as usize % 3);
+                Step::Renew(Seen { token, floor: *floor, ..Seen::default() }, name.map(node), workers, status)
             }
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();

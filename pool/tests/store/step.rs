@@ -33,7 +33,8 @@ pub(crate) enum Step {
     Drain(Vec<WorkerId>),
     Expire(Vec<(WorkerId, Option<u64>)>),
     Reap(WorkerId, usize),
-    Renew(Seen, Option<NodeName>, Vec<WorkerId>),
+    Renew(Seen, Option<NodeName>, Vec<WorkerId>, Bytes),
+    Statuses,
     Dispatch(Revision, Vec<DispatchItem>),
     Route(Revision, Vec<EntryPair>, Vec<(JobKey, Option<WorkerId>)>),
     Begin(Vec<Begins>),
@@ -121,8 +122,9 @@ pub(crate) async fn perform(store: &dyn Store, side: usize, inc: Incarnation, st
         Step::Drain(workers) => text(&store.drain_all(inc, &workers).await),
         Step::Expire(workers) => text(&store.expire_all(inc, &workers).await),
         Step::Reap(worker, limit) => text(&store.reap(inc, worker, limit).await),
-        Step::Renew(seen, node, workers) => {
-            let mut renewal = store.renew(inc, seen, node.as_ref(), &workers).await;
+        Step::Statuses => text(&store.statuses().await),
+        Step::Renew(seen, node, workers, status) => {
+            let mut renewal = store.renew_saying(inc, seen, node.as_ref(), &workers, &status).await;
             if let Ok(renewal) = &mut renewal {
                 renewal.run_id.clear();
             }

@@ -23,6 +23,7 @@ use crate::job::checkpoint::Checkpointed;
 use crate::model::event::Event;
 use crate::model::id::{IdError, JobKey};
 use crate::model::settings::{Given, Settings};
+use crate::model::status::NodeStatus;
 use crate::model::ticket::Ticket;
 use crate::store::Store;
 
@@ -99,6 +100,19 @@ impl Inspector {
     /// Safe to drop at any time.
     pub async fn nodes(&self) -> Result<Vec<NodeInfo>, Error> {
         self.read(self.reader.stores(), |reader| async move { Ok(reader.nodes()) }.boxed()).await
+    }
+
+    /// What the nodes with workers say of themselves, shard by shard: their machines, processes and versions, and the jobs in
+    /// their workers' hands. It is as old as their last renewals, a fifth of the worker TTL. A node of a later version may
+    /// be left out.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn statuses(&self) -> Result<Vec<NodeStatus>, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.statuses().await }.boxed()).await
     }
 
     /// All jobs of the pool, ordered by key, like [`Node::jobs`](crate::Node::jobs).

@@ -25,7 +25,7 @@ use crate::model::settings::Settings;
 use crate::runtime::actors::Beside;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::health::HealthRecord;
-use crate::runtime::lease::{LeaseThread, Leases};
+use crate::runtime::lease::{LeaseThread, Leases, Saying};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::room::Room;
 use crate::runtime::thread::EngineThread;
@@ -101,6 +101,7 @@ impl Shard {
                 return Err(error);
             }
         };
+        let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);
         let leases = Arc::new(Leases::new(config.node.clone(), config.timing, config.broken.clone()));
@@ -108,6 +109,7 @@ impl Shard {
             leases: leases.clone(),
             store: store.clone(),
             node: config.node.clone(),
+            saying: Saying::new(health.clone()),
             policy,
             inputs: inputs.clone(),
             renewals: metrics.call("renew"),
@@ -118,7 +120,6 @@ impl Shard {
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;
         let served = beside.served.clone();
-        let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let watched =
             Watched { left: left.clone(), health: health.clone(), metrics, settings: publish, beside };
         let home = Handle::current();

@@ -3,6 +3,7 @@
 //! It is an OS thread with a runtime and a connection of its own. So a big batch of the engine does not delay a
 //! renewal, and a stalled engine does not stop the watchdog.
 
+mod saying;
 mod thread;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
 use crate::model::policy::FencePolicy;
 use crate::mutation::{Mutation, Mutations};
 use crate::store::{Renewal, Seen};
+pub(crate) use saying::Saying;
 pub(crate) use thread::LeaseThread;
 
 /// The tasks under one worker's lease.

@@ -65,6 +65,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     leases.renew(Incarnation(1));
     leases.due(clock::now()).expect("a renewal that is under way");
     let thread = LeaseThread {
+        saying: Saying::new(std::sync::Arc::default()),
         leases: leases.clone(),
         store: Arc::new(MemoryStore::new()),
         node: NodeName::new("n").unwrap(),
@@ -178,6 +179,7 @@ async fn the_oldest_leases_age_grows_while_the_driver_stalls() {
     leases.hold(Incarnation(1), WorkerId(1), clock::now());
     let shown = Arc::new(AtomicU64::new(0));
     let thread = LeaseThread {
+        saying: Saying::new(std::sync::Arc::default()),
         leases: leases.clone(),
         store: Arc::new(MemoryStore::new()),
         node: NodeName::new("n").unwrap(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use metrics::{Gauge, Histogram};
 use tokio::sync::mpsc;
 
-use super::Leases;
+use super::{Leases, Saying};
 use crate::clock;
 use crate::core::input::Input;
 use crate::model::id::{Incarnation, NodeName, WorkerId};
@@ -20,6 +20,7 @@ pub(crate) struct LeaseThread {
     pub(crate) leases: Arc<Leases>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) node: NodeName,
+    pub(crate) saying: Saying,
     pub(crate) policy: FencePolicy,
     pub(crate) inputs: mpsc::UnboundedSender<Input>,
     /// The duration of renewals.
@@ -113,7 +114,8 @@ impl LeaseThread {
                 None => self.store.apart(),
             };
             let begun = std::time::Instant::now();
-            let renewal = store.renew(incarnation, seen, Some(&self.node), &workers).await;
+            let status = self.saying.now();
+            let renewal = store.renew_saying(incarnation, seen, Some(&self.node), &workers, &status).await;
             self.renewals.record(begun.elapsed());
             renewal.map(|renewal| (store, renewal))
         };

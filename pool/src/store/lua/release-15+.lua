@@ -74,8 +74,8 @@ local function hand_off(way, key, p)
 end
 
 -- The rest of a record after its token, for a plain job. It was begun, is of no plan, has an id that its node made, and
--- was not attested. Nothing but this is looked at when it ends.
-local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|$'
+-- was not attested; behind that stands nothing, or why it is here. Nothing but this is looked at when it ends.
+local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|()'
 local last, running, stopped, length
 -- The way of a job with a later payload.
 local renewed = { mode = 'h', why = 'c', delay = 0, result = '' }
@@ -89,7 +89,11 @@ local function give_up(key, r, token, way)
   local mode, outcome, start = way.mode, way.result, sub(r, 1, length)
   local to_stop = start == stopped
   local ends, since, id, created, p = mode == 'd' or to_stop or stopping, nil, nil, nil, nil
-  if ends and (to_stop or start == running) then since, id, created = match(r, plain, length + 1) end
+  if ends and (to_stop or start == running) then
+    local behind
+    since, id, created, behind = match(r, plain, length + 1)
+    if id and behind <= #r and not find(r, '^||%l%d*$', behind) then id = nil end
+  end
   if not id then
     p = parse(r)
     if not p then return 'X' end

@@ -45,6 +45,7 @@ impl State {
         let members = self.members.iter().map(|(worker, member)| (worker.to_string(), member.to_string()));
         let cordons = self.cordoned.iter().map(|node| (format!("{CORDON}{node}"), "1".to_owned()));
         dump.hash("workers", members.chain(size).chain(cordons));
+        dump.hash("nodes", self.statuses.iter().map(|(node, said)| (node.to_string(), said)));
         dump.hash(
             "heartbeats",
             self.heartbeats.iter().map(|(worker, seq)| (worker.to_string(), seq.to_string())),

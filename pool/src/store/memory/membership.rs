@@ -423,6 +423,7 @@ impl State {
         }
         if (self.members.len(), self.dead.len()) != before {
             self.meta.members.0 += 1;
+            self.forget_nodes();
         }
         Ok(answers)
     }

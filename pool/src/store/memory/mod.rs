@@ -34,6 +34,7 @@ mod schedules;
 mod scored;
 mod server;
 mod state;
+mod statuses;
 mod steering;
 mod stopping;
 mod store;

@@ -132,6 +132,7 @@ impl MemoryStore {
             }
             "payloads" => state.jobs.values_mut().for_each(|job| job.payload = None),
             "history" => state.history = super::log::Log::default(),
+            "nodes" => state.statuses.clear(),
             "owners" => state.owned.clear(),
             "queue" => state.queue = Scored::default(),
             "parked" => state.parked = Scored::default(),

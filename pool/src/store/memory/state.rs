@@ -150,6 +150,8 @@ pub(super) struct State {
     pub(super) dead: BTreeMap<WorkerId, Dead>,
     /// `heartbeats`
     pub(super) heartbeats: BTreeMap<WorkerId, u64>,
+    /// `nodes`
+    pub(super) statuses: BTreeMap<NodeName, Bytes>,
     /// `history`
     pub(super) history: Log<Bytes>,
     /// `settings`

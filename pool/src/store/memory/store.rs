@@ -61,16 +61,28 @@ impl Membership for MemoryStore {
         self.step(|state, now| state.settle(now, inc, worker)).await
     }
 
-    async fn renew(
+    async fn renew_saying(
         &self,
         inc: Incarnation,
         seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
+        status: &Bytes,
     ) -> Result<Renewal> {
         let mut server = self.admitted()?;
         let run_id = server.run_id();
-        self.execute(&mut server, |state, now| state.renew(now, inc, seen, node, workers, &run_id))
+        self.execute(&mut server, |state, now| {
+            let renewal = state.renew(now, inc, seen, node, workers, &run_id)?;
+            state.say(node, &renewal, status);
+            Ok(renewal)
+        })
+    }
+
+    async fn statuses(&self) -> Result<BTreeMap<String, Bytes>> {
+        self.step(|state, _| {
+            Ok(state.statuses.iter().map(|(node, said)| (node.to_string(), said.clone())).collect())
+        })
+        .await
     }
 
     async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>> {

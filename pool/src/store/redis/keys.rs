@@ -3,7 +3,7 @@
 use crate::model::id::{NodeName, PoolName, WorkerId};
 
 /// The keys that every pool has one of, by the names that the scripts' headers use.
-pub(super) const NAMES: [&str; 20] = [
+pub(super) const NAMES: [&str; 21] = [
     "pool",
     "workers",
     "expired",
@@ -23,6 +23,7 @@ pub(super) const NAMES: [&str; 20] = [
     "schedules",
     "planned",
     "history",
+    "nodes",
     "changes",
 ];
 

@@ -1,6 +1,9 @@
 //! The life of a pool and of its workers: from bootstrap to reap.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use super::RedisStore;
 use super::reply::Values;
@@ -104,15 +107,28 @@ impl Membership for RedisStore {
         seat(worker, &mut self.steps.run("settle", call).await?.ok()?)
     }
 
-    async fn renew(
+    async fn statuses(&self) -> Result<BTreeMap<String, Bytes>> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.steps.keys.named("nodes"));
+        let mut values = Values::of("HGETALL", self.steps.command(&command).await?)?;
+        let mut statuses = BTreeMap::new();
+        while values.len() > 0 {
+            let (node, status) = (values.bytes()?, values.bytes()?);
+            statuses.insert(String::from_utf8_lossy(&node).into_owned(), status);
+        }
+        Ok(statuses)
+    }
+
+    async fn renew_saying(
         &self,
         inc: Incarnation,
         seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
+        status: &Bytes,
     ) -> Result<Renewal> {
         let blessed = self.blessed.borrow().clone();
-        let renewal = renew(&self.steps, inc, seen, node, workers).await?;
+        let renewal = renew(&self.steps, inc, seen, node, workers, status).await?;
         // A server that is demoted and promoted again closes no connection.
         if blessed.as_deref() != Some(&*renewal.run_id) {
             return Err(StoreError::OtherServer { run_id: renewal.run_id });
@@ -186,10 +202,12 @@ async fn renew(
     seen: Seen,
     node: Option<&NodeName>,
     workers: &[WorkerId],
+    status: &Bytes,
 ) -> Result<Renewal> {
     let stream = node.map(|node| steps.keys.node_of(node));
     let mut call = steps.scripts.renew.call(stream.as_slice());
     call.arg(inc.0).arg(seen.token.0).arg(seen.floor);
+    call.arg(node.map_or("", NodeName::as_str)).arg(&**status);
     for worker in workers {
         call.arg(worker.0);
     }

@@ -3,7 +3,8 @@
 -- nothing of it runs. All of them are out before their slots are handed off: to the oldest standbys, or, where nobody
 -- else is up, all standbys take slots. Their jobs wait for reap. A worker with a counter and no entry has lost its
 -- entry: nodes that still know the entry drop it.
--- KEYS: pool workers heartbeats expired changes
+-- What nodes without a member have said of themselves is forgotten.
+-- KEYS: pool workers heartbeats expired nodes changes
 -- ARGV: inc, (wid, counter observed or '' (it leaves itself))*
 -- Returns: OK, a letter per worker, D expired, now or before | G gone | R renewed
 -- Publishes: workers, in one change their entries and those of who takes slots and, when the ring grows, its size
@@ -45,6 +46,20 @@ local function answer(i, wid, observed)
   return 'D'
 end
 
+-- Forgets what nodes without a member have said.
+local function forget_nodes()
+  local said, living, over = redis.pcall('HKEYS', NODES), {}, {}
+  if said.err or #said == 0 then return end
+  for _, entry in ipairs(call('HVALS', WORKERS)) do
+    local node = match(entry, '^%u|[^|]*|[^|]*|[^|]*|([^|]*)|')
+    if node then living[node] = true end
+  end
+  for _, node in ipairs(said) do
+    if not living[node] then over[#over + 1] = node end
+  end
+  for i = 1, #over, 256 do call('HDEL', NODES, unpack(over, i, math.min(i + 255, #over))) end
+end
+
 for i, wid in ipairs(wids) do letters[i] = answer(i, wid, argv[2 * i + 1]) end
 if #free > 0 then
   local used, _, _, _, all = ring(ending)
@@ -55,5 +70,6 @@ if #gone > 0 then
   call('HDEL', HEARTBEATS, unpack(gone))
   call('HSET', EXPIRED, unpack(dead))
   mapput('workers', WORKERS, POOL, 'workers_revision', CHANGES, argv[1], changes)
+  forget_nodes()
 end
 return { 'OK', table.concat(letters) }

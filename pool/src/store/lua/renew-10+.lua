@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
 -- raised last. Raises the token counter and the floor to what the caller has seen; keeps the node's stream.
+-- It keeps what the node says of itself while a worker of these is a member.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
--- KEYS: pool workers heartbeats settings jobs payloads owners queue parked, then the node's stream if it waits for
+-- KEYS: pool workers heartbeats settings jobs payloads owners queue parked nodes, then the node's stream if it waits for
 --       outcomes
--- ARGV: inc, highest token and highest floor seen by the caller, wid*
+-- ARGV: inc, highest token and highest floor seen by the caller, node or '', what it says of itself or '', wid*
 -- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
 --          policy (of eviction) token floor, then per worker U | P | G | F (no member). Or LOST signs.
 --          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
@@ -73,17 +74,21 @@ local function beat(wid)
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
-for i = 4, #argv do
+local lives
+for i = 6, #argv do
   local entry = call('HGET', WORKERS, argv[i])
   if entry then beat(argv[i]) end
+  lives = lives or entry
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
 end
-if KEYS[10] then
+-- Only shown: a key of another type costs nobody a lease.
+if lives and argv[4] ~= '' and argv[5] ~= '' then redis.pcall('HSET', NODES, argv[4], argv[5]) end
+if KEYS[11] then
   local ms = math.max(60000, 2 * ttl)
-  if call('PEXPIRE', KEYS[10], ms) == 0 then
+  if call('PEXPIRE', KEYS[11], ms) == 0 then
     out[8] = '1'
-    call('XADD', KEYS[10], '*', 'open', '1')
-    call('PEXPIRE', KEYS[10], ms)
+    call('XADD', KEYS[11], '*', 'open', '1')
+    call('PEXPIRE', KEYS[11], ms)
   end
 end
 return out

@@ -1,0 +1,47 @@
+//! What a node says of itself with each renewal. It is what the driver has shown last, so the lease thread waits for nobody.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::clock;
+use crate::core::time::Time;
+use crate::model::status::{NodeStatus, WorkerCounts};
+use crate::runtime::health::HealthRecord;
+
+/// The source of a node's status.
+pub(crate) struct Saying {
+    health: Arc<HealthRecord>,
+    host: String,
+    since: Time,
+}
+
+impl Saying {
+    pub(crate) fn new(health: Arc<HealthRecord>) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { health, host, since: clock::now() }
+    }
+
+    /// The present status.
+    pub(super) fn now(&self) -> Bytes {
+        let workers = self.health.seen().status.workers.into_iter().filter_map(|worker| {
+            Some(WorkerCounts {
+                worker: worker.id?,
+                held: worker.held as u64,
+                to_start: worker.to_start as u64,
+                to_move: worker.to_move as u64,
+                stuck: worker.stuck.len() as u64,
+            })
+        });
+        let status = NodeStatus {
+            shard: 0,
+            node: String::new(),
+            host: self.host.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            up: clock::now().since(self.since),
+            workers: workers.collect(),
+        };
+        status.encode()
+    }
+}
