@@ -37,10 +37,10 @@ impl Chronicle {
     pub(in crate::runtime) fn see(&mut self, now: Time, effect: &Effect) {
         match effect {
             Effect::Renew { incarnation } => self.live_in(*incarnation),
-            Effect::Seated { local, worker: Some(worker) } => {
-                if self.seated.insert(*local, *worker) != Some(*worker) {
-                    self.add(now, News::new(EventKind::Joined).at(*worker));
-                }
+            Effect::Seated { local, worker: Some(worker) }
+                if self.seated.insert(*local, *worker) != Some(*worker) =>
+            {
+                self.add(now, News::new(EventKind::Joined).at(*worker));
             }
             Effect::Seated { local, worker: None } => {
                 if let Some(worker) = self.seated.remove(local) {

@@ -103,7 +103,7 @@ async fn entries(store: &Arc<dyn Store>) -> Vec<Entry> {
 #[tokio::test]
 async fn what_waits_is_written_at_the_end() {
     let (store, _, mut chronicle) = pool().await;
-    for n in 0..BATCH + 1 {
+    for n in 0..=BATCH {
         chronicle.add(clock::now(), failed(n));
     }
     chronicle.finish(&store).await;
