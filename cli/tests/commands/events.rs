@@ -1,4 +1,4 @@
-//! What has happened, and the history of a key.
+//! The events of a pool, and the history of a key.
 
 use serde_json::json;
 use tenure_pool::{JobSpec, RestartPolicy};

@@ -1,4 +1,4 @@
-//! What has happened in a pool, read from the histories of its shards.
+//! The events of a pool, read from the histories of its shards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl EventCursor {
     }
 }
 
-/// A page of what has happened.
+/// A page of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventPage {
@@ -77,7 +77,7 @@ impl EventPage {
         let oldest = pages.iter().filter_map(|page| page.oldest).map(|id| time(id.ms)).min();
         let is_last = pages.iter().all(|page| page.entries.len() < entries);
         let mut page = Self { events: Vec::new(), next, is_last, oldest, dropped: 0, unread: 0 };
-        // What follows the last entry of a full page may be older than what other shards have.
+        // The next entries of a shard with a full page may be older than those that other shards have.
         let full = pages.iter().filter(|page| page.entries.len() >= entries);
         let until = full.filter_map(|page| page.entries.last()).map(|(id, _)| id.ms).min();
         for (shard, HistoryPage { entries, .. }) in pages.into_iter().enumerate() {

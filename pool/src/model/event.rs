@@ -1,4 +1,4 @@
-//! What has happened in a pool, as its nodes say it: entries of the stream `history`. An entry is a `MessagePack` map
+//! The events of a pool, as its nodes say them: entries of the stream `history`. An entry is a `MessagePack` map
 //! `{v, node, life, n, dropped, events}`, version first. Fields with default values are left out, and a reader skips those
 //! of later versions.
 
@@ -19,7 +19,7 @@ pub(crate) const KEYS_MAX: usize = 8;
 /// The longest text of an event, bytes.
 pub(crate) const TEXT_MAX: usize = 256;
 
-/// What has happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -107,7 +107,7 @@ pub struct Event {
     pub shard: usize,
     /// The node that says so.
     pub node: String,
-    /// What has happened.
+    /// Its kind.
     pub kind: EventKind,
     /// The jobs that it is about: the first 8 of them. Empty if the node does not know them, or it is about none.
     pub keys: Vec<JobKey>,

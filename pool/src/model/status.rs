@@ -1,4 +1,4 @@
-//! What a node says of itself with each renewal: a `MessagePack` map `{v, host, pid, version, up, workers}`, version first.
+//! The words of a node about itself with each renewal: a `MessagePack` map `{v, host, pid, version, up, workers}`, version first.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::serial;
 /// The version that this crate writes, and the newest that it reads.
 const VERSION: u64 = 1;
 
-/// What a node with workers says of itself, in one shard. It is as old as the node's last renewal. When serialized, times are
+/// The words of a node with workers about itself, in one shard. They are as old as the node's last renewal. When serialized, times are
 /// milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -76,7 +76,7 @@ pub trait Membership: Send + Sync + 'static {
     ) -> Result<Renewal> {
         self.renew_saying(inc, seen, node, workers, &Bytes::new()).await
     }
-    /// What nodes with workers say of themselves.
+    /// The words of nodes with workers about themselves, by the nodes' names.
     async fn statuses(&self) -> Result<BTreeMap<String, Bytes>>;
     /// Takes workers out of the ring, all of them in one change. They keep their jobs. Returns the entry of each in order,
     /// none if it is no member.
@@ -375,7 +375,7 @@ pub trait Events: Send + Sync + 'static {
     async fn forget_node(&self, node: &NodeName) -> Result<()>;
 }
 
-/// What has happened in the pool, for people: no step relies on it.
+/// The events of the pool, for people: no step relies on them.
 #[async_trait]
 pub trait History: Send + Sync + 'static {
     /// Appends an entry, and keeps at most `most` of them, from 1 to [`HISTORY_MAX`](super::HISTORY_MAX). One that is sent

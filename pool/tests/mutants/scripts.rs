@@ -102,8 +102,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'-'", by "a_page_goes_on_after_the_last_one";
     "a history of another type breaks the read": "history", "redis.pcall('XRANGE'"
         => "call('XRANGE'", by "a_history_of_another_type_begins_anew";
-    "the history outlives its pool": "cleanup", ", HISTORY)"
-        => ")", by "only_the_tombstone_is_left";
+    "the history outlives its pool": "cleanup", ", HISTORY"
+        => "", by "only_the_tombstone_is_left";
     "a node without a member says something": "renew", "if lives and argv[4]"
         => "if argv[4]", by "who_has_no_member_says_nothing";
     "an empty word takes the last one away": "renew", " and argv[5] ~= ''"

@@ -276,7 +276,7 @@ async fn it_is_listed(kind: Kind) {
     assert_eq!(page.jobs, [(key("cut"), None)]);
 }
 
-/// What stands behind the generation and the reason.
+/// The fields behind the generation and the reason.
 fn behind(record: &Record) -> &str {
     record.tail.match_indices('|').nth(2).map_or("", |(at, _)| &record.tail[at..])
 }

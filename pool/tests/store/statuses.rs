@@ -1,4 +1,4 @@
-//! What nodes with workers say of themselves with their renewals.
+//! The words of nodes with workers about themselves, with their renewals.
 
 use std::collections::BTreeMap;
 

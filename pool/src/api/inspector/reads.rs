@@ -102,8 +102,8 @@ impl Inspector {
         self.read(self.reader.stores(), |reader| async move { Ok(reader.nodes()) }.boxed()).await
     }
 
-    /// What the nodes with workers say of themselves, shard by shard: their machines, processes and versions, and the jobs in
-    /// their workers' hands. It is as old as their last renewals, a fifth of the worker TTL. A node of a later version may
+    /// The words of the nodes with workers about themselves, shard by shard: machines, processes, versions, and the jobs in
+    /// their workers' hands. They are as old as the last renewals, a fifth of the worker TTL. A node of a later version may
     /// be left out.
     ///
     /// # Errors
@@ -222,8 +222,8 @@ impl Inspector {
         self.read(self.reader.stores(), |reader| async move { reader.figures().await }.boxed()).await
     }
 
-    /// What has happened in the pool, as its nodes have noted it: failures, moves, losses, parked jobs, handlers that do not
-    /// end, the life of the pool, and what operators have asked for. A page begins after `after`, and its events are ordered
+    /// The events that the nodes of the pool have noted. They are failures, moves, losses, parked jobs, and handlers that do
+    /// not end. Others are the life of the pool, and the requests of operators. A page begins after `after`, and its events are ordered
     /// by time. It has about `limit` of them.
     ///
     /// Events are hints for people. A node writes its own within a moment, and one that dies takes those of its last moment

@@ -1,4 +1,4 @@
-//! What a node takes for news: the answers of the store, and the notices of its engine.
+//! The sources of a node's news: the answers of the store, and the notices of its engine.
 
 use super::Chronicle;
 use crate::core::call::Done;

@@ -1,4 +1,4 @@
-//! What the node says in its pool's history: a bounded queue of news, and the batches in which they are written.
+//! The words of the node in its pool's history: a bounded queue of news, and the batches in which they are written.
 //!
 //! News are for people. Nothing waits for them: a queue that is full forgets the oldest ones and counts them, and a node
 //! that dies takes those of the last moments with it. A job that starts, runs and ends makes none.
@@ -20,7 +20,7 @@ use crate::store::{Refusal, Result, Store, StoreError};
 
 /// How many news wait, at most.
 const WAITING_MAX: usize = 4_096;
-/// A batch is written when it has so many news, or so many bytes, or when its oldest one has waited for so long.
+/// A batch is written when it has this many news, or this many bytes, or when its oldest one has waited for this long.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 8 << 10;
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -75,7 +75,7 @@ impl Chronicle {
         }
     }
 
-    /// The history keeps so many entries from now on.
+    /// The history keeps `most` entries from now on.
     pub(super) fn go_by(&mut self, most: u64) {
         self.most = most;
         if most == 0 {
@@ -155,7 +155,7 @@ impl Chronicle {
                 }
             }
         };
-        // What is not written by then is lost, as the module says.
+        // The rest is lost, as the module says.
         let _ = tokio::time::timeout(LAST, all).await;
     }
 

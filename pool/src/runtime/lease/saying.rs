@@ -1,4 +1,5 @@
-//! What a node says of itself with each renewal. It is what the driver has shown last, so the lease thread waits for nobody.
+//! The words of a node about itself with each renewal. They repeat the last state that the driver has shown, so the lease
+//! thread waits for nobody.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What nodes with workers say of themselves.
+//! The words of nodes with workers about themselves.
 
 use bytes::Bytes;
 
