@@ -117,7 +117,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "what all nodes said goes with a worker": "expire", "if not living[node] then"
         => "if true then", by "what_a_node_said_goes_with_its_last_worker";
     "what nodes said outlives the pool": "cleanup", ", NODES)"
-        => ")", by "only_the_tombstone_is_left";
+        => ")", by "a_stray_status_goes_with_the_pool";
     "an update follows any generation": "update", "if num(generation) ~= argv[of_generations + i] then"
         => "if false then", by "a_late_copy_of_an_update_undoes_nothing";
     "the same payload is another one": "update", "if present and (present == payload or meaning(present) == meaning(payload)) then"

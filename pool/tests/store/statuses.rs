@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_pool::id::WorkerId;
-use tenure_pool::store::{JoinRequest, Seen};
+use tenure_pool::store::{JoinRequest, Seen, ShutdownMode};
 
-use super::lab::{Kind, Lab, node};
+use super::lab::{Kind, Lab, ms, node};
 
 scenarios! {
     a_node_says_the_last_thing_that_it_said,
     who_has_no_member_says_nothing,
     what_a_node_said_goes_with_its_last_worker,
     a_status_of_another_type_costs_no_lease,
+    a_stray_status_goes_with_the_pool,
 }
 
 impl Lab {
@@ -83,4 +84,14 @@ async fn a_status_of_another_type_costs_no_lease(kind: Kind) {
     lab.backend.write("SET", "nodes", &["of another type"]).await;
     lab.say("a", &[worker], "hello").await;
     lab.leave(worker).await;
+}
+
+/// In memory no node is without a member.
+async fn a_stray_status_goes_with_the_pool(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    lab.backend.write("HSET", "nodes", &["stray", "hello"]).await;
+    lab.store().shutdown(lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
+    lab.store().cleanup(lab.inc, ms(60_000)).await.unwrap();
+    assert_eq!(lab.backend.dump().await.names().collect::<Vec<_>>(), ["pool"]);
 }
