@@ -14,7 +14,7 @@ const TRIES: u32 = 50;
 
 /// A group of a node's jobs.
 #[derive(Clone, Debug)]
-pub(super) struct Groups(PathBuf);
+pub(crate) struct Groups(PathBuf);
 
 impl Groups {
     /// Where the groups of this guard's jobs are.
@@ -34,7 +34,7 @@ impl Groups {
     ///
     /// # Errors
     /// There is no cgroup version 2 in which this process may make groups and kill them.
-    pub(super) fn make(guard: Pid) -> io::Result<Self> {
+    pub(crate) fn make(guard: Pid) -> io::Result<Self> {
         let groups = Self(Self::place(guard)?);
         groups.remove_forgotten();
         fs::create_dir(&groups.0)?;
@@ -58,7 +58,7 @@ impl Groups {
     }
 
     /// Those of a node that has ended.
-    pub(super) fn of(guard: Pid) -> Option<Self> {
+    pub(crate) fn of(guard: Pid) -> Option<Self> {
         let place = Self::place(guard).ok()?;
         place.exists().then_some(Self(place))
     }
@@ -67,19 +67,19 @@ impl Groups {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(super) fn add(&self, job: u64) -> io::Result<Group> {
+    pub(crate) fn add(&self, job: u64) -> io::Result<Group> {
         let group = self.0.join(job.to_string());
         fs::create_dir(&group)?;
         Ok(Group(group))
     }
 
     /// Kills all that is in it.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
     }
 
     /// Removes it, with the groups in it. Nothing of them runs any more.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let groups = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for group in groups.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
             remove(&group.path());
@@ -90,10 +90,10 @@ impl Groups {
 
 /// The group of a job: removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Group(PathBuf);
+pub(crate) struct Group(PathBuf);
 
 impl Group {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

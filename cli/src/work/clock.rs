@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Milliseconds since boot.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }

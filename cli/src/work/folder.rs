@@ -7,19 +7,19 @@ use std::path::PathBuf;
 
 /// The node's folder for a job's sockets and files: removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Makes it, for this user alone.
     ///
     /// # Errors
     /// It cannot be made.
-    pub(super) fn make(path: PathBuf) -> io::Result<Self> {
+    pub(crate) fn make(path: PathBuf) -> io::Result<Self> {
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -27,7 +27,7 @@ impl Folder {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path(name);
         fs::OpenOptions::new()
             .write(true)

@@ -23,7 +23,7 @@ use super::launch::{End, THIS_PROGRAM};
 use super::tree;
 
 /// The exit status when the node was lost.
-pub(super) const LOST: u8 = 70;
+pub(crate) const LOST: u8 = 70;
 /// Names the guard to its node.
 const GUARD: &str = "TENURE_GUARD";
 /// Names the node's folder for sockets and files.
@@ -35,14 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The guard, as its node sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Guarded {
-    pub(super) guard: Pid,
-    pub(super) folder: std::path::PathBuf,
+pub(crate) struct Guarded {
+    pub(crate) guard: Pid,
+    pub(crate) folder: std::path::PathBuf,
 }
 
 impl Guarded {
     /// The guard of this process. None if it has none, and has to become one.
-    pub(super) fn here() -> Option<Self> {
+    pub(crate) fn here() -> Option<Self> {
         let guard = env::var(GUARD).ok()?.parse().ok().and_then(Pid::from_raw);
         let guard = guard.filter(|guard| rustix::process::getppid() == Some(*guard))?;
         Some(Self { guard, folder: env::var_os(FOLDER)?.into() })
@@ -53,7 +53,7 @@ impl Guarded {
 ///
 /// # Errors
 /// The node cannot be started.
-pub(super) fn run() -> io::Result<u8> {
+pub(crate) fn run() -> io::Result<u8> {
     // First of all: a signal from now on waits for the node.
     let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP])?;
     set_child_subreaper(Some(getpid()))?;

@@ -127,8 +127,8 @@ impl Keeper {
             }
             self.wait()?;
             self.look_at_report()?;
-            self.look_at_lease()?;
             self.listen();
+            self.look_at_lease()?;
         }
     }
 
@@ -240,7 +240,8 @@ impl Keeper {
                     // It has ended meanwhile if this fails.
                     let _ = send(main, signal);
                 }
-                (Some(Command::Signal { .. }), Main::Ended) => {}
+                // It looks at the lease after each word.
+                (Some(Command::Look), _) | (Some(Command::Signal { .. }), Main::Ended) => {}
                 (Some(Command::Kill) | None, _) => self.kills = true,
             }
         }

@@ -10,43 +10,43 @@ use rustix::process::{Pid, Resource, Signal, WaitStatus};
 use serde::{Deserialize, Serialize};
 
 /// The hidden commands of the process that keeps a job, and of the one that becomes its program.
-pub(super) const KEEPER: &str = "__keeper";
-pub(super) const SHIM: &str = "__shim";
+pub(crate) const KEEPER: &str = "__keeper";
+pub(crate) const SHIM: &str = "__shim";
 /// The program that this process runs, even after its file was replaced.
-pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// All that a keeper has to know. The bytes for the program's standard input follow it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// The keeper's name in listings of processes.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The book of leases, and the job's line in it.
-    pub(super) book: PathBuf,
-    pub(super) line: usize,
+    pub(crate) book: PathBuf,
+    pub(crate) line: usize,
     /// The number of bytes of its input.
-    pub(super) input: usize,
-    pub(super) confines: Confines,
+    pub(crate) input: usize,
+    pub(crate) confines: Confines,
 }
 
 /// The limits of a job's program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Confines {
+pub(crate) struct Confines {
     /// The folder of its cgroup, if it has one.
-    pub(super) cgroup: Option<PathBuf>,
-    pub(super) limits: BTreeMap<String, u64>,
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) limits: BTreeMap<String, u64>,
     /// The soft limit of open files that the node itself was started with.
-    pub(super) nofile: Option<u64>,
-    pub(super) nice: i32,
+    pub(crate) nofile: Option<u64>,
+    pub(crate) nice: i32,
 }
 
 /// All that a shim has to know.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// The process that must be its parent.
-    pub(super) keeper: i32,
+    pub(crate) keeper: i32,
     /// The file with its standard input.
-    pub(super) input: PathBuf,
-    pub(super) confines: Confines,
+    pub(crate) input: PathBuf,
+    pub(crate) confines: Confines,
 }
 
 impl Launch {
@@ -54,7 +54,7 @@ impl Launch {
     ///
     /// # Errors
     /// The keeper has gone.
-    pub(super) fn send(&self, input: &[u8], mut to: impl Write) -> io::Result<()> {
+    pub(crate) fn send(&self, input: &[u8], mut to: impl Write) -> io::Result<()> {
         let launch = serde_json::to_vec(self)?;
         let len = u32::try_from(launch.len()).map_err(io::Error::other)?;
         to.write_all(&len.to_le_bytes())?;
@@ -66,7 +66,7 @@ impl Launch {
     ///
     /// # Errors
     /// The node has gone.
-    pub(super) fn receive(mut from: impl Read) -> io::Result<(Self, Vec<u8>)> {
+    pub(crate) fn receive(mut from: impl Read) -> io::Result<(Self, Vec<u8>)> {
         let mut len = [0; 4];
         from.read_exact(&mut len)?;
         let mut launch = vec![0; u32::from_le_bytes(len) as usize];
@@ -79,7 +79,7 @@ impl Launch {
 }
 
 /// The resource of a limit by its name, as `ulimit` and systemd call it.
-pub(super) fn resource(name: &str) -> Option<Resource> {
+pub(crate) fn resource(name: &str) -> Option<Resource> {
     Some(match name {
         "as" => Resource::As,
         "core" => Resource::Core,
@@ -96,9 +96,11 @@ pub(super) fn resource(name: &str) -> Option<Resource> {
 
 /// A word of a node to a keeper. The end of the node is a word, too: kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Send this signal to the program, or to its whole group.
     Signal { signal: Signal, to_group: bool },
+    /// Look at the lease anew: it may end sooner.
+    Look,
     /// Kill all processes of the job.
     Kill,
 }
@@ -108,6 +110,7 @@ impl fmt::Display for Command {
         match self {
             Self::Signal { signal, to_group: true } => writeln!(f, "group {}", signal.as_raw()),
             Self::Signal { signal, to_group: false } => writeln!(f, "main {}", signal.as_raw()),
+            Self::Look => writeln!(f, "look"),
             Self::Kill => writeln!(f, "kill"),
         }
     }
@@ -121,6 +124,7 @@ impl FromStr for Command {
         match line.split_once(' ') {
             Some(("group", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: true }),
             Some(("main", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: false }),
+            None if line == "look" => Ok(Self::Look),
             None if line == "kill" => Ok(Self::Kill),
             _ => Err(()),
         }
@@ -129,13 +133,13 @@ impl FromStr for Command {
 
 /// How a program has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Exit(i32),
     Signal(i32),
 }
 
 impl End {
-    pub(super) fn of(status: WaitStatus) -> Self {
+    pub(crate) fn of(status: WaitStatus) -> Self {
         match (status.exit_status(), status.terminating_signal()) {
             (Some(status), _) => Self::Exit(status),
             (None, signal) => Self::Signal(signal.unwrap_or(0)),
@@ -157,7 +161,7 @@ impl fmt::Display for End {
 
 /// A word of a keeper to its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// The program runs, under this number, which is that of its group, too.
     Started(Pid),
     /// The program could not be started, for this reason.
@@ -223,7 +227,7 @@ fn signal_name(number: i32) -> Option<&'static str> {
 }
 
 /// The signal of this name, with or without its `SIG`.
-pub(super) fn signal_named(name: &str) -> Option<Signal> {
+pub(crate) fn signal_named(name: &str) -> Option<Signal> {
     let name = name.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
     SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal)
@@ -246,7 +250,7 @@ mod tests {
             assert_eq!(word.to_string().trim_end().parse(), Ok(word));
         }
         let signal = |to_group| Command::Signal { signal: Signal::TERM, to_group };
-        for command in [signal(true), signal(false), Command::Kill] {
+        for command in [signal(true), signal(false), Command::Look, Command::Kill] {
             assert_eq!(command.to_string().trim_end().parse(), Ok(command));
         }
         assert_eq!("group 0".parse::<Command>(), Err(()));

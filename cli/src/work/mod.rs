@@ -12,25 +12,25 @@
 //! - The node does the same for a keeper that is stopped or killed.
 //! - The node ends with its guard. The guard kills all that is left when the node has ended.
 
-mod book;
-mod cgroup;
-mod clock;
+pub(crate) mod book;
+pub(crate) mod cgroup;
+pub(crate) mod clock;
 mod ctl;
 mod desk;
-mod folder;
-mod guard;
+pub(crate) mod folder;
+pub(crate) mod guard;
 mod handler;
 mod keeper;
-mod launch;
-mod logs;
-mod node;
+pub(crate) mod launch;
+pub(crate) mod logs;
+pub(crate) mod node;
 mod notes;
-mod options;
-mod plan;
-mod process;
+pub(crate) mod options;
+pub(crate) mod plan;
+pub(crate) mod process;
 mod run;
 mod shim;
-mod tree;
+pub(crate) mod tree;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

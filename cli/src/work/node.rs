@@ -2,15 +2,16 @@
 
 use std::env;
 use std::fs;
+use std::future::Future;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use tenure_pool::Node;
 use tokio::sync::Semaphore;
 
@@ -20,7 +21,7 @@ use super::guard::{Guarded, LOST};
 use super::handler::{Handler, Shared, Talks};
 use super::launch::Confines;
 use super::logs::{Target, Writer};
-use super::options::{CgroupMode, Work};
+use super::options::{CgroupMode, Confining, Membership, Work};
 use super::plan::{self, Facts};
 use crate::args::Global;
 use crate::connect::{Place, node_name};
@@ -38,14 +39,27 @@ const LOOK: Duration = Duration::from_millis(500);
 /// # Errors
 /// The command line does not fit, or the pool cannot be joined.
 pub(super) fn run(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
-    end_with_guard(guarded.folder.clone())?;
+    let level = work.log.log_level;
+    run_below_guard(&guarded.folder, level, serve(work, global, guarded.clone()))
+}
+
+/// Runs a node as the child of its guard, and logs to standard error.
+///
+/// # Errors
+/// Those of the node, or there is no thread.
+pub(crate) fn run_below_guard(
+    folder: &Path,
+    log_level: tracing::Level,
+    node: impl Future<Output = Result<Code, Failure>>,
+) -> Result<Code, Failure> {
+    end_with_guard(folder.to_owned())?;
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_max_level(work.log.log_level)
+        .with_max_level(log_level)
         .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(serve(work, global, guarded));
+    let code = runtime.block_on(node);
     // A look-up of a host name may hang, and nothing waits for it.
     runtime.shutdown_background();
     code
@@ -72,15 +86,7 @@ fn end_with_guard(folder: PathBuf) -> io::Result<()> {
 async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
     let Guarded { guard, folder } = guarded;
     let place = Place::of(global)?;
-    let groups = match work.confine.cgroup {
-        CgroupMode::Off => None,
-        CgroupMode::Auto => {
-            Groups::make(guard).inspect_err(|error| tracing::debug!(%error, "jobs have no cgroups here")).ok()
-        }
-        CgroupMode::Require => Some(Groups::make(guard).map_err(|error| {
-            Failure::new(Code::Failed, format!("jobs cannot have cgroups here: {error}"))
-        })?),
-    };
+    let groups = work.confine.groups(guard)?;
     let nofile = raise_nofile();
     let target = work.log.logs.clone().unwrap_or_else(usual_target);
     let writer = Writer::start(&target, work.log.log_max)
@@ -88,8 +94,7 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let (writer, lines) = writer.unzip();
 
     let mut builder = place.worker_builder().await?;
-    let name = work.place.name.clone().or_else(|| env::var("POD_NAME").ok().filter(|name| !name.is_empty()));
-    builder = builder.name(name.unwrap_or_else(|| node_name("work")));
+    builder = builder.name(work.place.name_or("work"));
     if let Some(ttl) = work.place.ttl {
         builder = builder.worker_ttl(ttl);
     }
@@ -99,9 +104,8 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
 
     let ttl = node.settings().worker_ttl;
     let book = Arc::new(Book::new(ttl)?);
-    renew(&book, ttl / RENEWALS)?;
-    let limits = work.confine.limit.iter().cloned().collect();
-    let confines = Confines { cgroup: None, limits, nofile, nice: work.confine.nice };
+    renew(&book, ttl)?;
+    let confines = work.confine.confines(nofile);
     let facts = Facts {
         pool: place.pool.clone(),
         node: node.name().to_owned(),
@@ -161,8 +165,43 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     if report.complete { Ok(Code::Done) } else { Ok(Code::Failed) }
 }
 
+impl Membership {
+    /// The node's name: the one that is given, or one for this kind of node.
+    pub(crate) fn name_or(&self, kind: &str) -> String {
+        let pod = || env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+        self.name.clone().or_else(pod).unwrap_or_else(|| node_name(kind))
+    }
+}
+
+impl Confining {
+    /// The groups of the node's programs, if they have any.
+    ///
+    /// # Errors
+    /// They must have them, and cannot.
+    pub(crate) fn groups(&self, guard: Pid) -> Result<Option<Groups>, Failure> {
+        match self.cgroup {
+            CgroupMode::Off => Ok(None),
+            CgroupMode::Auto => Ok(Groups::make(guard)
+                .inspect_err(|error| tracing::debug!(%error, "jobs have no cgroups here"))
+                .ok()),
+            CgroupMode::Require => Groups::make(guard).map(Some).map_err(|error| {
+                Failure::new(Code::Failed, format!("jobs cannot have cgroups here: {error}"))
+            }),
+        }
+    }
+
+    /// The limits of a program without a cgroup of its own.
+    pub(crate) fn confines(&self, nofile: Option<u64>) -> Confines {
+        Confines { cgroup: None, limits: self.limit.iter().cloned().collect(), nofile, nice: self.nice }
+    }
+}
+
 /// Writes the book of leases again and again, on a thread of its own: no job delays it.
-fn renew(book: &Arc<Book>, every: Duration) -> io::Result<()> {
+///
+/// # Errors
+/// There is no thread.
+pub(crate) fn renew(book: &Arc<Book>, ttl: Duration) -> io::Result<()> {
+    let every = ttl / RENEWALS;
     let book: Weak<Book> = Arc::downgrade(book);
     let run = move || {
         while let Some(book) = book.upgrade() {
@@ -177,14 +216,14 @@ fn renew(book: &Arc<Book>, every: Duration) -> io::Result<()> {
 }
 
 /// Lets this process have as many files as it may, because each job needs some. Returns the former limit.
-fn raise_nofile() -> Option<u64> {
+pub(crate) fn raise_nofile() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // The old limit serves if the new one is refused.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     current
 }
 
-fn usual_target() -> Target {
+pub(crate) fn usual_target() -> Target {
     if io::IsTerminal::is_terminal(&io::stdout()) { Target::Prefix } else { Target::Json }
 }
 
@@ -193,7 +232,7 @@ impl Place {
     ///
     /// # Errors
     /// Redis does not answer.
-    async fn worker_builder(&self) -> Result<tenure_pool::NodeBuilder, Failure> {
+    pub(crate) async fn worker_builder(&self) -> Result<tenure_pool::NodeBuilder, Failure> {
         // It finds the number of shards of a pool that exists.
         let shards = match self.inspector().await {
             Ok(inspector) => u32::try_from(inspector.shards()).unwrap_or(u32::MAX),

@@ -17,43 +17,43 @@ use crate::args::time;
 pub(crate) struct Work {
     /// The program and its arguments. `{key}`, `{token}` and `{worker}` are replaced; there is no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
     #[command(flatten)]
-    pub(super) place: Membership,
+    pub(crate) place: Membership,
     #[command(flatten)]
-    pub(super) start: Starting,
+    pub(crate) start: Starting,
     #[command(flatten)]
-    pub(super) stop: Stopping,
+    pub(crate) stop: Stopping,
     #[command(flatten)]
-    pub(super) confine: Confining,
+    pub(crate) confine: Confining,
     #[command(flatten)]
-    pub(super) log: Logging,
+    pub(crate) log: Logging,
 }
 
 /// How the node takes part in its pool.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The node")]
-pub(super) struct Membership {
+pub(crate) struct Membership {
     /// The node's name, unique in the pool. Else POD_NAME, else the host's name and the process's number
     #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// How many workers it has. More of them get a larger share of the keys
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) workers: u16,
+    pub(crate) workers: u16,
     /// How many jobs each worker takes. Others go to other workers
     #[arg(long, value_name = "COUNT")]
-    pub(super) max_jobs: Option<u32>,
+    pub(crate) max_jobs: Option<u32>,
     /// How long a silent worker keeps its jobs: the pool's worker TTL. One that exists has to have the same
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// How long the jobs may take to move away when the node is told to end
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "25s")]
-    pub(super) drain: Duration,
+    pub(crate) drain: Duration,
 }
 
 /// When a program counts as ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Ready {
+pub(crate) enum Ready {
     /// When it runs, and has not failed within --min-run
     Exec,
     /// When it says so: READY=1 by systemd's protocol, or `tenure ctl ready`
@@ -62,7 +62,7 @@ pub(super) enum Ready {
 
 /// How a program gets the payload of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum PayloadTo {
+pub(crate) enum PayloadTo {
     /// On its standard input, which then ends
     Stdin,
     /// In a file, which TENURE_PAYLOAD_FILE names
@@ -76,38 +76,38 @@ pub(super) enum PayloadTo {
 /// How jobs are started.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Start")]
-pub(super) struct Starting {
+pub(crate) struct Starting {
     /// When a program counts as ready. A dispatch returns at that moment
     #[arg(long, value_enum, value_name = "WHEN", default_value = "exec")]
-    pub(super) ready: Ready,
+    pub(crate) ready: Ready,
     /// A program that fails within this time has failed to start, and its dispatcher gets the error
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "200ms")]
-    pub(super) min_run: Duration,
+    pub(crate) min_run: Duration,
     /// How long a program may take to be ready
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
-    pub(super) start_timeout: Duration,
+    pub(crate) start_timeout: Duration,
     /// How many processes are started at once. Twice the processors, if it is not given
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) start_parallel: Option<u16>,
+    pub(crate) start_parallel: Option<u16>,
     /// How a program gets the payload
     #[arg(long, value_enum, value_name = "HOW", default_value = "stdin")]
-    pub(super) payload: PayloadTo,
+    pub(crate) payload: PayloadTo,
     /// Leave this variable of the node's environment to the programs. REDIS_URL and TENURE_* are taken away else
     #[arg(long, value_name = "NAME")]
-    pub(super) pass_env: Vec<String>,
+    pub(crate) pass_env: Vec<String>,
     /// Run this shell command for each notification of a key, with the notification on its standard input. It is done
     /// at exit status 0, and comes again after any other. Without this a program takes them by `tenure ctl next`
     #[arg(long, value_name = "COMMAND")]
-    pub(super) on_notify: Option<String>,
+    pub(crate) on_notify: Option<String>,
     /// Run this shell command for each ask of a key, with the question on its standard input. Its standard output is the
     /// answer, if it ends with exit status 0. Without this nobody takes asks, and those who ask hear that
     #[arg(long, value_name = "COMMAND")]
-    pub(super) on_ask: Option<String>,
+    pub(crate) on_ask: Option<String>,
 }
 
 /// To which processes of a job its stop signal goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum StopTo {
+pub(crate) enum StopTo {
     /// To the program and those that it has started in its group
     Group,
     /// To the program alone
@@ -117,27 +117,27 @@ pub(super) enum StopTo {
 /// How jobs are stopped.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Stop")]
-pub(super) struct Stopping {
+pub(crate) struct Stopping {
     /// The signal that asks a program to end
     #[arg(long, value_name = "SIGNAL", value_parser = signal, default_value = "TERM")]
-    pub(super) stop_signal: Signal,
+    pub(crate) stop_signal: Signal,
     /// To whom it goes
     #[arg(long, value_enum, value_name = "WHOM", default_value = "group")]
-    pub(super) stop_to: StopTo,
+    pub(crate) stop_to: StopTo,
     /// How long it may take to end. Then all processes of the job are killed, and sooner if the lease ends
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
-    pub(super) grace: Duration,
+    pub(crate) grace: Duration,
     /// Park a job whose program ends with one of these statuses
     #[arg(long, value_name = "STATUS", value_delimiter = ',', default_value = "78")]
-    pub(super) park_exit: Vec<u8>,
+    pub(crate) park_exit: Vec<u8>,
     /// Kill a program that gives no sign of life for this long: WATCHDOG=1, or `tenure ctl progress`
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(super) watchdog: Option<Duration>,
+    pub(crate) watchdog: Option<Duration>,
 }
 
 /// Whether each job has a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum CgroupMode {
+pub(crate) enum CgroupMode {
     /// If this machine lets the node make them
     Auto,
     /// No
@@ -149,31 +149,31 @@ pub(super) enum CgroupMode {
 /// The bounds of jobs.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
-pub(super) struct Confining {
+pub(crate) struct Confining {
     /// Limit a resource of each process: as, core, cpu, data, fsize, memlock, nofile, nproc or stack
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit, value_delimiter = ',')]
-    pub(super) limit: Vec<(String, u64)>,
+    pub(crate) limit: Vec<(String, u64)>,
     /// Run jobs with this niceness
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..=19))]
-    pub(super) nice: i32,
+    pub(crate) nice: i32,
     /// Keep each job in a cgroup of its own
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
-    pub(super) cgroup: CgroupMode,
+    pub(crate) cgroup: CgroupMode,
 }
 
 /// Where output goes.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output of programs")]
-pub(super) struct Logging {
+pub(crate) struct Logging {
     /// Where it goes: prefix, json, dir:FOLDER, inherit or null. Prefix on a terminal, else json, if it is not given
     #[arg(long, value_name = "WHERE")]
-    pub(super) logs: Option<Target>,
+    pub(crate) logs: Option<Target>,
     /// When a file of dir:FOLDER is full. One full file is kept for each key
     #[arg(long, value_name = "BYTES", value_parser = size, default_value = "10M")]
-    pub(super) log_max: u64,
+    pub(crate) log_max: u64,
     /// How much the node itself tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(super) log_level: tracing::Level,
+    pub(crate) log_level: tracing::Level,
 }
 
 fn signal(name: &str) -> Result<Signal, String> {

@@ -58,7 +58,7 @@ impl From<io::Error> for NoProgram {
 }
 
 /// The variables of this process that programs do not get: where the pool's server is, and what is known of the node.
-pub(super) fn unset(passed: &[String]) -> Vec<OsString> {
+pub(crate) fn unset(passed: &[String]) -> Vec<OsString> {
     let is_ours = |name: &OsStr| {
         name.as_bytes().starts_with(b"TENURE_")
             || name == "REDIS_URL"

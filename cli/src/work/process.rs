@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -34,19 +34,19 @@ const LOOKS: usize = 3;
 
 /// A job's program, and all that it is started with.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// Its name in listings of processes.
-    pub(super) name: String,
-    pub(super) line: Vec<OsString>,
+    pub(crate) name: String,
+    pub(crate) line: Vec<OsString>,
     /// Variables that it has and the node has not, and those of the node that it has not.
-    pub(super) set: BTreeMap<&'static str, OsString>,
-    pub(super) unset: Vec<OsString>,
-    pub(super) input: Vec<u8>,
-    pub(super) confines: Confines,
+    pub(crate) set: BTreeMap<&'static str, OsString>,
+    pub(crate) unset: Vec<OsString>,
+    pub(crate) input: Vec<u8>,
+    pub(crate) confines: Confines,
 }
 
 /// Where a stream of a program's output goes.
-pub(super) enum Output {
+pub(crate) enum Output {
     /// To the node, which reads it.
     Read,
     /// To where the node's own goes.
@@ -55,11 +55,11 @@ pub(super) enum Output {
 }
 
 /// The ends of the output that the node reads.
-pub(super) type Read = (Option<OwnedFd>, Option<OwnedFd>);
+pub(crate) type Read = (Option<OwnedFd>, Option<OwnedFd>);
 
 /// The processes of a job. When this is dropped, they are killed, and the drop waits until none is left.
 #[derive(Debug)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     keeper: Child,
     words: Lines<BufReader<OwnedReadHalf>>,
     /// None once the keeper was told to kill.
@@ -78,7 +78,7 @@ impl Processes {
     ///
     /// # Errors
     /// The machine has no more processes, memory or files. Nothing runs.
-    pub(super) fn start(
+    pub(crate) fn start(
         program: Program,
         (book, line): (&Arc<Book>, Line),
         cgroup: Option<Group>,
@@ -125,7 +125,7 @@ impl Processes {
     ///
     /// # Cancel safety
     /// Safe: a word is taken only when it is returned.
-    pub(super) async fn next(&mut self) -> Word {
+    pub(crate) async fn next(&mut self) -> Word {
         while !self.gone {
             let word = match self.words.next_line().await {
                 Ok(Some(line)) => line.parse(),
@@ -146,15 +146,25 @@ impl Processes {
     }
 
     /// Sends the program this signal.
-    pub(super) fn signal(&mut self, signal: Signal, to_group: bool) {
+    pub(crate) fn signal(&mut self, signal: Signal, to_group: bool) {
         self.say(launch::Command::Signal { signal, to_group });
+    }
+
+    /// The way to say that the lease may end sooner.
+    ///
+    /// # Errors
+    /// The machine has no more files, or the processes are being killed.
+    pub(crate) fn looker(&self) -> io::Result<Looker> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let node: &tokio::net::UnixStream = self.node.as_ref().ok_or_else(gone)?.as_ref();
+        Ok(Looker(UnixStream::from(node.as_fd().try_clone_to_owned()?)))
     }
 
     /// Kills all, and waits until none is left.
     ///
     /// # Cancel safety
     /// Safe: a drop does the rest.
-    pub(super) async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         self.say(launch::Command::Kill);
         let gone = async { while self.next().await != Word::Gone {} };
         if timeout(PATIENCE, gone).await.is_err() {
@@ -166,7 +176,7 @@ impl Processes {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(super) async fn finish(&mut self) {
+    pub(crate) async fn finish(&mut self) {
         let gone = async { while self.next().await != Word::Gone {} };
         if timeout(PATIENCE, gone).await.is_err() {
             blocking(|| self.end());
@@ -225,6 +235,21 @@ impl Processes {
     }
 }
 
+/// Says to a keeper that the lease may end sooner than it did.
+#[derive(Debug)]
+pub(crate) struct Looker(UnixStream);
+
+impl Looker {
+    /// Says so. The keeper looks before it waits again.
+    ///
+    /// # Errors
+    /// The keeper has gone, and with it all that it kept.
+    pub(crate) fn look(&self) -> io::Result<()> {
+        // It does not block, and there is always room: the keeper reads all that is said.
+        (&self.0).write_all(launch::Command::Look.to_string().as_bytes())
+    }
+}
+
 impl Drop for Processes {
     fn drop(&mut self) {
         if !self.gone {
@@ -244,7 +269,7 @@ impl Output {
 }
 
 /// Runs work that blocks its thread, while others use the runtime's threads.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
@@ -252,7 +277,7 @@ pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// How a program's end is told, with the last of what it said.
-pub(super) fn told(end: End, last: &str) -> String {
+pub(crate) fn told(end: End, last: &str) -> String {
     let last = last.trim();
     if last.is_empty() { end.to_string() } else { format!("{end}: {last}") }
 }

@@ -17,12 +17,12 @@ const LOOKS: usize = 100;
 /// Kills all that has come from this process, and returns how many there were. Those that are born while it looks may
 /// be left, so call it until there is none. All are stopped before the first one is killed: otherwise some would have
 /// children faster than they are found.
-pub(super) fn kill_below(root: Pid) -> usize {
+pub(crate) fn kill_below(root: Pid) -> usize {
     kill(|| below(&children(root)))
 }
 
 /// Kills all children of `root` but `spared`, and all that has come from them. Returns how many there were.
-pub(super) fn kill_strays(root: Pid, spared: Pid) -> usize {
+pub(crate) fn kill_strays(root: Pid, spared: Pid) -> usize {
     kill(|| {
         let strays: Vec<_> = children(root).into_iter().filter(|pid| *pid != spared).collect();
         below(&strays)
@@ -61,7 +61,7 @@ fn below(roots: &[Pid]) -> Vec<Pid> {
 }
 
 /// The children of a process. None if it has ended.
-pub(super) fn children(parent: Pid) -> Vec<Pid> {
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     static LISTED: OnceLock<bool> = OnceLock::new();
     // The kernel may be built without these lists.
     if *LISTED.get_or_init(|| Path::new("/proc/thread-self/children").exists()) {

@@ -47,7 +47,7 @@ pub(crate) enum Effect {
     /// Fire the job's cancellation. Run the stop handler after the handler that runs now.
     Stop { worker: WorkerId, key: JobKey, token: Token, why: StopReason },
     /// Fire the job's cancellation only.
-    Cancel { worker: WorkerId, key: JobKey, token: Token },
+    Cancel { worker: WorkerId, key: JobKey, token: Token, why: StopReason },
     /// Hand notifications to the handler, in order.
     Deliver { worker: WorkerId, key: JobKey, token: Token, taken: Taken },
     /// Hand asks to the handler, in order.

@@ -31,6 +31,7 @@ use crate::clock;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
+use crate::model::stop::StopReason;
 use crate::model::trace::TraceContext;
 use crate::model::unsaved::NotSaved;
 use crate::model::wire::{Opened, ProgressTimeout};
@@ -63,6 +64,8 @@ struct Shared {
     /// The pool's own token: it fires only when the pool ends the job. Created on first use, because most held jobs
     /// are idle.
     cancel: OnceLock<CancellationToken>,
+    /// Why the pool ends this job alone.
+    why: OnceLock<StopReason>,
     hearing: OnceLock<Box<Hearing>>,
     savers: Arc<Savers>,
     saving: OnceLock<Arc<Slot>>,
@@ -127,6 +130,7 @@ impl Job {
             begun_ms,
             lease,
             cancel,
+            why: OnceLock::new(),
             hearing,
             savers,
             saving: OnceLock::new(),
@@ -286,6 +290,14 @@ impl Job {
         self.cancellation().cancelled().await;
     }
 
+    /// Why the job must end: known before its cancellation fires, and the same from then on. `None` while it need not end.
+    /// A future that ends as the cancellation fires learns it here. The stop handler, which comes after it, is told the
+    /// same, or a graver reason that has come meanwhile.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        let of_the_lease = || self.shared.lease.is_ending().then_some(StopReason::LeaseLost);
+        self.shared.why.get().copied().or_else(of_the_lease)
+    }
+
     /// The lease under which the job runs. Check it before an effect on an outside resource that cannot check the
     /// token.
     pub fn lease(&self) -> &LeaseGuard {
@@ -342,8 +354,10 @@ impl Job {
         self.shared.cancel.get_or_init(|| self.shared.lease.cancellation())
     }
 
-    /// Ends the job for the pool: its cancellation fires.
-    pub(crate) fn cancel(&self) {
+    /// Ends the job for the pool, for this reason: its cancellation fires.
+    pub(crate) fn cancel(&self, why: StopReason) {
+        // The first reason stays.
+        let _ = self.shared.why.set(why);
         self.cancel_token().cancel();
     }
 

@@ -351,7 +351,7 @@ impl Driver {
                 self.actors.start(handler.clone(), worker, *job);
             }
             Effect::Stop { worker, key, token, why } => self.actors.stop(&(worker, key), token, why),
-            Effect::Cancel { worker, key, token } => self.actors.cancel(&(worker, key), token),
+            Effect::Cancel { worker, key, token, why } => self.actors.cancel(&(worker, key), token, why),
             Effect::Deliver { worker, key, token, taken } => {
                 self.actors.deliver(&(worker, key), token, taken);
             }

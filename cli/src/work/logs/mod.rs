@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-pub(super) use reader::{Last, gather, read};
-pub(super) use writer::Writer;
+pub(crate) use reader::{Last, gather, read};
+pub(crate) use writer::Writer;
 
 /// The longest line. A longer one becomes several.
 const LINE_MAX: usize = 16 << 10;
@@ -23,7 +23,7 @@ const LINE_COST: usize = 96;
 
 /// Where the output of programs goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// To the node's own output, each line after its key.
     Prefix,
     /// To the node's own standard output, each line as a JSON document.
@@ -55,19 +55,19 @@ impl FromStr for Target {
 
 /// A stream of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Out,
     Err,
 }
 
 /// A program whose output is written.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Its key, as it may be printed.
-    pub(super) key: String,
-    pub(super) token: u64,
+    pub(crate) key: String,
+    pub(crate) token: u64,
     /// How much of its output waits.
-    pub(super) waiting: AtomicUsize,
+    pub(crate) waiting: AtomicUsize,
 }
 
 /// A line on its way to the writer.
@@ -107,7 +107,7 @@ impl Drop for Charge {
 
 /// The way to the writer.
 #[derive(Clone, Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     to: mpsc::Sender<Line>,
     waiting: Arc<AtomicUsize>,
 }

@@ -20,7 +20,7 @@ const LAST: usize = 1024;
 
 /// The last bytes of a stream.
 #[derive(Debug, Default)]
-pub(in crate::work) struct Last(Mutex<Vec<u8>>);
+pub(crate) struct Last(Mutex<Vec<u8>>);
 
 impl Last {
     fn add(&self, bytes: &[u8]) {
@@ -31,7 +31,7 @@ impl Last {
     }
 
     /// Them as text.
-    pub(in crate::work) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&last).into_owned()
     }
@@ -41,7 +41,7 @@ impl Last {
 ///
 /// # Errors
 /// It cannot be read.
-pub(in crate::work) async fn read(
+pub(crate) async fn read(
     from: OwnedFd,
     stream: Stream,
     source: Arc<Source>,

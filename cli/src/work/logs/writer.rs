@@ -24,7 +24,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// The thread that writes.
 #[derive(Debug)]
-pub(in crate::work) struct Writer {
+pub(crate) struct Writer {
     thread: JoinHandle<()>,
     over: Receiver<()>,
 }
@@ -34,7 +34,7 @@ impl Writer {
     ///
     /// # Errors
     /// The folder cannot be made, or there is no thread.
-    pub(in crate::work) fn start(target: &Target, log_max: u64) -> io::Result<Option<(Self, Lines)>> {
+    pub(crate) fn start(target: &Target, log_max: u64) -> io::Result<Option<(Self, Lines)>> {
         let to: Box<dyn To> = match target {
             Target::Inherit | Target::Null => return Ok(None),
             Target::Prefix => Box::new(Prefix::new()),
@@ -56,7 +56,7 @@ impl Writer {
     }
 
     /// Waits a little for the last lines. All [`Lines`] must be dropped before.
-    pub(in crate::work) fn end(self) {
+    pub(crate) fn end(self) {
         if self.over.recv_timeout(LAST_LINES) == Err(RecvTimeoutError::Disconnected) {
             let _ = self.thread.join();
         }

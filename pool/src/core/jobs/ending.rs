@@ -48,7 +48,7 @@ impl Jobs {
                 held.phase = JobPhase::Stopping;
                 self.permit_back(key);
                 self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
-                ctx.out.push(Effect::Cancel { worker, key: key.clone(), token });
+                ctx.out.push(Effect::Cancel { worker, key: key.clone(), token, why });
             }
             JobPhase::Running if known.is_none() => self.run_stop(ctx, key, why),
             JobPhase::Starting | JobPhase::Running | JobPhase::Stopping | JobPhase::Aborting => {}

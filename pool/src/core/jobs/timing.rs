@@ -48,7 +48,8 @@ impl Jobs {
                     held.add_order(StopOrder::own(StopReason::StartTimeout));
                     held.phase = JobPhase::Stopping;
                     self.arm(&key, Some(ctx.now + ctx.config.abort_grace));
-                    ctx.out.push(Effect::Cancel { worker, key, token });
+                    let why = StopReason::StartTimeout;
+                    ctx.out.push(Effect::Cancel { worker, key, token, why });
                 }
                 JobPhase::Stopping => {
                     held.phase = JobPhase::Aborting;

@@ -258,7 +258,7 @@ impl World {
                     self.order_stop(actor);
                 }
             }
-            Effect::Cancel { worker, key, token } => {
+            Effect::Cancel { worker, key, token, .. } => {
                 if let Some(actor) = self.running(at, worker, key, token) {
                     self.cancel(actor);
                 }

@@ -145,14 +145,14 @@ impl Actors {
 
     /// Fires the job's cancellation. Runs the stop handler after the present handler.
     pub(super) fn stop(&mut self, place: &Place, token: Token, why: StopReason) {
-        self.cancel(place, token);
+        self.cancel(place, token, why);
         self.mail(place, token, Mail::Stop(why));
     }
 
     /// Fires the job's cancellation.
-    pub(super) fn cancel(&self, place: &Place, token: Token) {
+    pub(super) fn cancel(&self, place: &Place, token: Token, why: StopReason) {
         if let Some(job) = self.job(place, token) {
-            job.cancel();
+            job.cancel(why);
         }
     }
 

@@ -378,15 +378,18 @@ async fn a_jobs_cancellation_fires_with_its_end_and_its_lease() {
         bench.next().await;
         let job = shown.lock().unwrap().take().unwrap();
         assert!(!job.is_ending() && job.lease().check());
+        assert_eq!(job.stop_reason(), None);
         let cancellation = job.cancellation().clone();
         cancellation.cancel();
         assert!(!job.is_ending(), "a handler may cancel its own");
         if fence {
             bench.leases.fence(WORKER);
         } else {
-            bench.actors.cancel(&place(), Token(1));
+            bench.actors.cancel(&place(), Token(1), StopReason::Bounced);
         }
         assert!(job.is_ending() && job.lease().check() != fence);
+        let why = if fence { StopReason::LeaseLost } else { StopReason::Bounced };
+        assert_eq!(job.stop_reason(), Some(why));
 
         // A cancellation that is asked for only now has already fired.
         bench.start(Shows(Arc::clone(&shown)), 2);
