@@ -30,13 +30,15 @@ pub(crate) enum Code {
     Redis = 7,
     /// Some of many failed. The others were done.
     SomeFailed = 8,
+    /// A program that the command runs cannot serve, and would not the next time.
+    Unfit = 78,
     /// Ctrl-C ended the wait. The act itself goes on.
     Interrupted = 130,
 }
 
 impl Code {
     /// Its name in JSON.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Failed => "failed",
@@ -47,6 +49,7 @@ impl Code {
             Self::Finding => "finding",
             Self::Redis => "redis",
             Self::SomeFailed => "some_failed",
+            Self::Unfit => "unfit",
             Self::Interrupted => "interrupted",
         }
     }

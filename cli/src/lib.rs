@@ -4,6 +4,7 @@ mod args;
 mod cmd;
 mod connect;
 mod exit;
+mod host;
 mod out;
 mod work;
 

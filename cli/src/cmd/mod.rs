@@ -38,9 +38,11 @@ use clap::Subcommand;
 use tenure_pool::{DispatchId, IdError, JobKey, Node, NodeName, Ticket};
 
 use self::dispatch::How;
+pub(crate) use self::dispatch::Policy;
 use crate::args::Global;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
+use crate::host::Host;
 use crate::out::Out;
 use crate::work::{Ctl, Work};
 
@@ -86,6 +88,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Work(Box<Work>),
+    Host(Box<Host>),
     #[command(subcommand)]
     Ctl(Ctl),
     #[command(subcommand)]
@@ -136,6 +139,7 @@ impl Command {
         // They have no runtime, or one of their own.
         match self {
             Self::Work(work) => return work.run(&global),
+            Self::Host(host) => return host.run(&global),
             Self::Ctl(ctl) => return ctl.run(),
             _ => {}
         }
@@ -183,6 +187,7 @@ impl Command {
             Self::Uncordon(cordon) => cordon.run(session, false).await,
             Self::Shutdown(shutdown) => shutdown.run(session).await,
             Self::Work(work) => work.run(&session.global),
+            Self::Host(host) => host.run(&session.global),
             Self::Ctl(ctl) => ctl.run(),
             Self::Ctx(ctx) => ctx.run(session),
             Self::Completions(completions) => completions.run(session),

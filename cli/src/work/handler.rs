@@ -179,7 +179,7 @@ impl Handler {
         };
         let to = if out.is_some() { &Output::Read } else { &usual };
         let started =
-            blocking(|| Processes::start(program, (&self.book, line), cgroup, (to, &usual), self.guard));
+            blocking(|| Processes::start(program, (&self.book, line.into()), cgroup, (to, &usual), self.guard));
         let (processes, (mut stdout, stderr)) = started?;
         if let Some(out) = out {
             *out = stdout.take();

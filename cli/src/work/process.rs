@@ -69,7 +69,7 @@ pub(crate) struct Processes {
     guard: Pid,
     gone: bool,
     /// After the end of all processes the job's line and group are given back.
-    _line: Line,
+    _line: Arc<Line>,
     _cgroup: Option<Group>,
 }
 
@@ -80,7 +80,7 @@ impl Processes {
     /// The machine has no more processes, memory or files. Nothing runs.
     pub(crate) fn start(
         program: Program,
-        (book, line): (&Arc<Book>, Line),
+        (book, line): (&Arc<Book>, Arc<Line>),
         cgroup: Option<Group>,
         (out, err): (&Output, &Output),
         guard: Pid,
@@ -148,6 +148,11 @@ impl Processes {
     /// Sends the program this signal.
     pub(crate) fn signal(&mut self, signal: Signal, to_group: bool) {
         self.say(launch::Command::Signal { signal, to_group });
+    }
+
+    /// The number of the keeper's process.
+    pub(crate) fn keeper(&self) -> Pid {
+        Pid::from_child(&self.keeper)
     }
 
     /// The way to say that the lease may end sooner.

@@ -84,6 +84,13 @@ fn all_with_parent(parent: Pid) -> Vec<Pid> {
     all.filter(|pid| stat(*pid).is_some_and(|(_, of)| of == Some(parent))).collect()
 }
 
+/// Whether a process has come from `root`, as far as its ancestors live.
+pub(crate) fn is_below(pid: Pid, root: Pid) -> bool {
+    let parents = std::iter::successors(Some(pid), |pid| stat(*pid)?.1);
+    // Bounded, because numbers may be given anew while it looks.
+    parents.take(LOOKS).any(|pid| pid == root)
+}
+
 /// Whether it has not ended.
 fn is_alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X' | 'x'))

@@ -1,0 +1,297 @@
+//! The process of a host: it is started, says hello, and is talked to until nothing of it is left.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tenure_pool::Node;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::leases::Leases;
+use super::link::Link;
+use super::talk;
+use super::wire::codec::{Lines, line};
+use super::wire::down::Down;
+use super::wire::up::{Hello, Up};
+use super::wire::{FEATURES, VERSION};
+use crate::work::book::Book;
+use crate::work::cgroup::Groups;
+use crate::work::folder::Folder;
+use crate::work::launch::{Confines, End, Word};
+use crate::work::logs::{self, Last, Source, Stream, Target};
+use crate::work::process::{Output, Processes, Program, blocking, told};
+use crate::work::tree;
+
+/// The variable that names the socket, and the socket in the host's folder.
+const SOCKET_VAR: &str = "TENURE_SOCKET";
+const SOCKET: &str = "host";
+/// The exit status of a host that nobody should start again.
+const UNFIT: i32 = 78;
+/// How long the last words of a host may take: its exit status, and the end of its output.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a host that was refused may take to end.
+const REFUSED: Duration = Duration::from_secs(2);
+
+/// All that hosts are started with.
+pub(super) struct Hosts {
+    pub(super) command: Vec<OsString>,
+    pub(super) node: Node,
+    pub(super) pool: String,
+    pub(super) ttl: Duration,
+    pub(super) hello_timeout: Duration,
+    /// How long a host may leave a ping unanswered.
+    pub(super) deadline: Duration,
+    pub(super) book: Arc<Book>,
+    pub(super) groups: Option<Groups>,
+    pub(super) guard: Pid,
+    pub(super) folder: PathBuf,
+    pub(super) unset: Vec<OsString>,
+    pub(super) confines: Confines,
+    pub(super) target: Target,
+    pub(super) lines: Option<logs::Lines>,
+    pub(super) numbers: AtomicU64,
+}
+
+/// Why there is no host.
+#[derive(Debug)]
+pub(super) enum NoHost {
+    /// Another attempt would come out the same.
+    Unfit(String),
+    /// The program could not be started at all.
+    NotRun(String),
+    /// It did not get as far as its hello.
+    Failed(String),
+}
+
+impl From<io::Error> for NoHost {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A process that may become a host.
+struct Child {
+    processes: Processes,
+    last: Arc<Last>,
+    readers: Vec<JoinHandle<()>>,
+    line: Arc<crate::work::book::Line>,
+    /// It has the socket.
+    folder: Folder,
+}
+
+impl Hosts {
+    /// Starts a host for this worker, and waits for its hello.
+    ///
+    /// # Errors
+    /// There is none, and nothing of it is left.
+    ///
+    /// # Cancel safety
+    /// Safe: a drop kills what there is.
+    pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder::make(self.folder.join(format!("host-{number}")))?;
+        let listener = UnixListener::bind(folder.path(SOCKET))?;
+        let mut child = self.launch(worker, number, folder)?;
+        let keeper = child.processes.keeper();
+        let hello = tokio::select! {
+            biased;
+            end = first_end(&mut child.processes) => Err(end),
+            hello = timeout(self.hello_timeout, self.welcome(listener, keeper)) => Ok(hello),
+        };
+        let (hello, lines, mut to) = match hello {
+            Ok(Ok(Ok(greeted))) => greeted,
+            Ok(Ok(Err(why))) => return Err(NoHost::Failed(child.failed(&why).await)),
+            Ok(Err(_)) => {
+                let within = humantime::format_duration(self.hello_timeout);
+                return Err(NoHost::Failed(child.failed(&format!("it did not say hello within {within}")).await));
+            }
+            Err(end) => return Err(child.ended_early(end).await),
+        };
+        if !hello.v.contains(&VERSION) {
+            let theirs = hello.v.clone();
+            let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
+            let refused = Down::Refused { why: why.clone(), ours: vec![VERSION], theirs };
+            let line = line(&refused).unwrap_or_default();
+            // It ends whether it reads this or not.
+            let _ = timeout(REFUSED, to.write_all(&line)).await;
+            let _ = timeout(REFUSED, first_end(&mut child.processes)).await;
+            child.processes.kill().await;
+            return Err(NoHost::Unfit(why));
+        }
+        let welcome = Down::Hello {
+            v: VERSION,
+            pool: self.pool.clone(),
+            node: self.node.name().to_owned(),
+            worker,
+            ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
+            features: FEATURES.map(str::to_owned).into(),
+            tenure: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let looker = child.processes.looker()?;
+        let leases = Leases::new(child.line.clone(), looker, self.ttl);
+        let (out, from) = mpsc::unbounded_channel();
+        let link = Arc::new(Link::new(worker, hello, leases, out));
+        link.send(&welcome);
+        let talk = talk::Talk {
+            link: link.clone(),
+            node: self.node.clone(),
+            ttl: self.ttl,
+            deadline: self.deadline,
+        };
+        tokio::spawn(child.live(talk, lines, to, from));
+        Ok(link)
+    }
+
+    fn launch(&self, worker: u16, number: u64, folder: Folder) -> io::Result<Child> {
+        let set: BTreeMap<_, OsString> = [
+            (SOCKET_VAR, folder.path(SOCKET).into()),
+            ("TENURE_POOL", self.pool.clone().into()),
+            ("TENURE_NODE", self.node.name().into()),
+            ("TENURE_WORKER", worker.to_string().into()),
+        ]
+        .into();
+        let (unset, confines) = (self.unset.clone(), self.confines.clone());
+        let name = format!("host {worker}");
+        let (line, input) = (self.command.clone(), Vec::new());
+        let program = Program { name, line, set, unset, input, confines };
+        let line = Arc::new(self.book.open()?);
+        let cgroup = self.groups.as_ref().map(|groups| groups.add(number)).transpose()?;
+        let output = match (&self.lines, &self.target) {
+            (Some(_), _) => Output::Read,
+            (None, Target::Inherit) => Output::Inherit,
+            (None, _) => Output::Null,
+        };
+        let started =
+            blocking(|| Processes::start(program, (&self.book, line.clone()), cgroup, &output, self.guard));
+        let (processes, (out, err)) = started?;
+        let last = Arc::new(Last::default());
+        let mut readers = Vec::new();
+        if let Some(lines) = &self.lines {
+            let key = format!("worker-{worker}");
+            let source = Arc::new(Source { key, token: 0, waiting: AtomicUsize::new(0) });
+            for (from, stream, last) in [(out, Stream::Out, None), (err, Stream::Err, Some(last.clone()))] {
+                let Some(from) = from else { continue };
+                let reading = logs::read(from, stream, source.clone(), lines.clone(), last);
+                readers.push(tokio::spawn(async move {
+                    if let Err(error) = reading.await {
+                        tracing::warn!(%error, "a host's output cannot be read any more");
+                    }
+                }));
+            }
+        }
+        Ok(Child { processes, last, readers, line, folder })
+    }
+
+    /// Waits for the host, and for its first word.
+    async fn welcome(&self, listener: UnixListener, keeper: Pid) -> Result<Greeted, String> {
+        let stream = loop {
+            let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
+            match stream.peer_cred() {
+                Ok(peer) if is_ours(peer, keeper) => break stream,
+                Ok(peer) => tracing::warn!(?peer, "a stranger connects to a host's socket, it is refused"),
+                Err(error) => tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused"),
+            }
+        };
+        // Nobody else can connect.
+        drop(listener);
+        let (from, to) = stream.into_split();
+        let mut lines = Lines::new(from);
+        match lines.next().await {
+            Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
+            Ok(Some(_)) => Err("its first message is not hello".to_owned()),
+            Ok(None) => Err("it closed its connection without a hello".to_owned()),
+            Err(bad) => Err(format!("it does not speak the protocol: {bad}")),
+        }
+    }
+}
+
+/// A hello, and the connection that it came by.
+type Greeted = (Hello, Lines<OwnedReadHalf>, OwnedWriteHalf);
+
+/// Whether the peer is of this user, and came from the keeper's program.
+fn is_ours(peer: UCred, keeper: Pid) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let pid = peer.pid().and_then(Pid::from_raw);
+    peer.uid() == user && pid.is_some_and(|pid| tree::is_below(pid, keeper))
+}
+
+/// The end of the program, or the reason why it did not run.
+async fn first_end(processes: &mut Processes) -> Result<End, String> {
+    loop {
+        match processes.next().await {
+            Word::Started(_) => {}
+            Word::NotStarted(why) => return Err(why),
+            Word::Ended(end) => return Ok(end),
+            // Its keeper was killed.
+            Word::Gone => return Ok(End::Signal(9)),
+        }
+    }
+}
+
+impl Child {
+    /// Kills it, and says why with the last of its words.
+    async fn failed(mut self, why: &str) -> String {
+        self.processes.kill().await;
+        self.drain().await;
+        let last = self.last.text();
+        let last = last.trim();
+        if last.is_empty() { why.to_owned() } else { format!("{why}: {last}") }
+    }
+
+    async fn ended_early(mut self, end: Result<End, String>) -> NoHost {
+        self.processes.finish().await;
+        self.drain().await;
+        match end {
+            Err(why) => NoHost::NotRun(why),
+            Ok(end @ End::Exit(UNFIT)) => NoHost::Unfit(told(end, &self.last.text())),
+            Ok(end) => NoHost::Failed(format!("it ended before its hello: {}", told(end, &self.last.text()))),
+        }
+    }
+
+    /// Waits for the end of its output.
+    async fn drain(&mut self) {
+        for reader in self.readers.drain(..) {
+            let _ = timeout(LAST_WORDS, reader).await;
+        }
+    }
+
+    /// Talks to it, until nothing of it is left.
+    async fn live(
+        mut self,
+        talk: talk::Talk,
+        lines: Lines<OwnedReadHalf>,
+        to: OwnedWriteHalf,
+        from: mpsc::UnboundedReceiver<Vec<u8>>,
+    ) {
+        let link = talk.link.clone();
+        let (mut end, mut why) = (None, None);
+        tokio::select! {
+            ended = first_end(&mut self.processes) => end = Some(ended),
+            over = talk.run(lines, to, from) => why = Some(over),
+        }
+        // One that has closed its connection ends in a moment, and its exit status says more.
+        if matches!(why, Some(talk::Over::Closed)) {
+            end = timeout(LAST_WORDS, first_end(&mut self.processes)).await.ok();
+        }
+        self.processes.kill().await;
+        self.drain().await;
+        let why = match (end, why) {
+            (Some(Ok(end)), _) => told(end, &self.last.text()),
+            (Some(Err(why)), _) => why,
+            (None, Some(over)) => over.to_string(),
+            (None, None) => String::new(),
+        };
+        drop(self.folder);
+        link.is_over(&why);
+    }
+}

@@ -1,0 +1,106 @@
+//! The leases under which a host's jobs run. The host is told of each renewal; its keeper kills it at the end of the first
+//! one that ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tenure_pool::{Job, LeaseGuard, WorkerId};
+
+use super::wire::down::Down;
+use crate::work::book::Line;
+use crate::work::process::Looker;
+
+/// A worker of the pool, in its shard: it has one lease while it has this id.
+pub(super) type Holder = (usize, WorkerId);
+
+/// The leases of a host's jobs.
+#[derive(Debug)]
+pub(super) struct Leases {
+    line: Arc<Line>,
+    looker: Looker,
+    held: HashMap<Holder, Held>,
+    last: u64,
+    /// A renewal that adds less than this is not told.
+    least: Duration,
+}
+
+#[derive(Debug)]
+struct Held {
+    number: u64,
+    lease: LeaseGuard,
+    jobs: usize,
+    told_until: u64,
+}
+
+/// The time by `CLOCK_MONOTONIC`, in milliseconds.
+pub(super) fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Held {
+    /// The message that tells how long the lease lasts. None if it is over, or there is little to tell.
+    fn news(&mut self, least: u64) -> Option<Down> {
+        // The clock is read first: what comes between makes the time earlier.
+        let now = monotonic();
+        let left_ms = millis(self.lease.remaining());
+        let until_ms = now + left_ms;
+        if left_ms == 0 || until_ms < self.told_until + least {
+            return None;
+        }
+        self.told_until = until_ms;
+        Some(Down::Lease { lease: self.number, left_ms, until_ms })
+    }
+}
+
+impl Leases {
+    pub(super) fn new(line: Arc<Line>, looker: Looker, ttl: Duration) -> Self {
+        Self { line, looker, held: HashMap::new(), last: 0, least: ttl / 20 }
+    }
+
+    /// A job is to run under its lease: returns the lease's number, and the message that must reach the host before the job
+    /// does. None if the lease is over, or the host cannot be bound to it.
+    pub(super) fn enter(&mut self, holder: Holder, job: &Job) -> Option<(u64, Option<Down>)> {
+        if let Some(held) = self.held.get_mut(&holder) {
+            held.jobs += 1;
+            return Some((held.number, None));
+        }
+        let (number, lease) = (self.last + 1, job.lease().clone());
+        // The keeper must know of the lease before the host knows of the job.
+        if !self.line.add(number, &lease).ok()? {
+            return None;
+        }
+        if self.looker.look().is_err() {
+            let _ = self.line.remove(number);
+            return None;
+        }
+        self.last = number;
+        let mut held = Held { number, lease, jobs: 1, told_until: 0 };
+        let news = held.news(0);
+        self.held.insert(holder, held);
+        Some((number, news))
+    }
+
+    /// A job under this lease has ended.
+    pub(super) fn leave(&mut self, holder: Holder) {
+        let Some(held) = self.held.get_mut(&holder) else { return };
+        held.jobs -= 1;
+        if held.jobs == 0 {
+            // A time that is too early ends a host that has no job of this lease.
+            let _ = self.line.remove(held.number);
+            self.held.remove(&holder);
+        }
+    }
+
+    /// The messages about renewals.
+    pub(super) fn news(&mut self) -> Vec<Down> {
+        let least = millis(self.least);
+        self.held.values_mut().filter_map(|held| held.news(least)).collect()
+    }
+}

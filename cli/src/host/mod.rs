@@ -1,0 +1,51 @@
+//! `tenure host`: a worker whose jobs live in a process of any language, thousands in each.
+//!
+//! Each worker of the node has one such process, its host. It speaks the host protocol: JSON lines on a Unix socket.
+//!
+//! ```text
+//! guard ── node ── keeper ── the host (first as the shim) ── all that it starts
+//! ```
+//!
+//! Guard, keeper and shim are those of `tenure work`. `wire` has the messages, `table` the rules of who may say what and
+//! when, `link` the state of one host, `talk` the talk with it, `child` its process. `handler` gives a worker's jobs to its
+//! host, and `worker` makes a host anew that has gone.
+//!
+//! - A job is the pool's again only after its host's last word on it, or when nothing of the host is left.
+//! - A host ends with the first lease of its jobs that ends, whether the node lives, hangs or has gone.
+
+mod calls;
+mod check;
+mod child;
+mod handler;
+mod leases;
+mod link;
+mod node;
+mod options;
+mod table;
+mod talk;
+mod wire;
+mod worker;
+
+pub(crate) use options::Host;
+
+use crate::args::Global;
+use crate::exit::{Code, Failure};
+use crate::work::guard::{self, Guarded};
+
+impl Host {
+    /// Runs the worker until it is told to end, or the check. The first process of the command becomes the guard, and ends
+    /// with the exit status of its node.
+    ///
+    /// # Errors
+    /// The node cannot be started, or fails.
+    pub(crate) fn run(self, global: &Global) -> Result<Code, Failure> {
+        match Guarded::here() {
+            Some(guarded) if self.check => check::run(self, &guarded),
+            Some(guarded) => node::run(self, global, &guarded),
+            None => match guard::run() {
+                Ok(code) => std::process::exit(code.into()),
+                Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),
+            },
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The node of `tenure host`: the guard's child, and the parent of its hosts' keepers.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::child::Hosts;
+use super::handler::{Gate, Handler, Times};
+use super::link::Link;
+use super::options::Host;
+use super::wire::down::Down;
+use super::worker::{Serves, farewell};
+use crate::args::Global;
+use crate::connect::Place;
+use crate::exit::{Code, Failure};
+use crate::work::book::Book;
+use crate::work::guard::Guarded;
+use crate::work::logs::Writer;
+use crate::work::node::{raise_nofile, renew, run_below_guard, usual_target};
+use crate::work::plan;
+
+/// The time that the pool gives a job beside what its host has.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Runs the node to its end.
+///
+/// # Errors
+/// The command line does not fit, the pool cannot be joined, or the hosts cannot serve.
+pub(super) fn run(host: Host, global: &Global, guarded: &Guarded) -> Result<Code, Failure> {
+    let level = host.log.log_level;
+    run_below_guard(&guarded.folder, level, serve(host, global, guarded.clone()))
+}
+
+async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
+    let Guarded { guard, folder } = guarded;
+    let place = Place::of(global)?;
+    let groups = host.confine.groups(guard)?;
+    let nofile = raise_nofile();
+    let target = host.log.logs.clone().unwrap_or_else(usual_target);
+    let writer = Writer::start(&target, host.log.log_max)
+        .map_err(|error| Failure::usage(format!("the output of hosts has no place: {error}")))?;
+    let (writer, lines) = writer.unzip();
+
+    let Host { time, .. } = &host;
+    let mut builder = place.worker_builder().await?.name(host.place.name_or("host"));
+    if let Some(ttl) = host.place.ttl {
+        builder = builder.worker_ttl(ttl);
+    }
+    // The pool aborts a job only after all that is done for it in order.
+    let last = time.grace + time.handoff + MARGIN;
+    let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
+    let leaving = node.close_on_signal(host.place.drain);
+    let mut told = signal(SignalKind::terminate())?;
+
+    let ttl = node.settings().worker_ttl;
+    let book = Arc::new(Book::new(ttl)?);
+    renew(&book, ttl)?;
+    let hosts = Arc::new(Hosts {
+        command: host.command.clone(),
+        node: node.clone(),
+        pool: place.pool.clone(),
+        ttl,
+        hello_timeout: time.hello_timeout,
+        deadline: time.host_deadline,
+        book,
+        groups,
+        guard,
+        folder,
+        unset: plan::unset(&host.pass_env),
+        confines: host.confine.confines(nofile),
+        target,
+        lines,
+        numbers: AtomicU64::new(0),
+    });
+    let times = Times { ttl, start: time.start_timeout, grace: time.grace };
+    let workers: Vec<_> = (0..host.place.workers)
+        .map(|number| {
+            let (gate, seen) = watch::channel(Gate::Coming);
+            let places = Mutex::new(HashMap::new());
+            let handler = Arc::new(Handler { node: node.clone(), gate: seen, times, places });
+            let (hosts, node) = (hosts.clone(), node.clone());
+            let (max_jobs, handoff) = (host.place.max_jobs, time.handoff);
+            Serves { number, hosts, node, gate, handler, max_jobs, handoff }
+        })
+        .collect();
+    drop(hosts);
+    let gates: Vec<_> = workers.iter().map(|worker| worker.gate.subscribe()).collect();
+    let told_all = async {
+        told.recv().await;
+        let within_ms = u64::try_from(host.place.drain.as_millis()).unwrap_or(u64::MAX);
+        each_host(&gates, |link| {
+            link.send(&Down::Drain { within_ms });
+        });
+        std::future::pending::<()>().await;
+    };
+    let (count, work) = (workers.len(), workers.iter().map(Serves::run));
+    let working = try_join_all(work);
+    tracing::info!(node = node.name(), pool = place.pool, workers = count, "the hosts are started");
+    let (mut leaving, mut working) = (std::pin::pin!(leaving), std::pin::pin!(working));
+    let mut told_all = std::pin::pin!(told_all);
+    let (report, failed) = tokio::select! {
+        biased;
+        report = &mut leaving => (report?, None),
+        worked = &mut working => match worked {
+            Ok(_) => {
+                tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
+                (node.close_within(host.place.drain).await?, None)
+            }
+            // A worker cannot join a node that leaves.
+            Err(failure) if failure.code != Code::Unfit && !node_works(&node) => (leaving.await?, None),
+            Err(failure) => (node.close_within(host.place.drain).await?, Some(failure)),
+        },
+        () = &mut told_all => return Err(Failure::new(Code::Failed, "the end of time")),
+    };
+    let mut links = Vec::new();
+    each_host(&gates, |link| links.push(link.clone()));
+    join_all(links.iter().map(|link| farewell(link))).await;
+    if let Some(writer) = writer {
+        tokio::task::spawn_blocking(|| writer.end()).await.ok();
+    }
+    match failed {
+        Some(failure) => Err(failure),
+        None if report.complete => Ok(Code::Done),
+        None => Ok(Code::Failed),
+    }
+}
+
+fn node_works(node: &tenure_pool::Node) -> bool {
+    node.health().is_healthy()
+}
+
+/// Calls this with each host that is ready.
+fn each_host(gates: &[watch::Receiver<Gate>], mut call: impl FnMut(&Arc<Link>)) {
+    for gate in gates {
+        if let Gate::Ready(link) = &*gate.borrow() {
+            call(link);
+        }
+    }
+}

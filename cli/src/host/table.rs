@@ -1,0 +1,461 @@
+//! The jobs of one connection, and whether a word of the host about them may be said. It knows no socket and no clock.
+//!
+//! A host has the last word on each of its jobs: `failed`, `refused`, `stopped` or `ended`. Until then the job is here, and
+//! after it nothing of the job runs. A word that answers nothing is a breach: the host has lost count of its jobs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::wire::up::Up;
+
+/// How many unanswered asks of a job are kept.
+const ASKS: usize = 1_024;
+
+/// How a start came out.
+#[derive(Debug, PartialEq)]
+pub(super) enum Began {
+    Started,
+    Failed {
+        error: String,
+        park: bool,
+    },
+    Refused {
+        retry: Option<Duration>,
+        elsewhere: bool,
+    },
+    /// It has ended before it ran.
+    Over(End),
+}
+
+/// How a job has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End {
+    /// As it was told to.
+    Stopped,
+    /// By itself.
+    Ended { error: Option<String>, park: bool, lost: bool },
+    /// Its host has gone, for this reason.
+    Gone(String),
+}
+
+/// What a host says of a notification.
+#[derive(Debug, PartialEq)]
+pub(super) struct Noted {
+    pub(super) retry: Option<Duration>,
+    pub(super) error: Option<String>,
+}
+
+/// What a host says of another payload.
+#[derive(Debug, PartialEq)]
+pub(super) struct Updated {
+    pub(super) restart: bool,
+    pub(super) error: Option<String>,
+}
+
+/// A word that the host may not say.
+#[derive(Debug, PartialEq)]
+pub(super) enum Breach {
+    /// It was never told of the job.
+    UnknownJob { op: &'static str, job: u64 },
+    /// It has said its last word on the job.
+    Twice { op: &'static str, job: u64 },
+    /// It was not asked that.
+    Unasked { op: &'static str, job: u64 },
+    /// It was not given that number.
+    WrongNumber { op: &'static str, job: u64, n: u64 },
+    /// It says hello again.
+    SecondHello,
+    /// A part of the message cannot be read.
+    Unreadable { op: &'static str, why: String },
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownJob { op, job } => write!(f, "{op} for the job {job}, which it never had"),
+            Self::Twice { op, job } => write!(f, "{op} for the job {job}, which it has ended"),
+            Self::Unasked { op, job } => write!(f, "{op} for the job {job}, which answers nothing"),
+            Self::WrongNumber { op, job, n } => write!(f, "{op} for number {n} of the job {job}, which it never had"),
+            Self::SecondHello => f.write_str("a second hello"),
+            Self::Unreadable { op, why } => write!(f, "{op}, of which a part cannot be read: {why}"),
+        }
+    }
+}
+
+/// A word of the host that is not for the table alone.
+#[derive(Debug, PartialEq)]
+pub(super) enum Heard<J, A> {
+    /// It is done.
+    Nothing,
+    Pong(u64),
+    /// The host wants to end.
+    Bye,
+    /// The job makes progress.
+    Progress(J),
+    Status(J, String),
+    /// The job's last state; its end follows with [`Table::end`].
+    Last { job: u64, of: J, state: Bytes },
+    Checkpoint { rid: u64, of: Option<J>, state: Bytes },
+    /// An answer, or a refusal.
+    Answer(A, Result<Bytes, String>),
+    /// A request to the pool.
+    Request(Up),
+}
+
+struct Entry<J, A> {
+    of: J,
+    /// It was told to end.
+    stops: bool,
+    /// It was told so long ago.
+    is_stuck: bool,
+    began: Option<oneshot::Sender<Began>>,
+    end: Option<oneshot::Sender<End>>,
+    note: Option<(u64, oneshot::Sender<Noted>)>,
+    notes: u64,
+    asks: HashMap<u64, A>,
+    asked: u64,
+    update: Option<(u64, oneshot::Sender<Updated>)>,
+    updates: u64,
+}
+
+/// The jobs.
+pub(super) struct Table<J, A> {
+    jobs: HashMap<u64, Entry<J, A>>,
+    last: u64,
+}
+
+/// The two moments of a job that its handler waits for.
+pub(super) struct Waits {
+    /// None once it was heard.
+    pub(super) began: Option<oneshot::Receiver<Began>>,
+    pub(super) end: oneshot::Receiver<End>,
+}
+
+impl<J: Clone, A> Table<J, A> {
+    pub(super) fn new() -> Self {
+        Self { jobs: HashMap::new(), last: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether the host has not said its last word on the job.
+    pub(super) fn has(&self, job: u64) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// The job does not end, though it was told to.
+    pub(super) fn is_stuck(&mut self, job: u64) {
+        if let Some(entry) = self.jobs.get_mut(&job) {
+            entry.is_stuck = true;
+        }
+    }
+
+    /// Whether there are no jobs but those that do not end.
+    pub(super) fn has_only_stuck(&self) -> bool {
+        self.jobs.values().all(|entry| entry.is_stuck)
+    }
+
+    /// A new job is on its way to the host.
+    pub(super) fn add(&mut self, of: J) -> (u64, Waits) {
+        let ((to_began, began), (to_end, end)) = (oneshot::channel(), oneshot::channel());
+        self.last += 1;
+        let entry = Entry {
+            of,
+            stops: false,
+            is_stuck: false,
+            began: Some(to_began),
+            end: Some(to_end),
+            note: None,
+            notes: 0,
+            asks: HashMap::new(),
+            asked: 0,
+            update: None,
+            updates: 0,
+        };
+        self.jobs.insert(self.last, entry);
+        (self.last, Waits { began: Some(began), end })
+    }
+
+    /// The job must end. False: it was told before, or has ended.
+    pub(super) fn stop(&mut self, job: u64) -> bool {
+        self.jobs.get_mut(&job).is_some_and(|entry| !std::mem::replace(&mut entry.stops, true))
+    }
+
+    /// A notification is on its way to the host. None: the job has ended.
+    pub(super) fn note(&mut self, job: u64) -> Option<(u64, oneshot::Receiver<Noted>)> {
+        let entry = self.jobs.get_mut(&job)?;
+        let (to, noted) = oneshot::channel();
+        entry.notes += 1;
+        entry.note = Some((entry.notes, to));
+        Some((entry.notes, noted))
+    }
+
+    /// An ask is on its way to the host. Gives it back if the job has ended, or has left too many unanswered.
+    ///
+    /// # Errors
+    /// The ask.
+    pub(super) fn ask(&mut self, job: u64, ask: A, is_open: impl Fn(&A) -> bool) -> Result<u64, A> {
+        let Some(entry) = self.jobs.get_mut(&job) else { return Err(ask) };
+        if entry.asks.len() >= ASKS {
+            entry.asks.retain(|_, ask| is_open(ask));
+        }
+        if entry.asks.len() >= ASKS {
+            return Err(ask);
+        }
+        entry.asked += 1;
+        entry.asks.insert(entry.asked, ask);
+        Ok(entry.asked)
+    }
+
+    /// Another payload is on its way to the host. None: the job has ended.
+    pub(super) fn update(&mut self, job: u64) -> Option<(u64, oneshot::Receiver<Updated>)> {
+        let entry = self.jobs.get_mut(&job)?;
+        let (to, updated) = oneshot::channel();
+        entry.updates += 1;
+        entry.update = Some((entry.updates, to));
+        Some((entry.updates, updated))
+    }
+
+    /// The host has gone, and nothing of it is left: all its jobs have ended.
+    pub(super) fn gone(&mut self, why: &str) {
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.end(job, End::Gone(why.to_owned()));
+        }
+    }
+
+    /// The job has ended.
+    pub(super) fn end(&mut self, job: u64, end: End) {
+        let Some(entry) = self.jobs.remove(&job) else { return };
+        // A handler that nobody runs any more hears nothing.
+        if let Some(began) = entry.began {
+            let _ = began.send(Began::Over(end));
+        } else if let Some(to) = entry.end {
+            let _ = to.send(end);
+        }
+    }
+
+    /// The host says a word.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn hear(&mut self, up: Up) -> Result<Heard<J, A>, Breach> {
+        let millis = |ms: Option<u64>| ms.map(Duration::from_millis);
+        match up {
+            Up::Hello(_) => Err(Breach::SecondHello),
+            Up::Started { job } => {
+                let began = self.entry("started", job)?.began.take();
+                let began = began.ok_or(Breach::Unasked { op: "started", job })?;
+                let _ = began.send(Began::Started);
+                Ok(Heard::Nothing)
+            }
+            Up::Failed { job, error, park } => self.not_begun("failed", job, Began::Failed { error, park }),
+            Up::Refused { job, retry_ms, elsewhere } => {
+                self.not_begun("refused", job, Began::Refused { retry: millis(retry_ms), elsewhere })
+            }
+            Up::Stopped { job, state } => {
+                let entry = self.entry("stopped", job)?;
+                if !entry.stops {
+                    return Err(Breach::Unasked { op: "stopped", job });
+                }
+                let of = entry.of.clone();
+                let state = state.bytes().map_err(|why| Breach::Unreadable { op: "stopped", why })?;
+                if let Some(state) = state {
+                    return Ok(Heard::Last { job, of, state });
+                }
+                self.end(job, End::Stopped);
+                Ok(Heard::Nothing)
+            }
+            Up::Ended { job, error, park, lost } => {
+                self.entry("ended", job)?;
+                self.end(job, End::Ended { error, park, lost });
+                Ok(Heard::Nothing)
+            }
+            Up::Ack { job, n, retry_ms, error } => {
+                let Some(entry) = self.late("ack", job)? else { return Ok(Heard::Nothing) };
+                if n == 0 || n > entry.notes {
+                    return Err(Breach::WrongNumber { op: "ack", job, n });
+                }
+                // One that is not waited for any more goes to the job's next owner.
+                if let Some((_, to)) = entry.note.take_if(|(number, _)| *number == n) {
+                    let _ = to.send(Noted { retry: millis(retry_ms), error });
+                }
+                Ok(Heard::Nothing)
+            }
+            Up::Answer { job, n, error, body } => {
+                let Some(entry) = self.late("answer", job)? else { return Ok(Heard::Nothing) };
+                if n == 0 || n > entry.asked {
+                    return Err(Breach::WrongNumber { op: "answer", job, n });
+                }
+                let body = body.bytes().map_err(|why| Breach::Unreadable { op: "answer", why })?;
+                let Some(ask) = entry.asks.remove(&n) else { return Ok(Heard::Nothing) };
+                Ok(Heard::Answer(ask, error.map_or(Ok(body), Err)))
+            }
+            Up::Updated { job, n, restart, error } => {
+                let Some(entry) = self.late("updated", job)? else { return Ok(Heard::Nothing) };
+                if n == 0 || n > entry.updates {
+                    return Err(Breach::WrongNumber { op: "updated", job, n });
+                }
+                if let Some((_, to)) = entry.update.take_if(|(number, _)| *number == n) {
+                    let _ = to.send(Updated { restart, error });
+                }
+                Ok(Heard::Nothing)
+            }
+            Up::Pong { n } => Ok(Heard::Pong(n)),
+            Up::Checkpoint { job, rid, body } => {
+                let of = self.late("checkpoint", job)?.map(|entry| entry.of.clone());
+                let state = body.bytes().map_err(|why| Breach::Unreadable { op: "checkpoint", why })?;
+                Ok(Heard::Checkpoint { rid, of, state })
+            }
+            Up::Progress { job } => {
+                let entry = self.late("progress", job)?;
+                Ok(entry.map_or(Heard::Nothing, |entry| Heard::Progress(entry.of.clone())))
+            }
+            Up::Status { job, text } => {
+                let entry = self.late("status", job)?;
+                Ok(entry.map_or(Heard::Nothing, |entry| Heard::Status(entry.of.clone(), text)))
+            }
+            Up::Bye {} => Ok(Heard::Bye),
+            request => Ok(Heard::Request(request)),
+        }
+    }
+
+    fn not_begun(&mut self, op: &'static str, job: u64, how: Began) -> Result<Heard<J, A>, Breach> {
+        let began = self.entry(op, job)?.began.take().ok_or(Breach::Unasked { op, job })?;
+        let _ = began.send(how);
+        self.jobs.remove(&job);
+        Ok(Heard::Nothing)
+    }
+
+    /// The job of a word that no ended job has.
+    fn entry(&mut self, op: &'static str, job: u64) -> Result<&mut Entry<J, A>, Breach> {
+        let is_known = job != 0 && job <= self.last;
+        let breach = if is_known { Breach::Twice { op, job } } else { Breach::UnknownJob { op, job } };
+        self.jobs.get_mut(&job).ok_or(breach)
+    }
+
+    /// The job of a word that may cross its end.
+    fn late(&mut self, op: &'static str, job: u64) -> Result<Option<&mut Entry<J, A>>, Breach> {
+        match self.entry(op, job) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Breach::Twice { .. }) => Ok(None),
+            Err(breach) => Err(breach),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    type Jobs = Table<&'static str, &'static str>;
+
+    fn say(table: &mut Jobs, line: &str) -> Result<Heard<&'static str, &'static str>, Breach> {
+        table.hear(serde_json::from_str(line).unwrap())
+    }
+
+    #[test]
+    fn a_job_starts_and_ends_once() {
+        let mut table = Jobs::new();
+        let (job, mut waits) = table.add("a");
+        say(&mut table, r#"{"op":"started","job":1}"#).unwrap();
+        assert_eq!(waits.began.take().unwrap().try_recv(), Ok(Began::Started));
+        let again = say(&mut table, r#"{"op":"started","job":1}"#);
+        assert_eq!(again, Err(Breach::Unasked { op: "started", job: 1 }));
+        let unasked = say(&mut table, r#"{"op":"stopped","job":1}"#);
+        assert_eq!(unasked, Err(Breach::Unasked { op: "stopped", job: 1 }));
+        assert!(table.stop(job) && !table.stop(job));
+        assert!(table.has(job) && !table.has_only_stuck());
+        table.is_stuck(job);
+        assert!(table.has_only_stuck());
+        say(&mut table, r#"{"op":"stopped","job":1}"#).unwrap();
+        assert_eq!((waits.end.try_recv(), table.len()), (Ok(End::Stopped), 0));
+        let twice = say(&mut table, r#"{"op":"stopped","job":1}"#);
+        assert_eq!(twice, Err(Breach::Twice { op: "stopped", job: 1 }));
+    }
+
+    #[test]
+    fn a_word_for_a_job_that_never_was_is_a_breach() {
+        let mut table = Jobs::new();
+        table.add("a");
+        for (op, line) in [
+            ("started", r#"{"op":"started","job":2}"#),
+            ("ended", r#"{"op":"ended","job":0}"#),
+            ("ack", r#"{"op":"ack","job":9,"n":1}"#),
+            ("progress", r#"{"op":"progress","job":9}"#),
+        ] {
+            let heard = say(&mut table, line);
+            assert!(matches!(heard, Err(Breach::UnknownJob { op: it, .. }) if it == op), "{line}");
+        }
+        assert_eq!(say(&mut table, r#"{"op":"hello","v":[1]}"#), Err(Breach::SecondHello));
+    }
+
+    #[test]
+    fn words_that_cross_the_end_of_a_job_are_passed_over() {
+        let mut table = Jobs::new();
+        let (job, _waits) = table.add("a");
+        table.note(job).unwrap();
+        say(&mut table, r#"{"op":"ended","job":1}"#).unwrap();
+        assert!(!table.stop(job) && table.note(job).is_none());
+        for line in [
+            r#"{"op":"ack","job":1,"n":1}"#,
+            r#"{"op":"answer","job":1,"n":1}"#,
+            r#"{"op":"progress","job":1}"#,
+            r#"{"op":"status","job":1,"text":"x"}"#,
+        ] {
+            assert_eq!(say(&mut table, line), Ok(Heard::Nothing), "{line}");
+        }
+        let late = say(&mut table, r#"{"op":"checkpoint","job":1,"rid":4,"body":"x"}"#);
+        assert_eq!(late, Ok(Heard::Checkpoint { rid: 4, of: None, state: "x".into() }));
+    }
+
+    #[test]
+    fn numbers_are_answered_once_and_only_if_they_were_given() {
+        let mut table = Jobs::new();
+        let (job, _waits) = table.add("a");
+        let (n, mut noted) = table.note(job).unwrap();
+        let wrong = say(&mut table, r#"{"op":"ack","job":1,"n":2}"#);
+        assert_eq!(wrong, Err(Breach::WrongNumber { op: "ack", job: 1, n: 2 }));
+        say(&mut table, r#"{"op":"ack","job":1,"n":1,"retry_ms":50}"#).unwrap();
+        let retry = Some(Duration::from_millis(50));
+        assert_eq!((n, noted.try_recv()), (1, Ok(Noted { retry, error: None })));
+        assert_eq!(table.ask(job, "why?", |_| true), Ok(1));
+        let answer = say(&mut table, r#"{"op":"answer","job":1,"n":1,"body":"so"}"#);
+        assert_eq!(answer, Ok(Heard::Answer("why?", Ok("so".into()))));
+        assert_eq!(say(&mut table, r#"{"op":"answer","job":1,"n":1}"#), Ok(Heard::Nothing));
+        let wrong = say(&mut table, r#"{"op":"answer","job":1,"n":2}"#);
+        assert_eq!(wrong, Err(Breach::WrongNumber { op: "answer", job: 1, n: 2 }));
+        let (_, mut updated) = table.update(job).unwrap();
+        say(&mut table, r#"{"op":"updated","job":1,"n":1,"restart":true}"#).unwrap();
+        assert_eq!(updated.try_recv(), Ok(Updated { restart: true, error: None }));
+    }
+
+    #[test]
+    fn asks_that_nobody_answers_are_bounded() {
+        let mut table = Jobs::new();
+        let (job, _waits) = table.add("a");
+        for n in 0..ASKS {
+            assert_eq!(table.ask(job, "late", |_| true), Ok(n as u64 + 1));
+        }
+        assert_eq!(table.ask(job, "more", |_| true), Err("more"));
+        assert!(table.ask(job, "more", |ask| *ask != "late").is_ok());
+    }
+
+    #[test]
+    fn a_host_that_goes_ends_its_jobs() {
+        let mut table = Jobs::new();
+        let ((_, new), (_, mut old)) = (table.add("new"), table.add("old"));
+        say(&mut table, r#"{"op":"started","job":2}"#).unwrap();
+        table.gone("killed");
+        let gone = || End::Gone("killed".into());
+        assert_eq!((new.began.unwrap().try_recv(), old.end.try_recv()), (Ok(Began::Over(gone())), Ok(gone())));
+        let twice = say(&mut table, r#"{"op":"refused","job":1}"#);
+        assert_eq!(twice, Err(Breach::Twice { op: "refused", job: 1 }));
+    }
+}

@@ -1,0 +1,198 @@
+//! The talk with a host: what it says is heard, what it is told is written, and its silence is noticed.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tenure_pool::Node;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::calls;
+use super::link::{Link, Wish};
+use super::table::{End, Heard};
+use super::wire::codec::Lines;
+use super::wire::down::Down;
+use super::wire::up::Up;
+
+/// How often a host is pinged, at the least and at the most.
+const PINGS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How much is written at a time.
+const CHUNK: usize = 64 << 10;
+/// The longest status that is kept.
+const STATUS_MAX: usize = 256;
+
+/// A talk.
+pub(super) struct Talk {
+    pub(super) link: Arc<Link>,
+    pub(super) node: Node,
+    pub(super) ttl: Duration,
+    pub(super) deadline: Duration,
+}
+
+/// Why a talk is over.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// The host has closed its connection.
+    Closed,
+    /// Another reason.
+    Because(String),
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("it closed its connection"),
+            Self::Because(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Talk {
+    /// Talks until there is a reason to stop. The host must be killed then.
+    pub(super) async fn run(
+        &self,
+        lines: Lines<impl AsyncRead + Unpin>,
+        to: impl AsyncWrite + Unpin,
+        from: mpsc::UnboundedReceiver<Vec<u8>>,
+    ) -> Over {
+        tokio::select! {
+            biased;
+            () = self.link.doom.notified() => Over::Because(self.link.doomed().unwrap_or_default()),
+            over = self.listen(lines) => over,
+            error = speak(&self.link, to, from) => match error.kind() {
+                // The reason is on the other half.
+                std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => Over::Closed,
+                _ => Over::Because(format!("its socket failed: {error}")),
+            },
+            why = self.pulse() => Over::Because(why),
+        }
+    }
+
+    async fn listen(&self, mut lines: Lines<impl AsyncRead + Unpin>) -> Over {
+        let link = &self.link;
+        // They end with the host.
+        let mut tasks = JoinSet::new();
+        loop {
+            let up = match lines.next::<Up>().await {
+                Ok(Some(up)) => up,
+                Ok(None) => return Over::Closed,
+                Err(bad) => return Over::Because(format!("it does not speak the protocol: {bad}")),
+            };
+            while tasks.try_join_next().is_some() {}
+            let heard = link.table().hear(up);
+            let heard = match heard {
+                Ok(heard) => heard,
+                Err(breach) => return Over::Because(format!("it breaks the protocol: {breach}")),
+            };
+            match heard {
+                Heard::Nothing => {}
+                Heard::Pong(n) => {
+                    link.ponged.fetch_max(n, Ordering::Relaxed);
+                }
+                Heard::Bye => link.wish(Wish::Bye),
+                Heard::Progress(job) => job.progress(),
+                Heard::Status(job, text) => {
+                    job.progress();
+                    let status: String = text.chars().take(STATUS_MAX).collect();
+                    tracing::debug!(key = %job.key(), status, "a job's status");
+                }
+                Heard::Last { job, of, state } => {
+                    // The pool hands the job on when it is kept.
+                    drop(of.checkpoint(state));
+                    link.table().end(job, End::Stopped);
+                }
+                Heard::Answer(ask, Ok(answer)) => ask.answer(answer),
+                Heard::Answer(ask, Err(why)) => ask.refuse(why),
+                Heard::Checkpoint { rid, of, state } => {
+                    let saving = of.map(|job| job.checkpoint(state));
+                    let Some(permit) = self.permit().await else { return Over::Closed };
+                    tasks.spawn(answered(link.clone(), permit, async move {
+                        match saving {
+                            None => calls::error(rid, "fenced", "the job has ended"),
+                            Some(saving) => calls::saved(rid, saving.await),
+                        }
+                    }));
+                }
+                Heard::Request(request) => {
+                    let Some(permit) = self.permit().await else { return Over::Closed };
+                    let node = self.node.clone();
+                    let call = async move { calls::perform(&node, request).await };
+                    tasks.spawn(answered(link.clone(), permit, call));
+                }
+            }
+        }
+    }
+
+    /// Waits until another request may be open.
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        let link = &self.link;
+        if let Ok(permit) = link.calls.clone().try_acquire_owned() {
+            return Some(permit);
+        }
+        link.is_unread.store(true, Ordering::Relaxed);
+        let permit = link.calls.clone().acquire_owned().await.ok();
+        link.is_unread.store(false, Ordering::Relaxed);
+        permit
+    }
+
+    /// Pings the host, and tells it of renewals. Returns when it does not answer.
+    async fn pulse(&self) -> String {
+        let Self { link, ttl, deadline, .. } = self;
+        let every = (*ttl / 5).clamp(PINGS.0, PINGS.1).min(*deadline);
+        let (mut n, mut sent) = (0, Instant::now());
+        loop {
+            link.tell_leases();
+            let is_answered = link.ponged.load(Ordering::Relaxed) >= n;
+            // One that is not heard cannot answer.
+            if link.is_unread.load(Ordering::Relaxed) {
+                sent = Instant::now();
+            } else if !is_answered && sent.elapsed() > *deadline {
+                let limit = humantime::format_duration(*deadline);
+                return format!("no sign of life for {limit}");
+            }
+            if is_answered && sent.elapsed() >= every {
+                n += 1;
+                sent = Instant::now();
+                link.send(&Down::Ping { n });
+            }
+            sleep((*ttl / 20).min(every)).await;
+        }
+    }
+}
+
+/// Sends the answer of a request, when there is one.
+async fn answered(link: Arc<Link>, permit: OwnedSemaphorePermit, call: impl Future<Output = Down>) {
+    let answer = call.await;
+    if let (false, Down::Ok { rid, .. }) = (link.send(&answer), &answer) {
+        link.send(&calls::error(*rid, "too_long", "the answer does not fit into a line"));
+    }
+    drop(permit);
+}
+
+async fn speak(
+    link: &Link,
+    mut to: impl AsyncWrite + Unpin,
+    mut from: mpsc::UnboundedReceiver<Vec<u8>>,
+) -> std::io::Error {
+    let mut bytes = Vec::new();
+    while let Some(first) = from.recv().await {
+        bytes.extend_from_slice(&first);
+        while bytes.len() < CHUNK
+            && let Ok(next) = from.try_recv()
+        {
+            bytes.extend_from_slice(&next);
+        }
+        if let Err(error) = to.write_all(&bytes).await {
+            return error;
+        }
+        link.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+        bytes.clear();
+        bytes.shrink_to(CHUNK);
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,343 @@
+"""The host: its connection, its jobs, its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import traceback
+from typing import Any, Awaitable, Callable, Coroutine
+
+from ._errors import Fenced, Park, Refuse, RequestError, Restart
+from ._job import Job, Lease
+from ._pool import Pool
+from ._wire import VERSION, pack, put, take
+
+JobHandler = Callable[[Job], Awaitable[Any]]
+
+#: How long jobs may take to end after the connection has.
+_LAST = 1.0
+
+
+class _Lines(asyncio.Protocol):
+    def __init__(self, host: Host):
+        self._host = host
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._host._connected(transport)
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._host._hear(json.loads(line))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._host._disconnected()
+
+
+class Host:
+    """A host of jobs.
+
+    `max_jobs` bounds the jobs that it takes, `max_starting` those that it starts at once. `name` and `version` are for
+    people.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        version: str = "",
+        max_jobs: int | None = None,
+        max_starting: int | None = None,
+    ):
+        self._hello: dict[str, Any] = {"name": name, "version": version}
+        if max_jobs is not None:
+            self._hello["max_jobs"] = max_jobs
+        if max_starting is not None:
+            self._hello["max_starting"] = max_starting
+        #: The pool, to dispatch, ask and look.
+        self.pool = Pool(self)
+        #: What Tenure has said in its hello: `pool`, `node`, `worker`, `ttl_ms` and so on.
+        self.welcome: dict[str, Any] = {}
+        self._run: JobHandler | None = None
+        self._options: dict[str, bool] = {}
+        self._answer: Callable[[Job, bytes], Awaitable[bytes | str]] | None = None
+        self._update: Callable[[Job, bytes], Awaitable[Any]] | None = None
+        self._jobs: dict[int, Job] = {}
+        self._leases: dict[int, Lease] = {}
+        self._requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._rid = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._transport: Any = None
+        self._end: asyncio.Future[int] | None = None
+
+    def job(self, handler: JobHandler | None = None, *, ready: bool = True, cancel: bool = True) -> Any:
+        """Registers the async function that runs a job, from its start to its end.
+
+        If it returns, the job has ended; if it raises, the job has failed. When the job must end, the function is cancelled.
+        With `cancel=False` it is not: it has to watch `job.cancelled`. With `ready=False` the job counts as started only when
+        the function calls `job.ready()`.
+        """
+
+        def register(handler: JobHandler) -> JobHandler:
+            self._run = _async(handler)
+            self._options = {"ready": ready, "cancel": cancel}
+            return handler
+
+        return register if handler is None else register(handler)
+
+    def ask(self, handler: Any) -> Any:
+        """Registers the async function that answers an ask: `answer(job, body) -> bytes or str`. `Refuse` refuses."""
+        self._answer = _async(handler)
+        return handler
+
+    def update(self, handler: Any) -> Any:
+        """Registers the async function that takes another payload: `update(job, payload)`. `Restart` restarts the job."""
+        self._update = _async(handler)
+        return handler
+
+    def bye(self) -> None:
+        """Asks Tenure to hand all jobs on, and to start a new process in place of this one."""
+        self._send({"op": "bye"})
+
+    def run(self) -> None:
+        """Serves until there is nothing more to do, and ends the process."""
+        sys.exit(asyncio.run(self.serve()))
+
+    async def serve(self, path: str | None = None) -> int:
+        """Serves until there is nothing more to do, and returns the exit status. `path` is for tests."""
+        if self._run is None:
+            raise TypeError("register a function with @host.job first")
+        path = path or os.environ.get("TENURE_SOCKET")
+        if path is None:
+            raise RuntimeError("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`")
+        loop = asyncio.get_running_loop()
+        self._end = loop.create_future()
+        await loop.create_unix_connection(lambda: _Lines(self), path)
+        status = await self._end
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST)
+        self._transport.close()
+        return status
+
+    def _connected(self, transport: Any) -> None:
+        self._transport = transport
+        features = ["checkpoint", "client"]
+        if self._answer is not None:
+            features.append("ask")
+        if self._update is not None:
+            features.append("update")
+        hello = {"op": "hello", "v": [VERSION], "sdk": "python/0.1.0", "features": features, **self._hello}
+        self._send(hello)
+
+    def _disconnected(self) -> None:
+        self._over(1)
+        for request in self._requests.values():
+            if not request.done():
+                request.set_exception(RequestError("failed", "the connection has ended"))
+        self._requests.clear()
+
+    def _over(self, status: int) -> None:
+        if self._end is not None and not self._end.done():
+            self._end.set_result(status)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        line = pack(message)
+        if not self._transport.is_closing():
+            self._transport.write(line)
+
+    async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._rid += 1
+        rid = self._rid
+        done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._send({**message, "rid": rid})
+        self._requests[rid] = done
+        try:
+            return await done
+        finally:
+            self._requests.pop(rid, None)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        hear = _WORDS.get(message.get("op", ""))
+        # Words of a later version are not for this host.
+        if hear is not None:
+            hear(self, message)
+
+    def _hear_hello(self, message: dict[str, Any]) -> None:
+        self.welcome = message
+
+    def _hear_refused(self, message: dict[str, Any]) -> None:
+        print(f"tenure refuses this host: {message.get('why')}", file=sys.stderr)
+        self._over(78)
+
+    def _hear_lease(self, message: dict[str, Any]) -> None:
+        number = message["lease"]
+        self._leases.setdefault(number, Lease(number))._renew(message)
+
+    def _hear_start(self, message: dict[str, Any]) -> None:
+        lease = self._leases.setdefault(message["lease"], Lease(message["lease"]))
+        job = Job(self, message, lease)
+        self._jobs[job._number] = job
+        lease.jobs.add(job)
+        job._cancels = self._options["cancel"]
+        job._task = self._spawn(self._live(job))
+
+    def _hear_stop(self, message: dict[str, Any]) -> None:
+        job = self._jobs.get(message["job"])
+        # It may have ended before.
+        if job is not None:
+            job._stops = True
+            job._cancel(message.get("why", "stopped"))
+            if job._task is not None and job._task.done():
+                self._last_word(job, {"op": "stopped", "job": job._number})
+
+    def _hear_notify(self, message: dict[str, Any]) -> None:
+        job = self._jobs.get(message["job"])
+        if job is not None:
+            job._note(message)
+
+    def _hear_ask(self, message: dict[str, Any]) -> None:
+        job = self._jobs.get(message["job"])
+        if job is not None and self._answer is not None:
+            self._spawn(self._answered(job, message))
+
+    def _hear_update(self, message: dict[str, Any]) -> None:
+        job = self._jobs.get(message["job"])
+        if job is not None and self._update is not None:
+            self._spawn(self._updated(job, message))
+
+    def _hear_ping(self, message: dict[str, Any]) -> None:
+        self._send({"op": "pong", "n": message["n"]})
+
+    def _hear_ok(self, message: dict[str, Any]) -> None:
+        request = self._requests.get(message["rid"])
+        if request is not None and not request.done():
+            request.set_result(message)
+
+    def _hear_error(self, message: dict[str, Any]) -> None:
+        request = self._requests.get(message["rid"])
+        if request is not None and not request.done():
+            kind = Fenced if message["code"] == "fenced" else RequestError
+            request.set_exception(kind(message["code"], message["text"]))
+
+    def _hear_bye(self, message: dict[str, Any]) -> None:
+        self._over(0)
+
+    async def _live(self, job: Job) -> None:
+        number = job._number
+        try:
+            last = await self._lived(job)
+        except asyncio.CancelledError:
+            last = {"op": "stopped", "job": number}
+        if job._stops:
+            self._last_word(job, {"op": "stopped", "job": number})
+        elif job.stop_reason is not None:
+            # Nobody has told it to end but its lease.
+            why = {"op": "ended", "job": number, "error": "the lease was over", "lost": True}
+            self._last_word(job, why)
+        elif last["op"] == "stopped":
+            # Its own code has cancelled it.
+            self._last_word(job, {"op": "ended", "job": number, "error": "it was cancelled by its own code"})
+        else:
+            self._last_word(job, last)
+
+    async def _lived(self, job: Job) -> dict[str, Any]:
+        assert self._run is not None
+        number = job._number
+        try:
+            if self._options["ready"]:
+                job.ready()
+            await self._run(job)
+            return {"op": "ended", "job": number}
+        except Refuse as refusal:
+            return self._refused(job, refusal)
+        except Park as why:
+            return self._failed(job, str(why), park=True)
+        except Exception as error:
+            if job.stop_reason is None or job._stops:
+                traceback.print_exc()
+            return self._failed(job, _text(error), park=False)
+
+    def _refused(self, job: Job, refusal: Refuse) -> dict[str, Any]:
+        if job._ready:
+            return self._failed(job, str(refusal) or "it was refused after it was ready", park=False)
+        message: dict[str, Any] = {"op": "refused", "job": job._number}
+        if refusal.retry_after is not None:
+            message["retry_ms"] = round(refusal.retry_after * 1000)
+        if refusal.elsewhere:
+            message["elsewhere"] = True
+        return message
+
+    def _failed(self, job: Job, error: str, park: bool) -> dict[str, Any]:
+        message: dict[str, Any] = {"op": "ended" if job._ready else "failed", "job": job._number, "error": error}
+        if park:
+            message["park"] = True
+        return message
+
+    def _last_word(self, job: Job, message: dict[str, Any]) -> None:
+        if job._over:
+            return
+        if message["op"] == "stopped" and job._state is not None:
+            put(message, "checkpoint", job._state)
+        try:
+            job._say(message)
+        except ValueError as error:
+            job._say({"op": message["op"], "job": job._number, "error": _text(error)[:1000]})
+        job._over = True
+        self._jobs.pop(job._number, None)
+        job.lease.jobs.discard(job)
+        if not job.lease.jobs:
+            job.lease._drop()
+            self._leases.pop(job.lease.number, None)
+
+    async def _answered(self, job: Job, message: dict[str, Any]) -> None:
+        assert self._answer is not None
+        answer: dict[str, Any] = {"op": "answer", "job": job._number, "n": message["n"]}
+        try:
+            job._say(put(dict(answer), "body", await self._answer(job, take(message, "body") or b"")))
+        except Refuse as refusal:
+            job._say({**answer, "error": str(refusal)})
+        except Exception as error:
+            traceback.print_exc()
+            job._say({**answer, "error": _text(error)[:1000]})
+
+    async def _updated(self, job: Job, message: dict[str, Any]) -> None:
+        assert self._update is not None
+        answer: dict[str, Any] = {"op": "updated", "job": job._number, "n": message["n"]}
+        payload = take(message, "body") or b""
+        try:
+            await self._update(job, payload)
+            job.payload, job.payload_type = payload, message.get("type")
+        except Restart:
+            answer["restart"] = True
+        except Exception as error:
+            traceback.print_exc()
+            answer["error"] = _text(error)[:1000]
+        job._say(answer)
+
+
+_WORDS: dict[str, Callable[[Host, dict[str, Any]], None]] = {
+    name.removeprefix("_hear_"): method for name, method in vars(Host).items() if name.startswith("_hear_")
+}
+
+
+def _async(handler: Any) -> Any:
+    if not inspect.iscoroutinefunction(handler):
+        raise TypeError(f"{handler!r} is no async function")
+    return handler
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
