@@ -42,15 +42,22 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a host that was refused may take to end.
 const REFUSED: Duration = Duration::from_secs(2);
 
-/// All that hosts are started with.
+/// The hosts of a node.
 pub(super) struct Hosts {
-    pub(super) command: Vec<OsString>,
+    pub(super) launcher: Launcher,
     pub(super) node: Node,
-    pub(super) pool: String,
     pub(super) ttl: Duration,
     pub(super) hello_timeout: Duration,
     /// How long a host may leave a ping unanswered.
     pub(super) deadline: Duration,
+}
+
+/// All that the processes of hosts are started with.
+pub(super) struct Launcher {
+    pub(super) command: Vec<OsString>,
+    pub(super) pool: String,
+    /// The node's name.
+    pub(super) node: String,
     pub(super) book: Arc<Book>,
     pub(super) groups: Option<Groups>,
     pub(super) guard: Pid,
@@ -80,8 +87,8 @@ impl From<io::Error> for NoHost {
 }
 
 /// A process that may become a host.
-struct Child {
-    processes: Processes,
+pub(super) struct Child {
+    pub(super) processes: Processes,
     last: Arc<Last>,
     readers: Vec<JoinHandle<()>>,
     line: Arc<crate::work::book::Line>,
@@ -98,25 +105,7 @@ impl Hosts {
     /// # Cancel safety
     /// Safe: a drop kills what there is.
     pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let folder = Folder::make(self.folder.join(format!("host-{number}")))?;
-        let listener = UnixListener::bind(folder.path(SOCKET))?;
-        let mut child = self.launch(worker, number, folder)?;
-        let keeper = child.processes.keeper();
-        let hello = tokio::select! {
-            biased;
-            end = first_end(&mut child.processes) => Err(end),
-            hello = timeout(self.hello_timeout, self.welcome(listener, keeper)) => Ok(hello),
-        };
-        let (hello, lines, mut to) = match hello {
-            Ok(Ok(Ok(greeted))) => greeted,
-            Ok(Ok(Err(why))) => return Err(NoHost::Failed(child.failed(&why).await)),
-            Ok(Err(_)) => {
-                let within = humantime::format_duration(self.hello_timeout);
-                return Err(NoHost::Failed(child.failed(&format!("it did not say hello within {within}")).await));
-            }
-            Err(end) => return Err(child.ended_early(end).await),
-        };
+        let (mut child, (hello, lines, mut to)) = self.launcher.greeted(worker, self.hello_timeout).await?;
         if !hello.v.contains(&VERSION) {
             let theirs = hello.v.clone();
             let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
@@ -130,8 +119,8 @@ impl Hosts {
         }
         let welcome = Down::Hello {
             v: VERSION,
-            pool: self.pool.clone(),
-            node: self.node.name().to_owned(),
+            pool: self.launcher.pool.clone(),
+            node: self.launcher.node.clone(),
             worker,
             ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
             features: FEATURES.map(str::to_owned).into(),
@@ -151,12 +140,43 @@ impl Hosts {
         tokio::spawn(child.live(talk, lines, to, from));
         Ok(link)
     }
+}
+
+impl Launcher {
+    /// Starts a process for this worker, and waits for its hello.
+    ///
+    /// # Errors
+    /// There is none, and nothing of the process is left.
+    ///
+    /// # Cancel safety
+    /// Safe: a drop kills what there is.
+    pub(super) async fn greeted(&self, worker: u16, within: Duration) -> Result<(Child, Greeted), NoHost> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder::make(self.folder.join(format!("host-{number}")))?;
+        let listener = UnixListener::bind(folder.path(SOCKET))?;
+        let mut child = self.launch(worker, number, folder)?;
+        let keeper = child.processes.keeper();
+        let hello = tokio::select! {
+            biased;
+            end = first_end(&mut child.processes) => Err(end),
+            hello = timeout(within, welcome(listener, keeper)) => Ok(hello),
+        };
+        match hello {
+            Ok(Ok(Ok(greeted))) => Ok((child, greeted)),
+            Ok(Ok(Err(why))) => Err(NoHost::Failed(child.failed(&why).await)),
+            Ok(Err(_)) => {
+                let within = humantime::format_duration(within);
+                Err(NoHost::Failed(child.failed(&format!("it did not say hello within {within}")).await))
+            }
+            Err(end) => Err(child.ended_early(end).await),
+        }
+    }
 
     fn launch(&self, worker: u16, number: u64, folder: Folder) -> io::Result<Child> {
         let set: BTreeMap<_, OsString> = [
             (SOCKET_VAR, folder.path(SOCKET).into()),
             ("TENURE_POOL", self.pool.clone().into()),
-            ("TENURE_NODE", self.node.name().into()),
+            ("TENURE_NODE", self.node.clone().into()),
             ("TENURE_WORKER", worker.to_string().into()),
         ]
         .into();
@@ -191,32 +211,32 @@ impl Hosts {
         }
         Ok(Child { processes, last, readers, line, folder })
     }
+}
 
-    /// Waits for the host, and for its first word.
-    async fn welcome(&self, listener: UnixListener, keeper: Pid) -> Result<Greeted, String> {
-        let stream = loop {
-            let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
-            match stream.peer_cred() {
-                Ok(peer) if is_ours(peer, keeper) => break stream,
-                Ok(peer) => tracing::warn!(?peer, "a stranger connects to a host's socket, it is refused"),
-                Err(error) => tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused"),
-            }
-        };
-        // Nobody else can connect.
-        drop(listener);
-        let (from, to) = stream.into_split();
-        let mut lines = Lines::new(from);
-        match lines.next().await {
-            Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
-            Ok(Some(_)) => Err("its first message is not hello".to_owned()),
-            Ok(None) => Err("it closed its connection without a hello".to_owned()),
-            Err(bad) => Err(format!("it does not speak the protocol: {bad}")),
+/// Waits for the host, and for its first word.
+async fn welcome(listener: UnixListener, keeper: Pid) -> Result<Greeted, String> {
+    let stream = loop {
+        let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
+        match stream.peer_cred() {
+            Ok(peer) if is_ours(peer, keeper) => break stream,
+            Ok(peer) => tracing::warn!(?peer, "a stranger connects to a host's socket, it is refused"),
+            Err(error) => tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused"),
         }
+    };
+    // Nobody else can connect.
+    drop(listener);
+    let (from, to) = stream.into_split();
+    let mut lines = Lines::new(from);
+    match lines.next().await {
+        Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
+        Ok(Some(_)) => Err("its first message is not hello".to_owned()),
+        Ok(None) => Err("it closed its connection without a hello".to_owned()),
+        Err(bad) => Err(format!("it does not speak the protocol: {bad}")),
     }
 }
 
 /// A hello, and the connection that it came by.
-type Greeted = (Hello, Lines<OwnedReadHalf>, OwnedWriteHalf);
+pub(super) type Greeted = (Hello, Lines<OwnedReadHalf>, OwnedWriteHalf);
 
 /// Whether the peer is of this user, and came from the keeper's program.
 fn is_ours(peer: UCred, keeper: Pid) -> bool {
@@ -226,7 +246,7 @@ fn is_ours(peer: UCred, keeper: Pid) -> bool {
 }
 
 /// The end of the program, or the reason why it did not run.
-async fn first_end(processes: &mut Processes) -> Result<End, String> {
+pub(super) async fn first_end(processes: &mut Processes) -> Result<End, String> {
     loop {
         match processes.next().await {
             Word::Started(_) => {}

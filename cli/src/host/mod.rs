@@ -40,7 +40,7 @@ impl Host {
     /// The node cannot be started, or fails.
     pub(crate) fn run(self, global: &Global) -> Result<Code, Failure> {
         match Guarded::here() {
-            Some(guarded) if self.check => check::run(self, &guarded),
+            Some(guarded) if self.check => check::run(self, global.output, &guarded),
             Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
                 Ok(code) => std::process::exit(code.into()),

@@ -1,15 +1,17 @@
 //! The node of `tenure host`: the guard's child, and the parent of its hosts' keepers.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
+use tenure_pool::{CloseReport, Error, Node};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::child::Hosts;
+use super::child::{Hosts, Launcher};
 use super::handler::{Gate, Handler, Times};
 use super::link::Link;
 use super::options::Host;
@@ -55,18 +57,14 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let last = time.grace + time.handoff + MARGIN;
     let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
     let leaving = node.close_on_signal(host.place.drain);
-    let mut told = signal(SignalKind::terminate())?;
 
     let ttl = node.settings().worker_ttl;
     let book = Arc::new(Book::new(ttl)?);
     renew(&book, ttl)?;
-    let hosts = Arc::new(Hosts {
+    let launcher = Launcher {
         command: host.command.clone(),
-        node: node.clone(),
         pool: place.pool.clone(),
-        ttl,
-        hello_timeout: time.hello_timeout,
-        deadline: time.host_deadline,
+        node: node.name().to_owned(),
         book,
         groups,
         guard,
@@ -76,7 +74,9 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
         target,
         lines,
         numbers: AtomicU64::new(0),
-    });
+    };
+    let (hello_timeout, deadline) = (time.hello_timeout, time.host_deadline);
+    let hosts = Arc::new(Hosts { launcher, node: node.clone(), ttl, hello_timeout, deadline });
     let times = Times { ttl, start: time.start_timeout, grace: time.grace };
     let workers: Vec<_> = (0..host.place.workers)
         .map(|number| {
@@ -89,49 +89,57 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
         })
         .collect();
     drop(hosts);
-    let gates: Vec<_> = workers.iter().map(|worker| worker.gate.subscribe()).collect();
-    let told_all = async {
-        told.recv().await;
-        let within_ms = u64::try_from(host.place.drain.as_millis()).unwrap_or(u64::MAX);
-        each_host(&gates, |link| {
-            link.send(&Down::Drain { within_ms });
-        });
-        std::future::pending::<()>().await;
-    };
-    let (count, work) = (workers.len(), workers.iter().map(Serves::run));
-    let working = try_join_all(work);
-    tracing::info!(node = node.name(), pool = place.pool, workers = count, "the hosts are started");
-    let (mut leaving, mut working) = (std::pin::pin!(leaving), std::pin::pin!(working));
-    let mut told_all = std::pin::pin!(told_all);
-    let (report, failed) = tokio::select! {
-        biased;
-        report = &mut leaving => (report?, None),
-        worked = &mut working => match worked {
-            Ok(_) => {
-                tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
-                (node.close_within(host.place.drain).await?, None)
-            }
-            // A worker cannot join a node that leaves.
-            Err(failure) if failure.code != Code::Unfit && !node_works(&node) => (leaving.await?, None),
-            Err(failure) => (node.close_within(host.place.drain).await?, Some(failure)),
-        },
-        () = &mut told_all => return Err(Failure::new(Code::Failed, "the end of time")),
-    };
-    let mut links = Vec::new();
-    each_host(&gates, |link| links.push(link.clone()));
-    join_all(links.iter().map(|link| farewell(link))).await;
+    let (is_complete, failed) = work(workers, &node, (&place.pool, host.place.drain), leaving).await?;
     if let Some(writer) = writer {
         tokio::task::spawn_blocking(|| writer.end()).await.ok();
     }
     match failed {
         Some(failure) => Err(failure),
-        None if report.complete => Ok(Code::Done),
+        None if is_complete => Ok(Code::Done),
         None => Ok(Code::Failed),
     }
 }
 
-fn node_works(node: &tenure_pool::Node) -> bool {
-    node.health().is_healthy()
+/// Serves with all workers until the node has left. Says whether it left in order, and why it cannot serve.
+async fn work(
+    workers: Vec<Serves>,
+    node: &Node,
+    (pool, drain): (&str, Duration),
+    leaving: impl Future<Output = Result<CloseReport, Error>>,
+) -> Result<(bool, Option<Failure>), Failure> {
+    let mut told = signal(SignalKind::terminate())?;
+    let gates: Vec<_> = workers.iter().map(|worker| worker.gate.subscribe()).collect();
+    let tell_all = async {
+        told.recv().await;
+        let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
+        each_host(&gates, |link| {
+            link.send(&Down::Drain { within_ms });
+        });
+        std::future::pending().await
+    };
+    let count = workers.len();
+    let working = async {
+        try_join_all(workers.iter().map(Serves::run)).await?;
+        tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
+        Ok::<_, Failure>(())
+    };
+    tracing::info!(node = node.name(), pool, workers = count, "the hosts are started");
+    let mut leaving = std::pin::pin!(leaving);
+    let (report, failed) = tokio::select! {
+        biased;
+        report = &mut leaving => (report?, None),
+        worked = working => match worked {
+            Ok(()) => (node.close_within(drain).await?, None),
+            // A worker cannot join a node that leaves.
+            Err(failure) if failure.code != Code::Unfit && node.health().leaving => (leaving.await?, None),
+            Err(failure) => (node.close_within(drain).await?, Some(failure)),
+        },
+        never = tell_all => never,
+    };
+    let mut links = Vec::new();
+    each_host(&gates, |link| links.push(link.clone()));
+    join_all(links.iter().map(|link| farewell(link))).await;
+    Ok((report.complete, failed))
 }
 
 /// Calls this with each host that is ready.

@@ -169,6 +169,11 @@ class Host:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _lease(self, number: int) -> Lease:
+        if number not in self._leases:
+            self._leases[number] = Lease(number, lambda: self._leases.pop(number, None))
+        return self._leases[number]
+
     def _hear(self, message: dict[str, Any]) -> None:
         hear = _WORDS.get(message.get("op", ""))
         # Words of a later version are not for this host.
@@ -184,15 +189,17 @@ class Host:
 
     def _hear_lease(self, message: dict[str, Any]) -> None:
         number = message["lease"]
-        self._leases.setdefault(number, Lease(number))._renew(message)
+        self._lease(number)._renew(message)
 
     def _hear_start(self, message: dict[str, Any]) -> None:
-        lease = self._leases.setdefault(message["lease"], Lease(message["lease"]))
+        lease = self._lease(message["lease"])
         job = Job(self, message, lease)
         self._jobs[job._number] = job
         lease.jobs.add(job)
         job._cancels = self._options["cancel"]
-        job._task = self._spawn(self._live(job))
+        job._task = self._spawn(self._lived(job))
+        # Also for one that is cancelled before its first step.
+        job._task.add_done_callback(lambda task: self._ended(job, task))
 
     def _hear_stop(self, message: dict[str, Any]) -> None:
         job = self._jobs.get(message["job"])
@@ -200,8 +207,6 @@ class Host:
         if job is not None:
             job._stops = True
             job._cancel(message.get("why", "stopped"))
-            if job._task is not None and job._task.done():
-                self._last_word(job, {"op": "stopped", "job": job._number})
 
     def _hear_notify(self, message: dict[str, Any]) -> None:
         job = self._jobs.get(message["job"])
@@ -235,23 +240,18 @@ class Host:
     def _hear_bye(self, message: dict[str, Any]) -> None:
         self._over(0)
 
-    async def _live(self, job: Job) -> None:
+    def _ended(self, job: Job, task: asyncio.Task[Any]) -> None:
         number = job._number
-        try:
-            last = await self._lived(job)
-        except asyncio.CancelledError:
-            last = {"op": "stopped", "job": number}
         if job._stops:
-            self._last_word(job, {"op": "stopped", "job": number})
+            last = {"op": "stopped", "job": number}
         elif job.stop_reason is not None:
             # Nobody has told it to end but its lease.
-            why = {"op": "ended", "job": number, "error": "the lease was over", "lost": True}
-            self._last_word(job, why)
-        elif last["op"] == "stopped":
-            # Its own code has cancelled it.
-            self._last_word(job, {"op": "ended", "job": number, "error": "it was cancelled by its own code"})
+            last = {"op": "ended", "job": number, "error": "the lease was over", "lost": True}
+        elif task.cancelled():
+            last = {"op": "ended", "job": number, "error": "it was cancelled by its own code"}
         else:
-            self._last_word(job, last)
+            last = task.result()
+        self._last_word(job, last)
 
     async def _lived(self, job: Job) -> dict[str, Any]:
         assert self._run is not None
@@ -298,9 +298,6 @@ class Host:
         job._over = True
         self._jobs.pop(job._number, None)
         job.lease.jobs.discard(job)
-        if not job.lease.jobs:
-            job.lease._drop()
-            self._leases.pop(job.lease.number, None)
 
     async def _answered(self, job: Job, message: dict[str, Any]) -> None:
         assert self._answer is not None

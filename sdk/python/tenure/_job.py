@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, AsyncIterator
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
 from ._errors import LeaseLost
 from ._wire import put, take
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Lease:
     """The lease under which jobs run, by this machine's monotonic clock."""
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, over: Callable[[], Any]):
         self.number = number
+        self._over = over
         self.jobs: set[Job] = set()
         self.until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -45,13 +46,9 @@ class Lease:
         if left > 0:
             self._timer = asyncio.get_running_loop().call_later(left, self._look)
             return
+        self._over()
         for job in list(self.jobs):
             job._cancel("lease_lost")
-
-    def _drop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class Notification:

@@ -1,0 +1,157 @@
+//! Leases, pings, and the end of a host.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::player::{Job, Player};
+use crate::host::leases::monotonic;
+use crate::host::table::End;
+use crate::host::wire::VERSION;
+use crate::host::wire::down::Down;
+use crate::work::launch;
+
+super::scenarios! {
+    "answers pings" => pings,
+    "answers pings beside slow work" => pings_beside,
+    "passes over words that it does not know" => unknown_word,
+    "ends the jobs of a lease that is over, and no others" => lease_over,
+    "keeps jobs while their lease is renewed" => renewed,
+    "goes by the clock when a renewal comes late" => late,
+    "stops a job whose lease is over" => stop_after_lease,
+    "goes on while its node leaves" => drain,
+    "says bye to be made anew" => bye,
+    "ends with status 0 when there is nothing more to do" => end,
+    "ends with status 78 when it is refused" => refused,
+    "ends when its connection does" => hang_up,
+}
+
+type Played = Result<(), String>;
+
+async fn pings(host: &mut Player) -> Played {
+    host.welcome().await?;
+    for _ in 0..10 {
+        host.ping().await?;
+    }
+    Ok(())
+}
+
+async fn pings_beside(host: &mut Player) -> Played {
+    host.welcome().await?;
+    let job = host.run(Player::runs()).await?;
+    let mut slow = host.note(job, 0, "slow").await?;
+    host.ping().await?;
+    if slow.try_recv().is_ok() {
+        return Err("a ping waits for slow work".to_owned());
+    }
+    host.until("an ack", |_| slow.try_recv().ok()).await.map(drop)
+}
+
+async fn unknown_word(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.tell_other(&json!({"op": "rejoice", "job": 1, "why": [true]})).await?;
+    let job = host.run(Player::runs()).await?;
+    host.stopped(job).await
+}
+
+/// The end of a job that nobody has told to end.
+async fn lost(host: &mut Player, job: u64) -> Played {
+    match host.ended(job).await? {
+        End::Ended { lost: true, .. } => Ok(()),
+        other => Err(format!("its lease was over, and the job has {other:?}")),
+    }
+}
+
+async fn lease_over(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.lease(2, 300).await?;
+    let short = host.run(Player::runs().key("b").lease(2)).await?;
+    let long = host.run(Player::runs()).await?;
+    lost(host, short).await?;
+    host.noted(long, "lease").await?;
+    host.says(long, "lease holds").await?;
+    host.stopped(long).await
+}
+
+async fn renewed(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.lease(2, 2_000).await?;
+    let job = host.run(Player::runs().lease(2)).await?;
+    // Longer than the first lease, by far less than each.
+    for _ in 0..6 {
+        sleep(Duration::from_millis(400)).await;
+        host.lease(2, 2_000).await?;
+    }
+    host.noted(job, "lease").await?;
+    host.says(job, "lease holds").await?;
+    host.stopped(job).await
+}
+
+async fn late(host: &mut Player) -> Played {
+    host.welcome().await?;
+    let until_ms = monotonic() + 300;
+    host.tell(&Down::Lease { lease: 2, left_ms: 60_000, until_ms }).await?;
+    let job = host.run(Player::runs().lease(2)).await?;
+    lost(host, job).await
+}
+
+async fn stop_after_lease(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.lease(2, 300).await?;
+    let job = host.run(Job::does(json!({"do": "slow_stop", "ms": 1_000})).lease(2)).await?;
+    // By now it ends.
+    sleep(Duration::from_millis(600)).await;
+    host.stop(job).await?;
+    match host.ended(job).await? {
+        End::Stopped => host.ping().await,
+        other => Err(format!("it was told to stop, and has {other:?}")),
+    }
+}
+
+async fn drain(host: &mut Player) -> Played {
+    host.welcome().await?;
+    let job = host.run(Player::runs()).await?;
+    host.tell(&Down::Drain { within_ms: 10_000 }).await?;
+    host.noted(job, "x").await?;
+    host.stopped(job).await
+}
+
+async fn bye(host: &mut Player) -> Played {
+    host.welcome().await?;
+    let job = host.run(Job::does(json!({"do": "bye"}))).await?;
+    host.until("bye", |host| host.wants_to_go.then_some(())).await?;
+    host.noted(job, "x").await?;
+    host.stopped(job).await?;
+    end_of(host).await
+}
+
+async fn end(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.ping().await?;
+    end_of(host).await
+}
+
+async fn end_of(host: &mut Player) -> Played {
+    host.tell(&Down::Bye {}).await?;
+    exits(host, 0).await
+}
+
+async fn exits(host: &mut Player, status: i32) -> Played {
+    let end = host.exited().await?;
+    host.hang_up();
+    if end == launch::End::Exit(status) { Ok(()) } else { Err(format!("it ended with {end}, not {status}")) }
+}
+
+async fn refused(host: &mut Player) -> Played {
+    let theirs = host.hello.v.clone();
+    host.tell(&Down::Refused { why: "this is a check".to_owned(), ours: vec![VERSION + 1], theirs }).await?;
+    exits(host, 78).await
+}
+
+async fn hang_up(host: &mut Player) -> Played {
+    host.welcome().await?;
+    host.run(Player::runs()).await?;
+    host.hang_up();
+    host.exited().await.map(drop)
+}

@@ -1,0 +1,3 @@
+module github.com/tenure/tenure/sdk/go
+
+go 1.19

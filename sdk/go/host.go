@@ -1,0 +1,449 @@
+// Package tenure hosts the jobs of a Tenure pool: thousands of keys in one process. It needs the standard library alone.
+//
+//	host := tenure.Host{MaxJobs: 5000}
+//	host.Job = func(ctx context.Context, job *tenure.Job) error {
+//		<-ctx.Done()
+//		return nil
+//	}
+//	host.Run()
+//
+// Start it with `tenure host --pool feeds -- ./feeds`.
+package tenure
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+)
+
+const textMax = 1000
+
+// Host is a host of jobs. Set its fields before it runs.
+type Host struct {
+	// Name and Version are for people.
+	Name, Version string
+	// MaxJobs bounds the jobs that it takes. Zero: no bound.
+	MaxJobs int
+	// MaxStarting bounds the jobs that it starts at once. Zero: 64.
+	MaxStarting int
+	// Job runs a job, from its start to its end. It must return when its context is over.
+	Job func(ctx context.Context, job *Job) error
+	// ExplicitReady: a job counts as started only when Job calls its Ready.
+	ExplicitReady bool
+	// Ask answers an ask. A *Refuse refuses it. Nil: the host takes no asks.
+	Ask func(ctx context.Context, job *Job, body []byte) ([]byte, error)
+	// Update takes another payload. ErrRestart restarts the job. Nil: each update does.
+	Update func(ctx context.Context, job *Job, payload []byte) error
+
+	mu       sync.Mutex
+	to       net.Conn
+	jobs     map[uint64]*Job
+	contexts map[uint64]context.Context
+	leases   map[uint64]*Lease
+	requests map[uint64]chan *answer
+	rid      uint64
+	isOver   bool
+	running  sync.WaitGroup
+}
+
+// answer is that of a request.
+type answer struct {
+	Op     string    `json:"op"`
+	RID    uint64    `json:"rid"`
+	Code   string    `json:"code"`
+	Text   string    `json:"text"`
+	ID     string    `json:"id"`
+	Body   *string   `json:"body"`
+	Body64 []byte    `json:"body64"`
+	Job    *JobInfo  `json:"job"`
+	Jobs   []JobInfo `json:"jobs"`
+	Next   string    `json:"next"`
+}
+
+// Pool has the requests to the pool.
+func (h *Host) Pool() Pool { return Pool{h} }
+
+// Bye asks Tenure to hand all jobs on, and to start a new process in place of this one.
+func (h *Host) Bye() error { return h.send(fields{"op": "bye"}) }
+
+// Run serves until there is nothing more to do, and ends the process.
+func (h *Host) Run() {
+	path, found := os.LookupEnv("TENURE_SOCKET")
+	if !found {
+		log.Fatal("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`")
+	}
+	status, err := h.Serve(path)
+	if err != nil {
+		log.Print(err)
+	}
+	os.Exit(status)
+}
+
+// Serve serves until there is nothing more to do, and returns the exit status.
+func (h *Host) Serve(path string) (int, error) {
+	if h.Job == nil {
+		return 1, errors.New("the host has no function Job")
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return 1, err
+	}
+	defer conn.Close()
+	h.to = conn
+	h.jobs, h.contexts = map[uint64]*Job{}, map[uint64]context.Context{}
+	h.leases, h.requests = map[uint64]*Lease{}, map[uint64]chan *answer{}
+	if err := h.hello(); err != nil {
+		return 1, err
+	}
+	status, err := h.listen(conn)
+	h.end()
+	return status, err
+}
+
+func (h *Host) hello() error {
+	features := []string{"checkpoint", "client"}
+	if h.Ask != nil {
+		features = append(features, "ask")
+	}
+	if h.Update != nil {
+		features = append(features, "update")
+	}
+	hello := fields{
+		"op": "hello", "v": []int{version}, "name": h.Name, "version": h.Version, "sdk": "go/0.1.0",
+		"features": features,
+	}
+	if h.MaxJobs > 0 {
+		hello["max_jobs"] = h.MaxJobs
+	}
+	if h.MaxStarting > 0 {
+		hello["max_starting"] = h.MaxStarting
+	}
+	return h.send(hello)
+}
+
+func (h *Host) listen(from io.Reader) (int, error) {
+	lines := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return 1, fmt.Errorf("the connection has ended: %w", err)
+		}
+		// Answers have a field `job` of another kind.
+		var kind struct {
+			Op string `json:"op"`
+		}
+		if err := json.Unmarshal(line, &kind); err != nil {
+			return 1, err
+		}
+		switch kind.Op {
+		case "ok", "error":
+			var a answer
+			if err := json.Unmarshal(line, &a); err != nil {
+				return 1, err
+			}
+			h.answered(&a)
+			continue
+		case "bye":
+			return 0, nil
+		}
+		var m message
+		if !words[kind.Op] {
+			// Words of a later version are not for this host.
+			continue
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return 1, err
+		}
+		if m.Op == "refused" {
+			return 78, fmt.Errorf("tenure refuses this host: %s", m.Why)
+		}
+		h.hear(&m)
+	}
+}
+
+var words = map[string]bool{
+	"refused": true, "lease": true, "start": true, "stop": true, "notify": true, "ask": true, "update": true, "ping": true,
+}
+
+func (h *Host) hear(m *message) {
+	job, ctx := h.job(m.Job)
+	switch m.Op {
+	case "ping":
+		_ = h.send(fields{"op": "pong", "n": m.N})
+	case "lease":
+		h.lease(m.Lease).renew(m)
+	case "start":
+		h.start(m)
+	case "stop":
+		// It may have ended before.
+		if job != nil {
+			job.cancel(m.Why, true)
+		}
+	case "notify":
+		if job != nil {
+			note := &Notification{job: job, n: m.N, Body: taken(m.Body, m.Body64), Refusals: m.Refusals}
+			// There is one at a time. One that nobody has taken is forgotten with its job.
+			select {
+			case job.notes <- note:
+			default:
+				go func() {
+					select {
+					case job.notes <- note:
+					case <-ctx.Done():
+					}
+				}()
+			}
+		}
+	case "ask":
+		if job != nil && h.Ask != nil {
+			go h.answerAsk(ctx, job, m)
+		}
+	case "update":
+		if job != nil && h.Update != nil {
+			go h.takeUpdate(ctx, job, m)
+		}
+	}
+}
+
+func (h *Host) job(number uint64) (*Job, context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.jobs[number], h.contexts[number]
+}
+
+func (h *Host) lease(number uint64) *Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lease := h.leases[number]
+	if lease == nil {
+		lease = newLease(func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			delete(h.leases, number)
+		})
+		h.leases[number] = lease
+	}
+	return lease
+}
+
+func (h *Host) start(m *message) {
+	ctx, cancel := context.WithCancel(context.Background())
+	job := &Job{
+		host: h, number: m.Job, end: cancel, key: taken(m.Key, m.Key64), Token: m.Token,
+		CheckpointIn: taken(m.Checkpoint, m.Checkpoint64), Attempt: m.Attempt, ID: m.ID, Trace: m.Trace,
+		Lease: h.lease(m.Lease), payload: taken(m.Body, m.Body64), payloadType: m.Type,
+		notes: make(chan *Notification, 1),
+	}
+	h.mu.Lock()
+	h.jobs[job.number], h.contexts[job.number] = job, ctx
+	h.mu.Unlock()
+	job.Lease.enter(job)
+	h.running.Add(1)
+	go func() {
+		defer h.running.Done()
+		h.live(ctx, job)
+	}()
+}
+
+// live runs a job from its start to its last word.
+func (h *Host) live(ctx context.Context, job *Job) {
+	if !h.ExplicitReady {
+		job.Ready()
+	}
+	last := h.last(job, h.run(ctx, job))
+	job.mu.Lock()
+	if job.stops {
+		last = fields{"op": "stopped", "job": job.number}
+		if job.hasState {
+			last.put("checkpoint", job.state)
+		}
+	} else if job.reason != "" {
+		// Nobody has told it to end but its lease.
+		last = fields{"op": "ended", "job": job.number, "error": "the lease was over", "lost": true}
+	}
+	if _, err := last.line(); err != nil {
+		log.Printf("the last word on %q: %v", job.key, err)
+		last = fields{"op": last["op"], "job": job.number}
+	}
+	job.sayLocked(last)
+	job.isOver = true
+	job.mu.Unlock()
+	job.end()
+	job.Lease.leave(job)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.jobs, job.number)
+	delete(h.contexts, job.number)
+}
+
+// run calls the user's function. A panic is its error.
+func (h *Host) run(ctx context.Context, job *Job) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			log.Printf("the job %q panicked: %v\n%s", job.key, panicked, debug.Stack())
+			err = fmt.Errorf("panicked: %v", panicked)
+		}
+	}()
+	return h.Job(ctx, job)
+}
+
+// last is the last word of a job that ends with this error.
+func (h *Host) last(job *Job, err error) fields {
+	job.mu.Lock()
+	isReady := job.isReady
+	job.mu.Unlock()
+	if err == nil {
+		return fields{"op": "ended", "job": job.number}
+	}
+	var refuse *Refuse
+	if errors.As(err, &refuse) && !isReady {
+		f := fields{"op": "refused", "job": job.number}
+		if refuse.RetryAfter > 0 {
+			f["retry_ms"] = refuse.RetryAfter.Milliseconds()
+		}
+		if refuse.Elsewhere {
+			f["elsewhere"] = true
+		}
+		return f
+	}
+	f := fields{"op": "failed", "job": job.number, "error": cut(err.Error())}
+	if isReady {
+		f["op"] = "ended"
+	}
+	var park Park
+	if errors.As(err, &park) {
+		f["park"] = true
+	}
+	return f
+}
+
+func (h *Host) answerAsk(ctx context.Context, job *Job, m *message) {
+	f := fields{"op": "answer", "job": job.number, "n": m.N}
+	body, err := caught(func() ([]byte, error) { return h.Ask(ctx, job, taken(m.Body, m.Body64)) })
+	if err == nil {
+		f.put("body", body)
+		_, err = f.line()
+	}
+	if err != nil {
+		f = fields{"op": "answer", "job": job.number, "n": m.N, "error": cut(err.Error())}
+	}
+	job.say(f)
+}
+
+func (h *Host) takeUpdate(ctx context.Context, job *Job, m *message) {
+	f := fields{"op": "updated", "job": job.number, "n": m.N}
+	payload := taken(m.Body, m.Body64)
+	_, err := caught(func() ([]byte, error) { return nil, h.Update(ctx, job, payload) })
+	switch {
+	case err == nil:
+		job.mu.Lock()
+		job.payload, job.payloadType = payload, m.Type
+		job.mu.Unlock()
+	case errors.Is(err, ErrRestart):
+		f["restart"] = true
+	default:
+		f["error"] = cut(err.Error())
+	}
+	job.say(f)
+}
+
+func caught(call func() ([]byte, error)) (body []byte, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			log.Printf("a handler panicked: %v\n%s", panicked, debug.Stack())
+			err = fmt.Errorf("panicked: %v", panicked)
+		}
+	}()
+	return call()
+}
+
+func (h *Host) send(f fields) error {
+	line, err := f.line()
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err = h.to.Write(line)
+	return err
+}
+
+func (h *Host) request(ctx context.Context, f fields) (*answer, error) {
+	done := make(chan *answer, 1)
+	h.mu.Lock()
+	if h.isOver {
+		h.mu.Unlock()
+		return nil, errEnded
+	}
+	h.rid++
+	rid := h.rid
+	h.requests[rid] = done
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.requests, rid)
+	}()
+	f["rid"] = rid
+	if err := h.send(f); err != nil {
+		return nil, err
+	}
+	select {
+	case a, heard := <-done:
+		switch {
+		case !heard:
+			return nil, errEnded
+		case a.Op == "error":
+			return nil, &RequestError{Code: a.Code, Text: a.Text}
+		}
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errEnded = &RequestError{Code: "failed", Text: "the connection has ended"}
+
+func (h *Host) answered(a *answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if done := h.requests[a.RID]; done != nil {
+		select {
+		case done <- a:
+		default:
+		}
+	}
+}
+
+// end ends all jobs: nobody hears of them any more.
+func (h *Host) end() {
+	h.mu.Lock()
+	h.isOver = true
+	jobs := make([]*Job, 0, len(h.jobs))
+	for _, job := range h.jobs {
+		jobs = append(jobs, job)
+	}
+	for _, done := range h.requests {
+		close(done)
+	}
+	h.requests = map[uint64]chan *answer{}
+	h.mu.Unlock()
+	for _, job := range jobs {
+		job.cancel("shutdown", false)
+	}
+}
+
+func cut(text string) string {
+	if len(text) > textMax {
+		return text[:textMax]
+	}
+	return text
+}

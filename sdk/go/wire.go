@@ -1,0 +1,85 @@
+package tenure
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+const (
+	version = 1
+	lineMax = 1 << 20
+)
+
+// message is any message of the protocol. Each has the fields of its own kind.
+type message struct {
+	Op string `json:"op"`
+
+	Job  uint64  `json:"job"`
+	N    uint64  `json:"n"`
+	RID  uint64  `json:"rid"`
+	Body *string `json:"body"`
+	// The encoding of []byte in JSON is base 64.
+	Body64 []byte `json:"body64"`
+
+	Key          *string `json:"key"`
+	Key64        []byte  `json:"key64"`
+	Token        uint64  `json:"token"`
+	Lease        uint64  `json:"lease"`
+	ID           string  `json:"id"`
+	Attempt      uint32  `json:"attempt"`
+	Type         string  `json:"type"`
+	Checkpoint   *string `json:"checkpoint"`
+	Checkpoint64 []byte  `json:"checkpoint64"`
+	Trace        *Trace  `json:"trace"`
+
+	Why      string          `json:"why"`
+	Refusals uint32          `json:"refusals"`
+	LeftMS   int64           `json:"left_ms"`
+	UntilMS  int64           `json:"until_ms"`
+	Code     string          `json:"code"`
+	Text     string          `json:"text"`
+	Info     json.RawMessage `json:"-"`
+	Jobs     []JobInfo       `json:"jobs"`
+	Next     string          `json:"next"`
+	Pool     string          `json:"pool"`
+	Node     string          `json:"node"`
+	Worker   uint16          `json:"worker"`
+	TTLMS    int64           `json:"ttl_ms"`
+}
+
+// fields is a message of this host.
+type fields map[string]any
+
+// put puts bytes into a message: as text if they are UTF-8, else in base 64.
+func (f fields) put(name string, data []byte) fields {
+	if utf8.Valid(data) {
+		f[name] = string(data)
+	} else {
+		f[name+"64"] = data
+	}
+	return f
+}
+
+// line is the line of a message.
+func (f fields) line() ([]byte, error) {
+	var line bytes.Buffer
+	to := json.NewEncoder(&line)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(f); err != nil {
+		return nil, err
+	}
+	if line.Len() > lineMax {
+		return nil, fmt.Errorf("a message of %d bytes does not fit into a line of %d", line.Len(), lineMax)
+	}
+	return line.Bytes(), nil
+}
+
+// taken is the bytes of a field, or nil if there are none.
+func taken(text *string, coded []byte) []byte {
+	if text != nil {
+		return []byte(*text)
+	}
+	return coded
+}

@@ -1,0 +1,259 @@
+// The host: its connection, its jobs, its requests.
+
+import net from "node:net";
+
+import { Fenced, Park, Refuse, RequestError, Restart } from "./errors.js";
+import { Job, Lease } from "./job.js";
+import { Pool } from "./pool.js";
+import { VERSION, pack, put, take } from "./wire.js";
+
+const TEXT_MAX = 1000;
+
+/** A host of jobs. */
+export class Host {
+  #hello;
+  #run;
+  #readyAtOnce = true;
+  #answer;
+  #update;
+  #jobs = new Map();
+  #leases = new Map();
+  #requests = new Map();
+  #rid = 0;
+  #socket;
+  #end;
+  /** The pool, to dispatch, ask and look. */
+  pool = new Pool(this);
+  /** What Tenure has said in its hello. */
+  welcome = {};
+
+  constructor({ name, version, maxJobs, maxStarting } = {}) {
+    this.#hello = { name, version, max_jobs: maxJobs, max_starting: maxStarting };
+  }
+
+  /**
+   * Registers the function that runs a job, from its start to its end. It must return when `job.signal` aborts. With
+   * `ready: false` the job counts as started only when the function calls `job.ready()`.
+   */
+  job(handler, { ready = true } = {}) {
+    this.#run = handler;
+    this.#readyAtOnce = ready;
+    return this;
+  }
+
+  /** Registers the function that answers an ask: `(job, body) => bytes or text`. `Refuse` refuses. */
+  ask(handler) {
+    this.#answer = handler;
+    return this;
+  }
+
+  /** Registers the function that takes another payload: `(job, payload)`. `Restart` restarts the job. */
+  update(handler) {
+    this.#update = handler;
+    return this;
+  }
+
+  /** Asks Tenure to hand all jobs on, and to start a new process in place of this one. */
+  bye() {
+    this._send({ op: "bye" });
+  }
+
+  /** Serves until there is nothing more to do, and ends the process. */
+  async run() {
+    process.exit(await this.serve());
+  }
+
+  /** Serves until there is nothing more to do, and resolves with the exit status. `path` is for tests. */
+  serve(path = process.env.TENURE_SOCKET) {
+    if (this.#run === undefined) throw new TypeError("register a function with host.job first");
+    if (path === undefined) {
+      throw new Error("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`");
+    }
+    return new Promise((resolve, reject) => {
+      this.#end = (status) => {
+        resolve(status);
+        this.#socket.destroy();
+      };
+      this.#socket = net.createConnection(path, () => this.#connected());
+      this.#socket.setEncoding("utf8");
+      let rest = "";
+      this.#socket.on("data", (text) => {
+        const lines = (rest + text).split("\n");
+        rest = lines.pop();
+        for (const line of lines) this.#hear(JSON.parse(line));
+      });
+      this.#socket.on("error", (error) => {
+        if (this.#socket.pending) reject(error);
+      });
+      this.#socket.on("close", () => this.#disconnected());
+    });
+  }
+
+  #connected() {
+    const features = ["checkpoint", "client"];
+    if (this.#answer) features.push("ask");
+    if (this.#update) features.push("update");
+    this._send({ op: "hello", v: [VERSION], sdk: "typescript/0.1.0", features, ...this.#hello });
+  }
+
+  #disconnected() {
+    for (const job of this.#jobs.values()) job._cancel("lease_lost");
+    for (const { reject } of this.#requests.values()) reject(new RequestError("failed", "the connection has ended"));
+    this.#requests.clear();
+    this.#end(1);
+  }
+
+  _send(message) {
+    const line = pack(message);
+    if (!this.#socket.destroyed) this.#socket.write(line);
+  }
+
+  _request(message) {
+    const rid = ++this.#rid;
+    this._send({ ...message, rid });
+    return new Promise((resolve, reject) => this.#requests.set(rid, { resolve, reject }));
+  }
+
+  #lease(number) {
+    let lease = this.#leases.get(number);
+    if (lease === undefined) {
+      lease = new Lease(number, () => this.#leases.delete(number));
+      this.#leases.set(number, lease);
+    }
+    return lease;
+  }
+
+  #hear(message) {
+    const job = this.#jobs.get(message.job);
+    switch (message.op) {
+      case "hello":
+        this.welcome = message;
+        break;
+      case "refused":
+        console.error(`tenure refuses this host: ${message.why}`);
+        this.#end(78);
+        break;
+      case "lease":
+        this.#lease(message.lease)._renew(message);
+        break;
+      case "start":
+        this.#start(message);
+        break;
+      case "stop":
+        // It may have ended before.
+        if (job) {
+          job._stops = true;
+          job._cancel(message.why);
+        }
+        break;
+      case "notify":
+        job?._note(message);
+        break;
+      case "ask":
+        if (job && this.#answer) this.#answered(job, message);
+        break;
+      case "update":
+        if (job && this.#update) this.#updated(job, message);
+        break;
+      case "ping":
+        this._send({ op: "pong", n: message.n });
+        break;
+      case "ok":
+        this.#requests.get(message.rid)?.resolve(message);
+        this.#requests.delete(message.rid);
+        break;
+      case "error": {
+        const kind = message.code === "fenced" ? Fenced : RequestError;
+        this.#requests.get(message.rid)?.reject(new kind(message.code, message.text));
+        this.#requests.delete(message.rid);
+        break;
+      }
+      case "bye":
+        this.#end(0);
+        break;
+      // Words of a later version are not for this host.
+    }
+  }
+
+  async #start(message) {
+    const lease = this.#lease(message.lease);
+    const job = new Job(this, message, lease);
+    this.#jobs.set(job._number, job);
+    lease.jobs.add(job);
+    const last = await this.#lived(job);
+    if (job._stops) {
+      this.#lastWord(job, { op: "stopped", job: job._number });
+    } else if (job.stopReason !== undefined) {
+      // Nobody has told it to end but its lease.
+      this.#lastWord(job, { op: "ended", job: job._number, error: "the lease was over", lost: true });
+    } else {
+      this.#lastWord(job, last);
+    }
+  }
+
+  async #lived(job) {
+    const number = job._number;
+    try {
+      if (this.#readyAtOnce) job.ready();
+      await this.#run(job);
+      return { op: "ended", job: number };
+    } catch (error) {
+      if (error instanceof Refuse && !job._ready) {
+        const { retryAfterMs, elsewhere } = error;
+        const retry = retryAfterMs === undefined ? {} : { retry_ms: Math.round(retryAfterMs) };
+        return { op: "refused", job: number, ...retry, ...(elsewhere ? { elsewhere } : {}) };
+      }
+      const park = error instanceof Park;
+      const expected = park || error instanceof Refuse || job.stopReason !== undefined;
+      if (!expected) console.error(error);
+      const op = job._ready ? "ended" : "failed";
+      return { op, job: number, error: textOf(error), ...(park ? { park } : {}) };
+    }
+  }
+
+  #lastWord(job, message) {
+    try {
+      job._say(message.op === "stopped" && job._state !== undefined ? put(message, "checkpoint", job._state) : message);
+    } catch (error) {
+      // Its last state does not fit into a line.
+      console.error(error);
+      job._say(message);
+    }
+    job._over = true;
+    this.#jobs.delete(job._number);
+    job.lease.jobs.delete(job);
+  }
+
+  async #answered(job, message) {
+    const answer = { op: "answer", job: job._number, n: message.n };
+    try {
+      job._say(put(answer, "body", await this.#answer(job, take(message, "body") ?? Buffer.alloc(0))));
+    } catch (error) {
+      if (!(error instanceof Refuse)) console.error(error);
+      job._say({ ...answer, error: textOf(error) });
+    }
+  }
+
+  async #updated(job, message) {
+    const answer = { op: "updated", job: job._number, n: message.n };
+    const payload = take(message, "body") ?? Buffer.alloc(0);
+    try {
+      await this.#update(job, payload);
+      job.payload = payload;
+      job.payloadType = message.type;
+    } catch (error) {
+      if (error instanceof Restart) {
+        answer.restart = true;
+      } else {
+        console.error(error);
+        answer.error = textOf(error);
+      }
+    }
+    job._say(answer);
+  }
+}
+
+function textOf(error) {
+  const plain = error instanceof Refuse || error instanceof Park;
+  return (plain ? error.message : String(error)).slice(0, TEXT_MAX);
+}

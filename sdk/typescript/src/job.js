@@ -1,0 +1,215 @@
+// A job in a handler's hands.
+
+import { Cancelled, LeaseLost } from "./errors.js";
+import { monotonic, put, take } from "./wire.js";
+
+/** The longest time of a timer. */
+const TIMER_MAX = 2 ** 31 - 1;
+
+/** The lease under which jobs run, by this machine's monotonic clock. */
+export class Lease {
+  #until = 0;
+  #timer;
+  #over;
+
+  constructor(number, over) {
+    this.number = number;
+    this.jobs = new Set();
+    this.#over = over;
+  }
+
+  /** How many milliseconds it lasts without another renewal. */
+  get leftMs() {
+    return Math.max(0, this.#until - monotonic());
+  }
+
+  /** Throws LeaseLost once it is over. Call it before an effect on a resource that cannot check the token. */
+  check() {
+    if (this.leftMs === 0) throw new LeaseLost("the lease is over: another worker may have the job");
+  }
+
+  _renew(message) {
+    // The message may have waited for a loop that was busy, so its end by the clock counts, too.
+    this.#until = Math.min(monotonic() + message.left_ms, message.until_ms);
+    if (this.#timer === undefined) this.#look();
+  }
+
+  #look() {
+    this.#timer = undefined;
+    const left = this.leftMs;
+    if (left > 0) {
+      this.#timer = setTimeout(() => this.#look(), Math.min(left, TIMER_MAX));
+      this.#timer.unref();
+      return;
+    }
+    this.#over();
+    for (const job of [...this.jobs]) job._cancel("lease_lost");
+  }
+}
+
+/** A notification of a job. It is done when the next one is asked for, or when `ack` is called. */
+export class Notification {
+  #job;
+  #n;
+  #open = true;
+
+  constructor(job, message) {
+    this.#job = job;
+    this.#n = message.n;
+    this.body = take(message, "body") ?? Buffer.alloc(0);
+    /** How often it was refused. */
+    this.refusals = message.refusals ?? 0;
+  }
+
+  /** It is done. */
+  ack() {
+    this.#say({});
+  }
+
+  /** Not now: it comes again after so long, before any later one. */
+  refuse(retryAfterMs, why = "") {
+    this.#say({ retry_ms: Math.round(retryAfterMs), error: why });
+  }
+
+  #say(more) {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#job._say({ op: "ack", job: this.#job._number, n: this.#n, ...more });
+  }
+}
+
+/** A job that this host runs. */
+export class Job {
+  #host;
+  #abort = new AbortController();
+  #notes = [];
+  #wake;
+
+  constructor(host, message, lease) {
+    this.#host = host;
+    this._number = message.job;
+    this._ready = false;
+    this._stops = false;
+    this._over = false;
+    this._state = undefined;
+    this.keyBytes = take(message, "key");
+    this.token = message.token;
+    this.payload = take(message, "body") ?? Buffer.alloc(0);
+    this.payloadType = message.type;
+    this.checkpointIn = take(message, "checkpoint");
+    this.attempt = message.attempt;
+    this.id = message.id;
+    this.trace = message.trace;
+    this.lease = lease;
+    this.stopReason = undefined;
+  }
+
+  get key() {
+    return this.keyBytes.toString();
+  }
+
+  /** Aborts when the job must end. */
+  get signal() {
+    return this.#abort.signal;
+  }
+
+  /** Whether the job must end. */
+  get isCancelled() {
+    return this.#abort.signal.aborted;
+  }
+
+  /** It runs: its dispatch returns. Only for a handler that was registered with `{ ready: false }`. */
+  ready() {
+    if (this._ready || this._over) return;
+    this._ready = true;
+    this._say({ op: "started", job: this._number });
+  }
+
+  /** Leaves a small state with the job, for its next run. Resolves when it is kept. */
+  async checkpoint(state) {
+    await this.#host._request(put({ op: "checkpoint", job: this._number }, "body", state));
+  }
+
+  /** The state for the next run, if this one is told to stop. The last one counts. */
+  leave(state) {
+    this._state = state;
+  }
+
+  /** It makes progress. A job with a progress timeout must call this more often than that. */
+  progress() {
+    this._say({ op: "progress", job: this._number });
+  }
+
+  /** A text for people. It counts as progress. */
+  status(text) {
+    this._say({ op: "status", job: this._number, text });
+  }
+
+  /** Waits for the promise. Throws Cancelled as soon as the job must end. */
+  until(promise) {
+    return new Promise((resolve, reject) => {
+      const cancel = () => reject(new Cancelled(`the job must end: ${this.stopReason}`));
+      if (this.isCancelled) return cancel();
+      this.signal.addEventListener("abort", cancel, { once: true });
+      const done = () => this.signal.removeEventListener("abort", cancel);
+      Promise.resolve(promise).then(resolve, reject).finally(done);
+    });
+  }
+
+  /** Waits so long. Throws Cancelled as soon as the job must end. */
+  async sleep(ms) {
+    let timer;
+    try {
+      await this.until(new Promise((resolve) => (timer = setTimeout(resolve, ms))));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Waits until the job must end. */
+  async cancelled() {
+    await this.until(new Promise(() => {})).catch(() => {});
+  }
+
+  /** The next notification. Throws Cancelled as soon as the job must end. */
+  async notified() {
+    while (this.#notes.length === 0) {
+      await this.until(new Promise((resolve) => (this.#wake = resolve)));
+    }
+    return this.#notes.shift();
+  }
+
+  /**
+   * The notifications, one after the other. Each is done when the loop asks for the next one. One that the loop leaves is
+   * not done: it comes again, perhaps to the next owner. The loop ends when the job must end.
+   */
+  async *notifications() {
+    while (!this.isCancelled) {
+      let note;
+      try {
+        note = await this.notified();
+      } catch (error) {
+        if (error instanceof Cancelled) return;
+        throw error;
+      }
+      yield note;
+      note.ack();
+    }
+  }
+
+  _say(message) {
+    // After its last word there is nothing to say of a job.
+    if (!this._over) this.#host._send(message);
+  }
+
+  _note(message) {
+    this.#notes.push(new Notification(this, message));
+    this.#wake?.();
+  }
+
+  _cancel(why) {
+    if (this.stopReason !== undefined) return;
+    this.stopReason = why;
+    this.#abort.abort();
+  }
+}

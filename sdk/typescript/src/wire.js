@@ -1,0 +1,41 @@
+// Lines of the host protocol.
+
+export const VERSION = 1;
+export const LINE_MAX = 1 << 20;
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The line of a message. Throws RangeError if it is too long. */
+export function pack(message) {
+  const line = Buffer.from(JSON.stringify(message) + "\n");
+  if (line.length > LINE_MAX) {
+    throw new RangeError(`a message of ${line.length} bytes does not fit into a line of ${LINE_MAX}`);
+  }
+  return line;
+}
+
+/** Puts bytes or text into a message: as text if they are UTF-8, else in base 64. */
+export function put(message, name, data) {
+  if (typeof data === "string") {
+    // A lone surrogate is no text.
+    return { ...message, [name]: data.isWellFormed?.() === false ? Buffer.from(data).toString() : data };
+  }
+  const bytes = Buffer.from(data);
+  try {
+    return { ...message, [name]: utf8.decode(bytes) };
+  } catch {
+    return { ...message, [`${name}64`]: bytes.toString("base64") };
+  }
+}
+
+/** Takes bytes out of a message. Undefined if there are none. */
+export function take(message, name) {
+  if (typeof message[name] === "string") return Buffer.from(message[name]);
+  const coded = message[`${name}64`];
+  return coded === undefined ? undefined : Buffer.from(coded, "base64");
+}
+
+/** Milliseconds by CLOCK_MONOTONIC. */
+export function monotonic() {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
