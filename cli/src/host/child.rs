@@ -129,7 +129,7 @@ impl Hosts {
         let looker = child.processes.looker()?;
         let leases = Leases::new(child.line.clone(), looker, self.ttl);
         let (out, from) = mpsc::unbounded_channel();
-        let link = Arc::new(Link::new(worker, hello, leases, out));
+        let link = Arc::new(Link::new(hello, leases, out));
         link.send(&welcome);
         let talk = talk::Talk {
             link: link.clone(),

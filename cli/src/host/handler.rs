@@ -99,20 +99,20 @@ impl JobHandler for Shared {
 
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
         // A job that has ended takes nothing: its next owner does.
-        let Some(Place { link, number, .. }) = self.0.place(job) else { return std::future::pending().await };
-        let Some((n, noted)) = link.table().note(number) else { return std::future::pending().await };
+        let ended = || Err(NotYet::after(Duration::ZERO).because("the job has ended").into());
+        let Some(Place { link, number, .. }) = self.0.place(job) else { return ended() };
+        let given = link.table().note(number);
+        let Some((n, noted)) = given else { return ended() };
         let message = Down::Notify { job: number, n, refusals: job.refusals(), body: Body::of(&body) };
         if !link.send(&message) {
             return Err("the notification does not fit into a line, the host was not given it".into());
         }
-        match noted.await {
-            Ok(noted) => match (noted.retry, noted.error) {
-                (Some(pause), Some(why)) => Err(NotYet::after(pause).because(why).into()),
-                (Some(pause), None) => Err(NotYet::after(pause).into()),
-                (None, Some(why)) => Err(why.into()),
-                (None, None) => Ok(()),
-            },
-            Err(_) => std::future::pending().await,
+        let Ok(noted) = noted.await else { return ended() };
+        match (noted.retry, noted.error) {
+            (Some(pause), Some(why)) => Err(NotYet::after(pause).because(why).into()),
+            (Some(pause), None) => Err(NotYet::after(pause).into()),
+            (None, Some(why)) => Err(why.into()),
+            (None, None) => Ok(()),
         }
     }
 
@@ -137,7 +137,8 @@ impl JobHandler for Shared {
         if !link.has("update") {
             return Err(Restart.into());
         }
-        let Some((n, updated)) = link.table().update(number) else { return std::future::pending().await };
+        let given = link.table().update(number);
+        let Some((n, updated)) = given else { return std::future::pending().await };
         let kind = new.payload_type().map(str::to_owned);
         if !link.send(&Down::Update { job: number, n, kind, body: Body::of(new.payload()) }) {
             return Err(Restart.into());

@@ -27,8 +27,6 @@ pub(super) const CALLS: usize = 256;
 
 /// A host.
 pub(super) struct Link {
-    /// Which of the node's workers it serves.
-    pub(super) worker: u16,
     pub(super) hello: Hello,
     pub(super) table: Mutex<Table<Job, Ask>>,
     leases: Mutex<Leases>,
@@ -40,7 +38,8 @@ pub(super) struct Link {
     pub(super) calls: Arc<Semaphore>,
     /// Nothing is read from it, because it has too many requests open.
     pub(super) is_unread: AtomicBool,
-    /// The last answer to a ping.
+    /// The last ping, and the last one that was answered.
+    pub(super) pinged: AtomicU64,
     pub(super) ponged: AtomicU64,
     /// It wants to end, or a job of it does not.
     pub(super) wish: watch::Sender<Option<Wish>>,
@@ -75,10 +74,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(super) fn new(worker: u16, hello: Hello, leases: Leases, out: mpsc::UnboundedSender<Vec<u8>>) -> Self {
+    pub(super) fn new(hello: Hello, leases: Leases, out: mpsc::UnboundedSender<Vec<u8>>) -> Self {
         let starting = hello.max_starting.unwrap_or(STARTING).clamp(1, STARTING_MAX);
         Self {
-            worker,
             hello,
             table: Mutex::new(Table::new()),
             leases: Mutex::new(leases),
@@ -87,6 +85,7 @@ impl Link {
             starting: Semaphore::new(starting as usize),
             calls: Arc::new(Semaphore::new(CALLS)),
             is_unread: AtomicBool::new(false),
+            pinged: AtomicU64::new(0),
             ponged: AtomicU64::new(0),
             wish: watch::Sender::new(None),
             doomed: Mutex::default(),

@@ -19,7 +19,8 @@ pub(crate) struct Host {
     /// The program and its arguments. There is no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
-    /// Play the scenarios of the protocol against the program, and say which it passes. No pool and no Redis are needed
+    /// Play the scenarios of the protocol against the program, and say which it passes. No pool and no Redis are
+    /// needed. The program has to do as docs/host-protocol.md asks. Add `--logs prefix` to see what it prints
     #[arg(long, help_heading = "Check")]
     pub(super) check: bool,
     /// Play only the scenarios with this in their names

@@ -91,6 +91,9 @@ impl Talk {
             };
             match heard {
                 Heard::Nothing => {}
+                Heard::Pong(n) if n > link.pinged.load(Ordering::Relaxed) => {
+                    return Over::Because(format!("it breaks the protocol: pong {n}, which answers no ping"));
+                }
                 Heard::Pong(n) => {
                     link.ponged.fetch_max(n, Ordering::Relaxed);
                 }
@@ -158,6 +161,7 @@ impl Talk {
             if is_answered && sent.elapsed() >= every {
                 n += 1;
                 sent = Instant::now();
+                link.pinged.store(n, Ordering::Relaxed);
                 link.send(&Down::Ping { n });
             }
             sleep((*ttl / 20).min(every)).await;

@@ -26,8 +26,8 @@ use crate::exit::{Code, Failure};
 use crate::out::Format;
 use crate::work::book::Book;
 use crate::work::guard::Guarded;
-use crate::work::logs::Writer;
-use crate::work::node::{renew, run_below_guard, usual_target};
+use crate::work::logs::{Target, Writer};
+use crate::work::node::{renew, run_below_guard};
 use crate::work::plan;
 
 /// The worker TTL that a host is told of.
@@ -61,7 +61,7 @@ pub(super) fn run(host: Host, format: Format, guarded: &Guarded) -> Result<Code,
 }
 
 async fn play_all(host: Host, format: Format, guarded: Guarded) -> Result<Code, Failure> {
-    let target = host.log.logs.clone().unwrap_or_else(usual_target);
+    let target = host.log.logs.clone().unwrap_or(Target::Null);
     let writer = Writer::start(&target, host.log.log_max)
         .map_err(|error| Failure::usage(format!("the output of hosts has no place: {error}")))?;
     let (writer, lines) = writer.unzip();

@@ -9,7 +9,7 @@ use tenure_pool::JobKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot::Receiver;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::host::child::{Child, Launcher, NoHost, first_end};
 use crate::host::leases::monotonic;
@@ -142,12 +142,21 @@ impl Player {
     }
 
     async fn write(&mut self, line: &[u8]) -> Result<(), String> {
-        let to = self.to.as_mut().ok_or("the connection is closed")?;
-        match timeout(PATIENCE, to.write_all(line)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(format!("it does not listen: {error}")),
-            Err(_) => Err("it does not read what it is told".to_owned()),
-        }
+        let mut to = self.to.take().ok_or("the connection is closed")?;
+        let mut writing = std::pin::pin!(to.write_all(line));
+        let until = Instant::now() + PATIENCE;
+        // A host may say so much meanwhile that it listens only when it is heard.
+        let written = loop {
+            tokio::select! {
+                written = &mut writing => break written.map_err(|error| format!("it does not listen: {error}")),
+                heard = self.hear() => if let Err(why) = heard {
+                    break Err(why);
+                },
+                () = sleep_until(until) => break Err("it does not read what it is told".to_owned()),
+            }
+        };
+        self.to = Some(to);
+        written
     }
 
     /// Closes the connection.

@@ -1,0 +1,57 @@
+"""The check's host with one thing broken: `broken.py WHAT`. It shows that the check notices."""
+
+import os
+import sys
+
+what = sys.argv[1]
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../sdk/python/examples"))
+import check  # noqa: E402
+from tenure import _host, _job  # noqa: E402
+
+Host = _host.Host
+send, hear = Host._send, Host._hear
+
+
+def say(host, message):
+    op = message["op"]
+    if what == "says started twice" and op == "started":
+        send(host, message)
+    if what == "never pongs" and op == "pong":
+        return
+    if what == "forgets the sdk" and op == "hello":
+        del message["sdk"]
+    if what == "acks one too high" and op == "ack":
+        message["n"] += 1
+    if what == "spoils bytes" and op == "status":
+        message["text"] = message["text"].replace("//4", "AAA")
+    if what == "drops the last state" and op == "stopped":
+        message.pop("checkpoint", None)
+    if what == "stops twice" and op == "stopped":
+        send(host, dict(message))
+    send(host, message)
+
+
+def listen(host, message):
+    if what == "ignores stops" and message["op"] == "stop":
+        return
+    if what == "fails on unknown words" and message["op"] not in _host._WORDS:
+        raise KeyError(message["op"])
+    if what == "trusts late leases" and message["op"] == "lease":
+        message["until_ms"] = 1 << 60
+    if what == "ignores leases" and message["op"] == "lease":
+        message["until_ms"], message["left_ms"] = 1 << 60, 1 << 50
+    if what == "stays after bye" and message["op"] == "bye":
+        return
+    hear(host, message)
+
+
+Host._send, Host._hear = say, listen
+if what == "acks at once":
+    note = _job.Job._note
+
+    def early(job, message):
+        note(job, message)
+        job._notes[-1].ack()
+
+    _job.Job._note = early
+check.host.run()

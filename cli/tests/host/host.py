@@ -1,0 +1,141 @@
+"""A host in 100 lines, without an SDK: it keeps to the protocol until a notification tells it not to.
+
+The payload of a job is a shell script, which runs beside it. Its name is in FOLDER/starts, with its token, whenever it starts.
+"""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
+connection = socket.socket(socket.AF_UNIX)
+jobs = {}
+
+
+def note(file, text):
+    with open(os.path.join(os.environ["FOLDER"], file), "a") as to:
+        to.write(text + "\n")
+
+
+def send(data):
+    connection.sendall(data)
+
+
+def say(**message):
+    send(json.dumps(message).encode() + b"\n")
+
+
+def text(message, name):
+    return message[name] if name in message else base64.b64decode(message.get(name + "64", "")).decode(errors="replace")
+
+
+def flood(job):
+    while True:
+        say(op="status", job=job, text="x" * 1000)
+
+
+def misbehave(how, message):
+    job, n = message["job"], message["n"]
+    log = os.path.join(os.environ["FOLDER"], "misbehaves")
+    if os.path.exists(log):
+        # Once is enough: what is not acknowledged comes again.
+        say(op="ack", job=job, n=n)
+        return
+    note("misbehaves", how)
+    if how == "garbage":
+        send(b"\x00\xff garbage\n")
+    elif how == "no message":
+        say(op="rule", job=job)
+    elif how == "oversize":
+        send(b"x" * (2 << 20))
+    elif how == "cut":
+        send(b'{"op":"ack","jo')
+        connection.shutdown(socket.SHUT_WR)
+        time.sleep(1000)
+    elif how == "closes":
+        connection.close()
+        time.sleep(1000)
+    elif how == "twice":
+        say(op="ended", job=job)
+        say(op="ended", job=job)
+    elif how == "unknown job":
+        say(op="started", job=job + 1000)
+    elif how == "unasked":
+        say(op="stopped", job=job)
+    elif how == "wrong ack":
+        say(op="ack", job=job, n=n + 5)
+    elif how == "wrong pong":
+        say(op="pong", n=1 << 40)
+    elif how == "second hello":
+        say(op="hello", v=[1])
+    elif how == "hangs":
+        time.sleep(1000)
+    elif how == "dies":
+        os._exit(3)
+    elif how == "is killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == "floods":
+        threading.Thread(target=flood, args=(job,), daemon=True).start()
+    elif how == "bye":
+        say(op="bye")
+    else:
+        say(op="ack", job=job, n=n)
+
+
+def hear(message):
+    op, job = message["op"], message.get("job")
+    if op == "ping":
+        say(op="pong", n=message["n"])
+    elif op == "start":
+        key, script = text(message, "key"), text(message, "body")
+        note("starts", f"{key} {message['token']} {os.getpid()}")
+        jobs[job] = (key, None)
+        if key.startswith("mute"):
+            return
+        if script:
+            jobs[job] = (key, subprocess.Popen(["sh", "-c", script], start_new_session=True))
+        say(op="started", job=job)
+    elif op == "stop":
+        key, child = jobs.get(job, ("", None))
+        note("stops", f"{key} {message['why']}")
+        if key.startswith(("stuck", "mute")):
+            return
+        if child:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        if jobs.pop(job, None):
+            say(op="stopped", job=job)
+    elif op == "notify":
+        misbehave(text(message, "body"), message)
+    elif op == "ask":
+        say(op="answer", job=job, n=message["n"], body=jobs[job][0])
+    elif op == "refused":
+        note("refused", message["why"])
+        sys.exit(78)
+    elif op == "bye":
+        sys.exit(0)
+
+
+if MODE == "exits":
+    note("hosts", "exits")
+    print("it cannot live", file=sys.stderr)
+    sys.exit(1)
+connection.connect(os.environ["TENURE_SOCKET"])
+if MODE == "mute":
+    note("hosts", "mute")
+    time.sleep(1000)
+if MODE == "babbles":
+    note("hosts", "babbles")
+    send(b"GET / HTTP/1.1\r\n\r\n")
+if MODE == "early":
+    note("hosts", "early")
+    say(op="started", job=1)
+say(op="hello", v=[99] if MODE == "v99" else [1], sdk="raw", features=["ask"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
+for line in connection.makefile("rb"):
+    hear(json.loads(line))

@@ -1,0 +1,205 @@
+//! A hostile host hurts its own worker only: the jobs of others go on, its own run again, and a new host takes its place.
+
+use tenure_pool::{JobInfo, JobState, RestartPolicy};
+use tenure_testing::eventually;
+
+use super::world::{Host, PATIENCE, World, raw};
+
+/// Two workers with a host each, and a key in each.
+struct Pair {
+    world: World,
+    host: Host,
+    bad: JobInfo,
+    good: JobInfo,
+}
+
+impl Pair {
+    async fn new(args: &[&str]) -> Self {
+        let world = World::new().await;
+        let always = ["--grace", "300ms", "--logs", "null", "--host-deadline", "1s"];
+        let host = world.host("h", 2, &[&always[..], args].concat(), &raw("good")).await;
+        let [bad, good] = world.one_each().await;
+        Self { world, host, bad, good }
+    }
+
+    /// The neighbour runs as before, and answers.
+    async fn is_well(&self, beside: &str) {
+        let job = self.world.running(self.good.key.as_str().unwrap()).await;
+        assert_eq!(job.token, self.good.token, "beside {beside}");
+        let answer = self.world.node.ask(&self.good.key, "who").await.unwrap();
+        assert_eq!(answer, self.good.key.as_bytes(), "beside {beside}");
+    }
+
+    /// The bad host is made anew, and its job runs again.
+    async fn is_anew(&mut self, how: &str) {
+        let key = self.bad.key.as_str().unwrap().to_owned();
+        let again = || async {
+            let job = self.world.node.job(&*key).await.unwrap();
+            job.filter(|job| job.state == JobState::Running && job.token > self.bad.token)
+        };
+        self.bad = eventually(PATIENCE, &format!("{key} runs again: {how}"), again).await;
+    }
+}
+
+/// Each of these in a run of its own: the second in a row makes a worker leave until its host is ready.
+async fn hurts_its_own_worker_only(how: &str) {
+    let mut pair = Pair::new(&[]).await;
+    let _ = pair.world.node.notify(&pair.bad.key, how.to_owned()).await;
+    pair.world.line("misbehaves", how).await;
+    pair.is_anew(how).await;
+    pair.is_well(how).await;
+    pair.host.leave().await;
+}
+
+macro_rules! hostile {
+    ($($name:ident: $how:literal,)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            hurts_its_own_worker_only($how).await;
+        }
+    )*};
+}
+
+hostile! {
+    a_host_that_writes_garbage_is_made_anew: "garbage",
+    a_host_that_says_an_unknown_word_is_made_anew: "no message",
+    a_host_that_sends_a_line_of_2_mib_is_made_anew: "oversize",
+    a_host_that_closes_in_mid_line_is_made_anew: "cut",
+    a_host_that_closes_and_lives_on_is_made_anew: "closes",
+    a_host_that_answers_for_another_job_is_made_anew: "unknown job",
+    a_host_that_stops_what_it_should_not_is_made_anew: "unasked",
+    a_host_that_acknowledges_a_wrong_number_is_made_anew: "wrong ack",
+    a_host_that_answers_no_ping_of_ours_is_made_anew: "wrong pong",
+    a_host_that_says_hello_again_is_made_anew: "second hello",
+    a_host_whose_loop_is_blocked_is_made_anew: "hangs",
+    a_host_that_exits_is_made_anew: "dies",
+    a_host_that_is_killed_is_made_anew: "is killed",
+    a_host_that_wants_to_go_is_made_anew: "bye",
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_ends_a_job_twice_is_made_anew() {
+    let pair = Pair::new(&[]).await;
+    let beside = (0..50).map(|number| format!("other-{number}"));
+    for key in beside {
+        pair.world.node.dispatch((&*key, "")).await.unwrap();
+    }
+    let hosts = |world: &World| {
+        let starts = world.lines("starts");
+        starts.iter().filter_map(|line| line.rsplit(' ').next().map(str::to_owned)).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(hosts(&pair.world).len(), 2);
+    pair.world.node.notify(&pair.bad.key, "twice").await.unwrap();
+    // Its own job has ended well; all others of its host run again.
+    eventually(PATIENCE, "a third host", || async { hosts(&pair.world).len() == 3 }).await;
+    pair.is_well("twice").await;
+    pair.host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_floods_hurts_its_own_worker_only() {
+    let pair = Pair::new(&[]).await;
+    pair.world.node.notify(&pair.bad.key, "floods").await.unwrap();
+    pair.world.line("misbehaves", "floods").await;
+    for _ in 0..20 {
+        pair.is_well("floods").await;
+    }
+    pair.host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_an_answer_costs_its_host_only() {
+    let mut pair = Pair::new(&["--start-timeout", "500ms"]).await;
+    // It is on the worker of the bad key, or of the good one.
+    let error = pair.world.node.dispatch(("mute", "")).await.unwrap_err();
+    assert!(error.to_string().contains("too long to start"), "{error}");
+    let [first, second] = [&pair.bad, &pair.good].map(|job| job.key.as_str().unwrap().to_owned());
+    let (first, second) = (pair.world.running(&first).await, pair.world.running(&second).await);
+    assert!(first.token == pair.bad.token || second.token == pair.good.token, "one of both goes on");
+    (pair.bad, pair.good) = (first, second);
+    pair.world.up("h", 2).await;
+    pair.host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_does_not_stop_costs_its_host_only() {
+    let pair = Pair::new(&[]).await;
+    for key in ["stuck-1", "stuck-2", "stuck-3", "stuck-4"] {
+        let job = pair.world.node.dispatch((key, "")).await.and(Ok(pair.world.running(key).await)).unwrap();
+        if job.owner == pair.bad.owner {
+            pair.world.node.stop_job(key).until_stopped().await.unwrap();
+            break;
+        }
+    }
+    // The rest of its worker was handed on, in order.
+    pair.is_well("stuck").await;
+    let bad = pair.bad.key.as_str().unwrap();
+    pair.world.running(bad).await;
+    assert!(pair.world.lines("stops").contains(&format!("{bad} draining")), "{:?}", pair.world.lines("stops"));
+    pair.world.up("h", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_host_refuses_further_jobs() {
+    let world = World::new().await;
+    // Its variable is the node's.
+    let host = world.host("h", 1, &["--logs", "null"], &["env".to_owned(), "MAX_JOBS=2".to_owned()].into_iter().chain(raw("good")).collect::<Vec<_>>()).await;
+    for key in ["a", "b", "c"] {
+        world.node.submit((key, "")).await.unwrap();
+    }
+    let two = || async { world.lines("starts").len() == 2 };
+    eventually(PATIENCE, "two run", two).await;
+    let running = || async {
+        let jobs = world.node.jobs().await.unwrap();
+        let waits = jobs.iter().filter(|job| job.state == JobState::Queued && job.strikes > 0).count();
+        jobs.len() == 3 && waits == 1
+    };
+    eventually(PATIENCE, "one was refused", running).await;
+    host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_version_is_refused_once() {
+    let world = World::new().await;
+    let mut host = world.start("h", 1, &["--logs", "null"], &raw("v99"));
+    assert_eq!(host.ended().await.code(), Some(78));
+    assert_eq!(world.lines("refused"), ["this node speaks version 1 of the host protocol, the host [99]"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_cannot_be_started_ends_the_node() {
+    let world = World::new().await;
+    let mut host = world.start("h", 1, &["--logs", "null"], &["/no/such/host".to_owned()]);
+    assert_eq!(host.ended().await.code(), Some(78));
+}
+
+/// A job waits for a good host, however hosts fail before their hello.
+async fn fails_no_job(mode: &str) {
+    let world = World::new().await;
+    let bad = world.start("bad", 1, &["--logs", "null", "--hello-timeout", "500ms"], &raw(mode));
+    let job = tenure_pool::JobSpec::new("acme", "").restart(RestartPolicy::Never);
+    world.node.submit(job).await.unwrap();
+    eventually(PATIENCE, "three attempts", || async { world.lines("hosts").len() >= 3 }).await;
+    let job = world.node.job("acme").await.unwrap().unwrap();
+    assert_eq!((job.attempts, job.state), (0, JobState::Queued), "{mode}");
+    drop(bad);
+    let good = world.host("good", 1, &["--logs", "null"], &raw("good")).await;
+    assert_eq!(world.running("acme").await.attempts, 1);
+    good.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_exits_before_its_hello_fails_no_job() {
+    fails_no_job("exits").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_never_says_hello_fails_no_job() {
+    fails_no_job("mute").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_babbles_before_its_hello_fails_no_job() {
+    fails_no_job("babbles").await;
+    fails_no_job("early").await;
+}

@@ -1,0 +1,153 @@
+//! No process of a host outlives a lease of its jobs, its node, its guard or its keeper.
+//!
+//! The jobs have processes of each shape. The control is that of `tenure work`: a usual parent leaves all of them behind.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tenure_testing::eventually;
+
+use super::processes::Sleepers;
+use super::world::{Host, LONG, PATIENCE, SHORT, World, raw, signal};
+
+/// A host with a job of each shape.
+struct Stage {
+    world: World,
+    host: Host,
+    sleepers: Sleepers,
+}
+
+/// How many processes the jobs have.
+const COUNT: usize = 7;
+
+impl Stage {
+    async fn new(ttl: Duration, args: &[&str]) -> Self {
+        let world = World::with_ttl(ttl).await;
+        let host = world.host("h", 1, args, &raw("good")).await;
+        let sleepers = Sleepers::new();
+        let (sleep, away) = (sleepers.sleep(), "</dev/null >/dev/null 2>&1");
+        let scripts = [
+            ("plain", format!("{sleep} & {sleep} & wait")),
+            ("setsid", format!("setsid {sleep} & setsid {sleep} & wait")),
+            ("daemonised", format!("(env -i setsid sh -c '{sleep} & exec {sleep}' {away} &); exec {sleep}")),
+        ];
+        for (key, script) in scripts {
+            world.node.dispatch((key, script)).await.unwrap();
+        }
+        eventually(PATIENCE, "all run", || async { sleepers.alive().len() == COUNT }).await;
+        Self { world, host, sleepers }
+    }
+
+    /// Waits until no process of any job is left.
+    async fn emptied(&self) {
+        eventually(PATIENCE, "all end", || async { self.sleepers.alive().is_empty() }).await;
+    }
+}
+
+/// The fault with cgroups, if this machine has them, and without.
+async fn suffer(ttl: Duration, fault: impl AsyncFn(&mut Stage)) {
+    for cgroup in ["auto", "off"] {
+        let mut stage = Stage::new(ttl, &["--cgroup", cgroup]).await;
+        fault(&mut stage).await;
+        stage.emptied().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_the_node_is_killed() {
+    suffer(LONG, async |stage| {
+        signal(stage.host.node(), Signal::KILL);
+        assert_eq!(stage.host.ended().await.code(), Some(70));
+        // The guard ends last of all.
+        assert_eq!(stage.sleepers.alive(), []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_the_guard_is_killed() {
+    suffer(LONG, async |stage| signal(stage.host.guard(), Signal::KILL)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_node_and_guard_are_killed() {
+    suffer(LONG, async |stage| {
+        let (guard, node) = (stage.host.guard(), stage.host.node());
+        signal(guard, Signal::KILL);
+        // It may have ended because of that.
+        let _ = rustix::process::kill_process(node, Signal::KILL);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_again_when_the_keeper_is_killed() {
+    suffer(LONG, async |stage| {
+        let first = stage.sleepers.alive();
+        let keepers = stage.host.keepers();
+        assert_eq!(keepers.len(), 1);
+        signal(keepers[0], Signal::KILL);
+        let is_new = || async {
+            let alive = stage.sleepers.alive();
+            alive.len() == COUNT && alive.iter().all(|pid| !first.contains(pid))
+        };
+        eventually(PATIENCE, "the jobs have new processes", is_new).await;
+        for key in ["plain", "setsid", "daemonised"] {
+            stage.world.node.stop_job(key).until_stopped().await.unwrap();
+        }
+        // The daemons of a job are the host's affair, until the host ends.
+        signal(stage.host.guard(), Signal::TERM);
+        assert_eq!(stage.host.ended().await.code(), Some(0));
+        assert_eq!(stage.sleepers.alive(), []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_at_the_end_of_a_lease_while_the_node_hangs() {
+    suffer(SHORT, async |stage| {
+        let node = stage.host.node();
+        signal(node, Signal::STOP);
+        stage.emptied().await;
+        signal(node, Signal::CONT);
+        signal(stage.host.guard(), Signal::KILL);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_redis_is_gone_for_longer_than_a_lease() {
+    suffer(SHORT, async |stage| {
+        stage.world.server.pause().unwrap();
+        stage.emptied().await;
+        stage.world.server.resume().unwrap();
+        signal(stage.host.guard(), Signal::KILL);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_when_a_node_leaves_in_order() {
+    suffer(LONG, async |stage| {
+        signal(stage.host.guard(), Signal::TERM);
+        assert_eq!(stage.host.ended().await.code(), Some(0));
+        assert_eq!(stage.sleepers.alive(), []);
+        assert!(stage.world.lines("stops").contains(&"plain draining".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_runs_elsewhere_only_when_nothing_of_its_host_is_left() {
+    let Stage { world, host, sleepers } = Stage::new(SHORT, &["--cgroup", "off"]).await;
+    let other = world.start("other", 1, &[], &raw("good"));
+    // It holds no job while the first one lives.
+    world.up("other", 1).await;
+    let before = world.lines("starts").len();
+    let (node, first) = (host.node(), sleepers.alive());
+    signal(node, Signal::STOP);
+    eventually(PATIENCE, "one moves", || async { world.lines("starts").len() > before }).await;
+    assert!(sleepers.alive().iter().all(|pid| !first.contains(pid)), "the first host's are gone");
+    drop(host);
+    other.leave().await;
+}

@@ -1,0 +1,162 @@
+//! A pool, and nodes of `tenure host`.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tenure_pool::{Client, JobInfo, JobState, Node};
+use tenure_testing::{RedisServer, eventually};
+use tokio::process::{Child, Command};
+
+use super::processes;
+
+/// Long enough for everything on the slowest machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// A worker TTL for tests of leases.
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+/// A worker TTL that no test outlives: no lease ends, so nothing ends because of one.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// The project's folder.
+pub(crate) fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The command of the test's own host, which keeps to the protocol until it is told not to.
+pub(crate) fn raw(mode: &str) -> Vec<String> {
+    let host = project().join("cli/tests/host/host.py");
+    vec!["python3".to_owned(), "-u".to_owned(), host.display().to_string(), mode.to_owned()]
+}
+
+/// The command of the check's host in Python.
+pub(crate) fn python() -> Vec<String> {
+    let host = project().join("sdk/python/examples/check.py");
+    vec!["python3".to_owned(), "-u".to_owned(), host.display().to_string()]
+}
+
+pub(crate) struct World {
+    pub(crate) server: RedisServer,
+    /// It has no workers.
+    pub(crate) node: Node,
+    pub(crate) folder: TempDir,
+}
+
+impl World {
+    /// A pool whose leases do not end.
+    pub(crate) async fn new() -> Self {
+        Self::with_ttl(LONG).await
+    }
+
+    pub(crate) async fn with_ttl(ttl: Duration) -> Self {
+        let server = RedisServer::start().unwrap();
+        let client = Client::open(&server.url()).unwrap();
+        let builder = Node::builder("feeds", client).name("asks").assume_fresh(true).worker_ttl(ttl);
+        let builder = builder.join_settle(Duration::ZERO).stable_after(Duration::from_millis(50));
+        let node = builder.join().await.unwrap();
+        Self { server, node, folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The lines of a file that hosts write.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a line that begins so.
+    pub(crate) async fn line(&self, name: &str, begins: &str) -> String {
+        let found = || async { self.lines(name).into_iter().find(|line| line.starts_with(begins)) };
+        eventually(PATIENCE, &format!("{begins} in {name}"), found).await
+    }
+
+    /// Starts a node of this name, and waits until its workers are in the ring.
+    pub(crate) async fn host(&self, name: &str, workers: usize, args: &[&str], command: &[String]) -> Host {
+        let host = self.start(name, workers, args, command);
+        self.up(name, workers).await;
+        host
+    }
+
+    /// Waits until so many workers of this node are in the ring.
+    pub(crate) async fn up(&self, name: &str, workers: usize) {
+        let up = || async {
+            let infos = self.node.workers();
+            infos.iter().filter(|it| it.node == name && it.slot.is_some()).count() == workers
+        };
+        eventually(PATIENCE, "the workers are up", up).await;
+    }
+
+    pub(crate) fn start(&self, name: &str, workers: usize, args: &[&str], command: &[String]) -> Host {
+        let mut host = Command::new(snapbox::cmd::cargo_bin!("tenure"));
+        host.args(["host", "--pool", "feeds", "--name", name, "--log-level", "warn", "--workers"]);
+        host.arg(workers.to_string()).args(args).arg("--").args(command);
+        host.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
+        for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
+            host.env_remove(name);
+        }
+        host.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        // In a folder that goes with the test.
+        host.env("TMPDIR", self.folder.path());
+        Host { guard: host.spawn().unwrap() }
+    }
+
+    /// A job that runs.
+    pub(crate) async fn running(&self, key: &str) -> JobInfo {
+        let runs = || async {
+            let job = self.node.job(key).await.unwrap();
+            job.filter(|job| job.state == JobState::Running)
+        };
+        eventually(PATIENCE, &format!("{key} runs"), runs).await
+    }
+
+    /// Dispatches keys that begin so, until each of two workers has one. Returns both.
+    pub(crate) async fn one_each(&self) -> [JobInfo; 2] {
+        let mut first: Option<JobInfo> = None;
+        for number in 0..200 {
+            let key = format!("key-{number}");
+            self.node.dispatch((&*key, "")).await.unwrap();
+            let job = self.running(&key).await;
+            match &first {
+                None => first = Some(job),
+                Some(other) if other.owner != job.owner => return [first.take().unwrap(), job],
+                Some(_) => {}
+            }
+        }
+        panic!("one worker has all keys");
+    }
+}
+
+/// A node as a process. When it is dropped, its guard is killed.
+pub(crate) struct Host {
+    pub(crate) guard: Child,
+}
+
+impl Host {
+    pub(crate) fn guard(&self) -> Pid {
+        Pid::from_raw(self.guard.id().expect("it runs").cast_signed()).unwrap()
+    }
+
+    pub(crate) fn node(&self) -> Pid {
+        processes::children(self.guard())[0]
+    }
+
+    /// The keepers of its hosts.
+    pub(crate) fn keepers(&self) -> Vec<Pid> {
+        processes::children(self.node()).into_iter().filter(|pid| processes::is_keeper(*pid)).collect()
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, self.guard.wait()).await.expect("it ends").unwrap()
+    }
+
+    /// Asks it to leave. It must leave in order.
+    pub(crate) async fn leave(mut self) {
+        signal(self.guard(), Signal::TERM);
+        assert_eq!(self.ended().await.code(), Some(0));
+    }
+}
+
+pub(crate) fn signal(pid: Pid, signal: Signal) {
+    kill_process(pid, signal).unwrap();
+}

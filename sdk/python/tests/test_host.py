@@ -1,0 +1,302 @@
+"""The SDK beside a Tenure that is played by the test. `tenure host --check` has all rules of the protocol."""
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+import time
+import unittest
+
+from tenure import Fenced, Host, LeaseLost, Park, Refuse, RequestError, Restart
+from tenure._wire import LINE_MAX, pack, put, take
+
+
+class Tenure:
+    """The other side of a host's connection."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    def say(self, **message):
+        self.writer.write(pack(message))
+
+    async def hear(self, op):
+        message = json.loads(await asyncio.wait_for(self.reader.readline(), 10))
+        assert message["op"] == op, f"{message} is no {op}"
+        return message
+
+    def lease(self, number=1, left=60.0):
+        until = round((time.monotonic() + left) * 1000)
+        self.say(op="lease", lease=number, left_ms=round(left * 1000), until_ms=until)
+
+    def start(self, job=1, key="acme", lease=1, **more):
+        more.setdefault("body", "")
+        self.say(op="start", job=job, key=key, token=7, lease=lease, id="n.1", attempt=1, within_ms=30000, **more)
+
+
+@contextlib.asynccontextmanager
+async def connected(host, status=0):
+    """A host that has said hello, and ends with this status."""
+    come = asyncio.get_running_loop().create_future()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "socket")
+        server = await asyncio.start_unix_server(lambda *ends: come.set_result(Tenure(*ends)), path, limit=2 * LINE_MAX)
+        serving = asyncio.ensure_future(host.serve(path))
+        tenure = await come
+        tenure.greeting = await tenure.hear("hello")
+        tenure.say(op="hello", v=1, pool="p", node="n", worker=0, ttl_ms=10000, features=[], tenure="0")
+        tenure.lease()
+        yield tenure
+        if not serving.done():
+            tenure.say(op="bye")
+        assert await asyncio.wait_for(serving, 10) == status
+        tenure.writer.close()
+        server.close()
+
+
+class Wire(unittest.TestCase):
+    def test_bytes_come_back_as_they_were(self):
+        for data in [b"", b"text \n\0", b"\xff\0", "\U0001f980".encode()]:
+            message = json.loads(pack(put({}, "body", data)))
+            self.assertEqual(take(message, "body"), data)
+        self.assertIsNone(take({}, "body"))
+
+    def test_a_line_that_is_too_long_is_an_error(self):
+        with self.assertRaises(ValueError):
+            pack({"text": "x" * LINE_MAX})
+
+
+class Jobs(unittest.IsolatedAsyncioTestCase):
+    async def test_a_host_needs_an_async_function(self):
+        with self.assertRaises(TypeError):
+            Host().job(lambda job: None)
+        with self.assertRaises(TypeError):
+            await Host().serve("/none")
+
+    async def test_hello_has_what_the_host_can_do(self):
+        host = Host(name="feeds", max_jobs=5)
+
+        @host.job
+        async def run(job):
+            pass
+
+        async with connected(host) as tenure:
+            self.assertEqual(tenure.greeting["v"], [1])
+            self.assertEqual((tenure.greeting["name"], tenure.greeting["max_jobs"]), ("feeds", 5))
+            self.assertEqual(tenure.greeting["features"], ["checkpoint", "client"])
+
+    async def test_a_job_is_cancelled_and_then_stopped(self):
+        host, seen = Host(), []
+
+        @host.job
+        async def run(job):
+            seen.append((job.key, job.token, job.payload, job.checkpoint_in))
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                seen.append(job.stop_reason)
+                job.leave(b"\xff")
+
+        async with connected(host) as tenure:
+            tenure.start(body="gold", checkpoint="41")
+            await tenure.hear("started")
+            tenure.say(op="stop", job=1, why="moved", within_ms=1000)
+            self.assertEqual((await tenure.hear("stopped"))["checkpoint64"], "/w==")
+        self.assertEqual(seen, [("acme", 7, b"gold", b"41"), "moved"])
+
+    async def test_a_stop_before_the_first_step_is_answered(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            await asyncio.sleep(1000)
+
+        async with connected(host) as tenure:
+            # Both in one read: the job's task has not run by then.
+            tenure.start()
+            tenure.say(op="stop", job=1, why="stopped", within_ms=1000)
+            await tenure.hear("stopped")
+            tenure.say(op="stop", job=1, why="stopped", within_ms=1000)
+            tenure.say(op="ping", n=1)
+            await tenure.hear("pong")
+
+    async def test_errors_become_last_words(self):
+        host = Host()
+        ends = {"ends": None, "fails": RuntimeError("boom"), "parks": Park("shut"), "late": Refuse("no")}
+
+        @host.job
+        async def run(job):
+            if ends[job.key]:
+                raise ends[job.key]
+
+        async with connected(host) as tenure:
+            words = []
+            for number, key in enumerate(ends, 1):
+                tenure.start(job=number, key=key)
+                await tenure.hear("started")
+                word = await tenure.hear("ended")
+                words.append((word.get("error"), word.get("park", False)))
+        self.assertEqual(words, [(None, False), ("RuntimeError: boom", False), ("shut", True), ("no", False)])
+
+    async def test_a_job_that_is_not_ready_fails_or_is_refused(self):
+        host = Host()
+        ends = {"fails": RuntimeError("boom"), "parks": Park("shut"), "refused": Refuse(retry_after=0.5, elsewhere=True)}
+
+        @host.job(ready=False)
+        async def run(job):
+            raise ends[job.key]
+
+        async with connected(host) as tenure:
+            tenure.start(job=1, key="fails")
+            self.assertEqual((await tenure.hear("failed"))["error"], "RuntimeError: boom")
+            tenure.start(job=2, key="parks")
+            self.assertEqual((await tenure.hear("failed"))["park"], True)
+            tenure.start(job=3, key="refused")
+            refused = await tenure.hear("refused")
+            self.assertEqual((refused["retry_ms"], refused["elsewhere"]), (500, True))
+
+    async def test_a_job_may_watch_for_its_end_itself(self):
+        host = Host()
+
+        @host.job(cancel=False)
+        async def run(job):
+            await job.cancelled.wait()
+            await asyncio.sleep(0)
+            job.status("tidied up")
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            tenure.say(op="stop", job=1, why="stopped", within_ms=1000)
+            await tenure.hear("status")
+            await tenure.hear("stopped")
+
+    async def test_a_lease_that_ends_cancels_its_jobs(self):
+        host, checks = Host(), []
+
+        @host.job
+        async def run(job):
+            job.lease.check()
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                try:
+                    job.lease.check()
+                except LeaseLost:
+                    checks.append(job.key)
+
+        async with connected(host) as tenure:
+            tenure.lease(2, left=0.1)
+            tenure.start(job=1, key="long")
+            tenure.start(job=2, key="short", lease=2)
+            await tenure.hear("started")
+            await tenure.hear("started")
+            self.assertEqual((await tenure.hear("ended")), {
+                "op": "ended", "job": 2, "error": "the lease was over", "lost": True,
+            })
+            self.assertEqual(checks, ["short"])
+
+    async def test_a_notification_is_done_when_the_next_is_asked_for(self):
+        host, go = Host(), asyncio.Event()
+
+        @host.job
+        async def run(job):
+            async for note in job.notifications():
+                if note.body == b"refuse":
+                    note.refuse(2, "busy")
+                await go.wait()
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            tenure.say(op="notify", job=1, n=1, body="a")
+            tenure.say(op="ping", n=1)
+            await tenure.hear("pong")
+            go.set()
+            self.assertEqual(await tenure.hear("ack"), {"op": "ack", "job": 1, "n": 1})
+            tenure.say(op="notify", job=1, n=2, body="refuse")
+            self.assertEqual((await tenure.hear("ack"))["retry_ms"], 2000)
+
+    async def test_asks_and_updates_have_their_answers(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            await asyncio.sleep(1000)
+
+        @host.ask
+        async def answer(job, body):
+            if body == b"no":
+                raise Refuse("never")
+            return job.payload + body
+
+        @host.update
+        async def update(job, payload):
+            if payload == b"other":
+                raise Restart
+
+        async with connected(host) as tenure:
+            self.assertEqual(tenure.greeting["features"], ["checkpoint", "client", "ask", "update"])
+            tenure.start(body="gold")
+            await tenure.hear("started")
+            tenure.say(op="update", job=1, n=1, body="silver")
+            self.assertNotIn("restart", await tenure.hear("updated"))
+            tenure.say(op="ask", job=1, n=1, id="a", asker="n", within_ms=1000, body="?")
+            self.assertEqual((await tenure.hear("answer"))["body"], "silver?")
+            tenure.say(op="ask", job=1, n=2, id="a", asker="n", within_ms=1000, body="no")
+            self.assertEqual((await tenure.hear("answer"))["error"], "never")
+            tenure.say(op="update", job=1, n=2, body="other")
+            self.assertTrue((await tenure.hear("updated"))["restart"])
+
+    async def test_requests_and_checkpoints_have_their_answers(self):
+        host, results = Host(), []
+
+        @host.job
+        async def run(job):
+            results.append(await host.pool.get("b"))
+            for call in [job.checkpoint("41"), job.checkpoint("42"), host.pool.dispatch("b", within=1.5)]:
+                try:
+                    results.append(await call)
+                except RequestError as error:
+                    results.append((type(error), error.code))
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            tenure.say(op="ok", rid=(await tenure.hear("get"))["rid"], job={"key": "b"})
+            tenure.say(op="ok", rid=(await tenure.hear("checkpoint"))["rid"])
+            tenure.say(op="error", rid=(await tenure.hear("checkpoint"))["rid"], code="fenced", text="gone")
+            request = await tenure.hear("dispatch")
+            self.assertEqual((request["key"], request["within_ms"]), ("b", 1500))
+            tenure.say(op="error", rid=request["rid"], code="exists", text="it is there")
+            await tenure.hear("ended")
+        self.assertEqual(results, [{"key": "b"}, None, (Fenced, "fenced"), (RequestError, "exists")])
+
+    async def test_a_refused_host_ends_with_78(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        async with connected(host, status=78) as tenure:
+            tenure.say(op="refused", why="a test", ours=[2], theirs=[1])
+
+    async def test_a_host_ends_with_its_connection(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            await asyncio.sleep(1000)
+
+        async with connected(host, status=1) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            tenure.writer.close()
+            await asyncio.sleep(0)
+            await asyncio.wait_for(host._end, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,233 @@
+// The SDK beside a Tenure that is played by the test. `tenure host --check` has all rules of the protocol.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import fs from "node:fs/promises";
+import net from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+
+import { Fenced, Host, LeaseLost, Park, Refuse, Restart } from "../src/index.js";
+import { LINE_MAX, monotonic, pack, put, take } from "../src/wire.js";
+
+/** The other side of a host's connection. */
+class Tenure {
+  constructor(socket) {
+    this.socket = socket;
+    this.lines = createInterface({ input: socket })[Symbol.asyncIterator]();
+  }
+
+  say(message) {
+    this.socket.write(pack(message));
+  }
+
+  async hear(op) {
+    const message = JSON.parse((await this.lines.next()).value);
+    assert.equal(message.op, op, JSON.stringify(message));
+    return message;
+  }
+
+  lease(lease = 1, left_ms = 60_000) {
+    this.say({ op: "lease", lease, left_ms, until_ms: monotonic() + left_ms });
+  }
+
+  start({ job = 1, key = "acme", lease = 1, body = "", ...more } = {}) {
+    const id = "n.1";
+    this.say({ op: "start", job, key, token: 7, lease, id, attempt: 1, within_ms: 30_000, body, ...more });
+  }
+}
+
+/** Plays with a host that has said hello, and ends with this status. */
+async function connected(host, play, status = 0) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "tenure-"));
+  const server = net.createServer().listen(path.join(folder, "socket"));
+  try {
+    const serving = host.serve(path.join(folder, "socket"));
+    const [socket] = await once(server, "connection");
+    const tenure = new Tenure(socket);
+    tenure.greeting = await tenure.hear("hello");
+    tenure.say({ op: "hello", v: 1, pool: "p", node: "n", worker: 0, ttl_ms: 10_000, features: [], tenure: "0" });
+    tenure.lease();
+    await play(tenure);
+    if (status === 0) tenure.say({ op: "bye" });
+    assert.equal(await serving, status);
+    socket.destroy();
+  } finally {
+    server.close();
+    await fs.rm(folder, { recursive: true });
+  }
+}
+
+test("bytes come back as they were", () => {
+  for (const data of [[], [0xff, 0], [0x61, 0, 0x0a], [0xef, 0xbb, 0xbf, 0x61]]) {
+    const bytes = Buffer.from(data);
+    assert.deepEqual(take(JSON.parse(pack(put({}, "body", bytes))), "body"), bytes);
+  }
+  assert.equal(take({}, "body"), undefined);
+  assert.throws(() => pack({ text: "x".repeat(LINE_MAX) }), RangeError);
+});
+
+test("hello has what the host can do", async () => {
+  const host = new Host({ name: "feeds", maxJobs: 5 }).job(async () => {});
+  await connected(host, ({ greeting }) => {
+    assert.deepEqual(greeting.v, [1]);
+    assert.deepEqual([greeting.name, greeting.max_jobs], ["feeds", 5]);
+    assert.deepEqual(greeting.features, ["checkpoint", "client"]);
+  });
+});
+
+test("a job is aborted and then stopped", async () => {
+  const seen = [];
+  const host = new Host().job(async (job) => {
+    seen.push(job.key, job.token, job.payload.toString(), job.checkpointIn.toString());
+    await job.cancelled();
+    seen.push(job.stopReason, job.isCancelled);
+    job.leave(Buffer.from([0xff]));
+  });
+  await connected(host, async (tenure) => {
+    tenure.start({ body: "gold", checkpoint: "41" });
+    await tenure.hear("started");
+    tenure.say({ op: "stop", job: 1, why: "moved", within_ms: 1000 });
+    assert.equal((await tenure.hear("stopped")).checkpoint64, "/w==");
+    // It has ended: a second stop is passed over.
+    tenure.say({ op: "stop", job: 1, why: "moved", within_ms: 1000 });
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+  });
+  assert.deepEqual(seen, ["acme", 7, "gold", "41", "moved", true]);
+});
+
+test("a wait ends with its job", async () => {
+  const host = new Host().job((job) => job.sleep(1_000_000));
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "stop", job: 1, why: "stopped", within_ms: 1000 });
+    await tenure.hear("stopped");
+  });
+});
+
+test("errors become last words", async () => {
+  const ends = { ends: null, fails: new RangeError("boom"), parks: new Park("shut"), late: new Refuse("no") };
+  const host = new Host().job((job) => {
+    if (ends[job.key]) throw ends[job.key];
+  });
+  await connected(host, async (tenure) => {
+    const words = [];
+    for (const [at, key] of Object.keys(ends).entries()) {
+      tenure.start({ job: at + 1, key });
+      await tenure.hear("started");
+      const { error, park } = await tenure.hear("ended");
+      words.push([error, park]);
+    }
+    const none = undefined;
+    assert.deepEqual(words, [[none, none], ["RangeError: boom", none], ["shut", true], ["no", none]]);
+  });
+});
+
+test("a job that is not ready fails or is refused", async () => {
+  const ends = { fails: new Error("boom"), refused: new Refuse("", { retryAfterMs: 500, elsewhere: true }) };
+  const host = new Host().job((job) => Promise.reject(ends[job.key]), { ready: false });
+  await connected(host, async (tenure) => {
+    tenure.start({ job: 1, key: "fails" });
+    assert.equal((await tenure.hear("failed")).error, "Error: boom");
+    tenure.start({ job: 2, key: "refused" });
+    const refused = await tenure.hear("refused");
+    assert.deepEqual([refused.retry_ms, refused.elsewhere], [500, true]);
+  });
+});
+
+test("a lease that ends cancels its jobs", async () => {
+  const checks = [];
+  const host = new Host().job(async (job) => {
+    job.lease.check();
+    await job.cancelled();
+    assert.throws(() => job.lease.check(), LeaseLost);
+    checks.push(job.key);
+  });
+  await connected(host, async (tenure) => {
+    tenure.lease(2, 100);
+    tenure.start({ job: 1, key: "long" });
+    tenure.start({ job: 2, key: "short", lease: 2 });
+    await tenure.hear("started");
+    await tenure.hear("started");
+    const { job, lost } = await tenure.hear("ended");
+    assert.deepEqual([job, lost, checks], [2, true, ["short"]]);
+  });
+});
+
+test("a notification is done when the next is asked for", async () => {
+  let go;
+  const gone = new Promise((resolve) => (go = resolve));
+  const host = new Host().job(async (job) => {
+    for await (const note of job.notifications()) {
+      if (note.body.toString() === "refuse") note.refuse(2000, "busy");
+      await gone;
+    }
+  });
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "notify", job: 1, n: 1, body: "a" });
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+    go();
+    assert.equal((await tenure.hear("ack")).n, 1);
+    tenure.say({ op: "notify", job: 1, n: 2, body: "refuse" });
+    assert.equal((await tenure.hear("ack")).retry_ms, 2000);
+  });
+});
+
+test("asks and updates have their answers", async () => {
+  const host = new Host().job((job) => job.cancelled());
+  host.ask((job, body) => {
+    if (body.toString() === "no") throw new Refuse("never");
+    return Buffer.concat([job.payload, body]);
+  });
+  host.update((job, payload) => {
+    if (payload.toString() === "other") throw new Restart();
+  });
+  await connected(host, async (tenure) => {
+    assert.deepEqual(tenure.greeting.features, ["checkpoint", "client", "ask", "update"]);
+    tenure.start({ body: "gold" });
+    await tenure.hear("started");
+    tenure.say({ op: "update", job: 1, n: 1, body: "silver" });
+    assert.equal((await tenure.hear("updated")).restart, undefined);
+    tenure.say({ op: "ask", job: 1, n: 1, id: "a", asker: "n", within_ms: 1000, body: "?" });
+    assert.equal((await tenure.hear("answer")).body, "silver?");
+    tenure.say({ op: "ask", job: 1, n: 2, id: "a", asker: "n", within_ms: 1000, body: "no" });
+    assert.equal((await tenure.hear("answer")).error, "never");
+    tenure.say({ op: "update", job: 1, n: 2, body: "other" });
+    assert.equal((await tenure.hear("updated")).restart, true);
+  });
+});
+
+test("requests and checkpoints have their answers", async () => {
+  const results = [];
+  const host = new Host().job(async (job) => {
+    results.push((await host.pool.get("b")).key);
+    for (const call of [() => job.checkpoint("42"), () => host.pool.dispatch("b", "", { withinMs: 1500 })]) {
+      await call().catch((error) => results.push(error.code, error instanceof Fenced));
+    }
+  });
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "ok", rid: (await tenure.hear("get")).rid, job: { key: "b" } });
+    tenure.say({ op: "error", rid: (await tenure.hear("checkpoint")).rid, code: "fenced", text: "gone" });
+    const { rid, within_ms } = await tenure.hear("dispatch");
+    assert.equal(within_ms, 1500);
+    tenure.say({ op: "error", rid, code: "exists", text: "it is there" });
+    await tenure.hear("ended");
+  });
+  assert.deepEqual(results, ["b", "fenced", true, "exists", false]);
+});
+
+test("a refused host ends with 78, and a lone one with 1", async () => {
+  const refused = new Host().job(() => {});
+  await connected(refused, (tenure) => tenure.say({ op: "refused", why: "a test", ours: [2], theirs: [1] }), 78);
+  const lone = new Host().job((job) => job.cancelled());
+  await connected(lone, (tenure) => tenure.socket.destroy(), 1);
+});
