@@ -126,10 +126,10 @@ impl Hosts {
             features: FEATURES.map(str::to_owned).into(),
             tenure: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let looker = child.processes.looker()?;
-        let leases = Leases::new(child.line.clone(), looker, self.ttl);
+        let reins = Arc::new(child.processes.reins()?);
+        let leases = Leases::new(child.line.clone(), reins.clone(), self.ttl);
         let (out, from) = mpsc::unbounded_channel();
-        let link = Arc::new(Link::new(hello, leases, out));
+        let link = Arc::new(Link::new(hello, reins, leases, out));
         link.send(&welcome);
         let talk = talk::Talk {
             link: link.clone(),

@@ -10,7 +10,7 @@ use tenure_pool::{Job, LeaseGuard, WorkerId};
 
 use super::wire::down::Down;
 use crate::work::book::Line;
-use crate::work::process::Looker;
+use crate::work::process::Reins;
 
 /// A worker of the pool, in its shard: it has one lease while it has this id.
 pub(super) type Holder = (usize, WorkerId);
@@ -19,7 +19,7 @@ pub(super) type Holder = (usize, WorkerId);
 #[derive(Debug)]
 pub(super) struct Leases {
     line: Arc<Line>,
-    looker: Looker,
+    reins: Arc<Reins>,
     held: HashMap<Holder, Held>,
     last: u64,
     /// A renewal that adds less than this is not told.
@@ -60,8 +60,8 @@ impl Held {
 }
 
 impl Leases {
-    pub(super) fn new(line: Arc<Line>, looker: Looker, ttl: Duration) -> Self {
-        Self { line, looker, held: HashMap::new(), last: 0, least: ttl / 20 }
+    pub(super) fn new(line: Arc<Line>, reins: Arc<Reins>, ttl: Duration) -> Self {
+        Self { line, reins, held: HashMap::new(), last: 0, least: ttl / 20 }
     }
 
     /// A job is to run under its lease: returns the lease's number, and the message that must reach the host before the job
@@ -76,7 +76,7 @@ impl Leases {
         if !self.line.add(number, &lease).ok()? {
             return None;
         }
-        if self.looker.look().is_err() {
+        if self.reins.look().is_err() {
             let _ = self.line.remove(number);
             return None;
         }

@@ -15,7 +15,8 @@ use super::table::{Table, Waits};
 use super::wire::codec;
 use super::wire::down::Down;
 use super::wire::up::Hello;
-use crate::work::process::blocking;
+use crate::work::guard::LOST;
+use crate::work::process::{Reins, blocking};
 
 /// How much may wait for a host that does not read.
 const WAITING: usize = 64 << 20;
@@ -25,9 +26,13 @@ const STARTING_MAX: u32 = 65_536;
 /// How many requests of a host may be open. Beyond that nothing more is read from it.
 pub(super) const CALLS: usize = 256;
 
+/// How long the kill of a host may take, first by its keeper, then by the node.
+const KILLING: Duration = Duration::from_secs(10);
+
 /// A host.
 pub(super) struct Link {
     pub(super) hello: Hello,
+    reins: Arc<Reins>,
     pub(super) table: Mutex<Table<Job, Ask>>,
     leases: Mutex<Leases>,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -74,10 +79,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(super) fn new(hello: Hello, leases: Leases, out: mpsc::UnboundedSender<Vec<u8>>) -> Self {
+    pub(super) fn new(
+        hello: Hello,
+        reins: Arc<Reins>,
+        leases: Leases,
+        out: mpsc::UnboundedSender<Vec<u8>>,
+    ) -> Self {
         let starting = hello.max_starting.unwrap_or(STARTING).clamp(1, STARTING_MAX);
         Self {
             hello,
+            reins,
             table: Mutex::new(Table::new()),
             leases: Mutex::new(leases),
             out,
@@ -158,13 +169,21 @@ impl Link {
         }
     }
 
-    /// Kills it, and waits until nothing of it is left.
+    /// Kills it, and waits until nothing of it is left. It may be called for thousands of jobs at once, on all threads of
+    /// the runtime, so it does not need the runtime.
     fn kill_now(&self, why: &str) {
         self.kill(why);
         blocking(|| {
-            let mut gone = lock(&self.gone);
-            while !*gone {
-                gone = self.is_gone.wait(gone).unwrap_or_else(PoisonError::into_inner);
+            if self.reins.end(KILLING) {
+                return;
+            }
+            let (gone, _) = self
+                .is_gone
+                .wait_timeout_while(lock(&self.gone), KILLING, |gone| !*gone)
+                .unwrap_or_else(PoisonError::into_inner);
+            if !*gone {
+                tracing::error!("a host does not end: the node ends, and its guard kills all");
+                std::process::exit(LOST.into());
             }
         });
     }

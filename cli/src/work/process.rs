@@ -11,7 +11,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, getpid, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process_group, pidfd_open, waitid,
+};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -155,14 +159,15 @@ impl Processes {
         Pid::from_child(&self.keeper)
     }
 
-    /// The way to say that the lease may end sooner.
+    /// Another way to the keeper, which needs no runtime.
     ///
     /// # Errors
     /// The machine has no more files, or the processes are being killed.
-    pub(crate) fn looker(&self) -> io::Result<Looker> {
+    pub(crate) fn reins(&self) -> io::Result<Reins> {
         let gone = || io::Error::from(io::ErrorKind::NotConnected);
         let node: &tokio::net::UnixStream = self.node.as_ref().ok_or_else(gone)?.as_ref();
-        Ok(Looker(UnixStream::from(node.as_fd().try_clone_to_owned()?)))
+        let node = UnixStream::from(node.as_fd().try_clone_to_owned()?);
+        Ok(Reins { node, keeper: pidfd_open(self.keeper(), PidfdFlags::empty())? })
     }
 
     /// Kills all, and waits until none is left.
@@ -240,18 +245,44 @@ impl Processes {
     }
 }
 
-/// Says to a keeper that the lease may end sooner than it did.
+/// A way to a keeper beside that of its [`Processes`].
 #[derive(Debug)]
-pub(crate) struct Looker(UnixStream);
+pub(crate) struct Reins {
+    node: UnixStream,
+    keeper: OwnedFd,
+}
 
-impl Looker {
-    /// Says so. The keeper looks before it waits again.
+impl Reins {
+    /// Says that the lease may end sooner than it did. The keeper looks before it waits again.
     ///
     /// # Errors
-    /// The keeper has gone, and with it all that it kept.
+    /// The keeper has gone, or does not listen.
     pub(crate) fn look(&self) -> io::Result<()> {
-        // It does not block, and there is always room: the keeper reads all that is said.
-        (&self.0).write_all(launch::Command::Look.to_string().as_bytes())
+        // It does not block: there is room for many more than a keeper that listens leaves unread.
+        (&self.node).write_all(launch::Command::Look.to_string().as_bytes())
+    }
+
+    /// Has the keeper kill all that it keeps, and waits for its end. False: it took longer, or the keeper could not.
+    pub(crate) fn end(&self, within: Duration) -> bool {
+        // One that has gone hears nothing, and its end is seen below.
+        let _ = (&self.node).write_all(launch::Command::Kill.to_string().as_bytes());
+        let until = Instant::now() + within;
+        loop {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            match waitid(WaitId::PidFd(self.keeper.as_fd()), options) {
+                // One that failed has not looked below it.
+                Ok(Some(status)) => return status.exit_status() == Some(0),
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(left) = Timespec::try_from(left) else { return false };
+            if left == Timespec::default() {
+                return false;
+            }
+            // An error here is one above.
+            let _ = poll(&mut [PollFd::new(&self.keeper, PollFlags::IN)], Some(&left));
+        }
     }
 }
 

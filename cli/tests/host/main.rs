@@ -5,6 +5,7 @@ mod check;
 mod hostile;
 mod jobs;
 mod kills;
+#[allow(dead_code, reason = "the tests of work need more of it")]
 #[path = "../work/processes.rs"]
 mod processes;
 mod world;
