@@ -18,6 +18,7 @@
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
+#   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make ci            the checks that every change must pass
 #
@@ -40,7 +41,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak ci
+.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -104,6 +105,9 @@ soak:
 	cargo build --release -p tenure-chaos
 	@$(with_redis) && cargo run -q --release -p tenure-chaos -- soak $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) $(if $(CSV),--csv "$(CSV)") $(if $(SVG),--svg "$(SVG)")
+
+sdk:
+	@scripts/sdk $(ONLY)
 
 ci:
 	@.ci/run

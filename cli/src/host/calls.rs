@@ -96,7 +96,8 @@ pub(super) async fn perform(node: &Node, request: Up) -> Down {
         _ => return error(0, "usage", "this is no request"),
     };
     let rid = request.rid;
-    let within = request.within_ms.map_or(USUAL, Duration::from_millis).clamp(Duration::from_millis(1), LONGEST);
+    let within =
+        request.within_ms.map_or(USUAL, Duration::from_millis).clamp(Duration::from_millis(1), LONGEST);
     let done = timeout(within + MARGIN, op.done(node, request, within)).await;
     match done {
         Ok(Ok(done)) => Down::Ok { rid, done },

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -220,7 +220,9 @@ async fn welcome(listener: UnixListener, keeper: Pid) -> Result<Greeted, String>
         match stream.peer_cred() {
             Ok(peer) if is_ours(peer, keeper) => break stream,
             Ok(peer) => tracing::warn!(?peer, "a stranger connects to a host's socket, it is refused"),
-            Err(error) => tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused"),
+            Err(error) => {
+                tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused")
+            }
         }
     };
     // Nobody else can connect.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_pool::{
-    Ask, BoxError, Job, JobEnd, JobHandler, JobKey, NewPayload, Node, NotYet, Restart, Start, StopReason, Token,
+    Ask, BoxError, Job, JobEnd, JobHandler, JobKey, NewPayload, Node, NotYet, Restart, Start, StopReason,
+    Token,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};

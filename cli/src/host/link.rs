@@ -201,11 +201,7 @@ impl Link {
     ///
     /// # Errors
     /// The host cannot have it.
-    pub(super) fn hold(
-        self: &Arc<Self>,
-        holder: Holder,
-        job: &Job,
-    ) -> Result<(Held, Waits, u64), NotHeld> {
+    pub(super) fn hold(self: &Arc<Self>, holder: Holder, job: &Job) -> Result<(Held, Waits, u64), NotHeld> {
         let lease = {
             let mut leases = lock(&self.leases);
             let (lease, news) = leases.enter(holder, job).ok_or(NotHeld::Over)?;

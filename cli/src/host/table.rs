@@ -42,14 +42,14 @@ pub(super) enum End {
     Gone(String),
 }
 
-/// What a host says of a notification.
+/// A host's answer to a notification.
 #[derive(Debug, PartialEq)]
 pub(super) struct Noted {
     pub(super) retry: Option<Duration>,
     pub(super) error: Option<String>,
 }
 
-/// What a host says of another payload.
+/// A host's answer to another payload.
 #[derive(Debug, PartialEq)]
 pub(super) struct Updated {
     pub(super) restart: bool,
@@ -79,7 +79,9 @@ impl fmt::Display for Breach {
             Self::UnknownJob { op, job } => write!(f, "{op} for the job {job}, which it never had"),
             Self::Twice { op, job } => write!(f, "{op} for the job {job}, which it has ended"),
             Self::Unasked { op, job } => write!(f, "{op} for the job {job}, which answers nothing"),
-            Self::WrongNumber { op, job, n } => write!(f, "{op} for number {n} of the job {job}, which it never had"),
+            Self::WrongNumber { op, job, n } => {
+                write!(f, "{op} for number {n} of the job {job}, which it never had")
+            }
             Self::SecondHello => f.write_str("a second hello"),
             Self::Unreadable { op, why } => write!(f, "{op}, of which a part cannot be read: {why}"),
         }
@@ -98,8 +100,16 @@ pub(super) enum Heard<J, A> {
     Progress(J),
     Status(J, String),
     /// The job's last state; its end follows with [`Table::end`].
-    Last { job: u64, of: J, state: Bytes },
-    Checkpoint { rid: u64, of: Option<J>, state: Bytes },
+    Last {
+        job: u64,
+        of: J,
+        state: Bytes,
+    },
+    Checkpoint {
+        rid: u64,
+        of: Option<J>,
+        state: Bytes,
+    },
     /// An answer, or a refusal.
     Answer(A, Result<Bytes, String>),
     /// A request to the pool.
@@ -454,7 +464,10 @@ mod tests {
         say(&mut table, r#"{"op":"started","job":2}"#).unwrap();
         table.gone("killed");
         let gone = || End::Gone("killed".into());
-        assert_eq!((new.began.unwrap().try_recv(), old.end.try_recv()), (Ok(Began::Over(gone())), Ok(gone())));
+        assert_eq!(
+            (new.began.unwrap().try_recv(), old.end.try_recv()),
+            (Ok(Began::Over(gone())), Ok(gone()))
+        );
         let twice = say(&mut table, r#"{"op":"refused","job":1}"#);
         assert_eq!(twice, Err(Breach::Twice { op: "refused", job: 1 }));
     }

@@ -81,7 +81,11 @@ impl Serves {
                 }
                 Over::Wishes(wish) => {
                     self.gate.send_replace(Gate::Away);
-                    tracing::info!(worker = self.number, ?wish, "a host gives its jobs away, and is made anew");
+                    tracing::info!(
+                        worker = self.number,
+                        ?wish,
+                        "a host gives its jobs away, and is made anew"
+                    );
                     self.hand_on(&link, &mut between).await;
                     between.failures = 0;
                 }
@@ -120,7 +124,9 @@ impl Serves {
         };
         match come {
             Ok(link) => Ok(Some(link)),
-            Err(NoHost::Unfit(why)) => Err(Failure::new(Code::Unfit, format!("the host cannot serve: {why}"))),
+            Err(NoHost::Unfit(why)) => {
+                Err(Failure::new(Code::Unfit, format!("the host cannot serve: {why}")))
+            }
             Err(NoHost::NotRun(why)) if !between.had_one => {
                 Err(Failure::new(Code::Unfit, format!("the host cannot be started: {why}")))
             }

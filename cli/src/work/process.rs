@@ -262,7 +262,7 @@ impl Reins {
         (&self.node).write_all(launch::Command::Look.to_string().as_bytes())
     }
 
-    /// Has the keeper kill all that it keeps, and waits for its end. False: it took longer, or the keeper could not.
+    /// Tells the keeper to kill all that it keeps, and waits for its end. False: it took longer, or the keeper could not.
     pub(crate) fn end(&self, within: Duration) -> bool {
         // One that has gone hears nothing, and its end is seen below.
         let _ = (&self.node).write_all(launch::Command::Kill.to_string().as_bytes());

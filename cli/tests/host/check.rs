@@ -16,7 +16,8 @@ async fn failures(only: Option<&str>, command: &[String]) -> (Vec<String>, Optio
         check.args(["--only", only]);
     }
     check.arg("--").args(command).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
-    let output = check.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await.unwrap();
+    let output =
+        check.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await.unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let failed = lines.filter(|line| line["passed"] == false);

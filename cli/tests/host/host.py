@@ -104,7 +104,7 @@ def hear(message):
     elif op == "stop":
         key, child = jobs.get(job, ("", None))
         note("stops", f"{key} {message['why']}")
-        if key.startswith(("stuck", "mute")):
+        if key.startswith(("stuck", "mute")) or MODE == "deaf":
             return
         if child:
             os.killpg(child.pid, signal.SIGKILL)

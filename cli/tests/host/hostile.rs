@@ -86,7 +86,10 @@ async fn a_host_that_ends_a_job_twice_is_made_anew() {
     }
     let hosts = |world: &World| {
         let starts = world.lines("starts");
-        starts.iter().filter_map(|line| line.rsplit(' ').next().map(str::to_owned)).collect::<std::collections::BTreeSet<_>>()
+        starts
+            .iter()
+            .filter_map(|line| line.rsplit(' ').next().map(str::to_owned))
+            .collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(hosts(&pair.world).len(), 2);
     pair.world.node.notify(&pair.bad.key, "twice").await.unwrap();
@@ -135,7 +138,11 @@ async fn a_job_that_does_not_stop_costs_its_host_only() {
     pair.is_well("stuck").await;
     let bad = pair.bad.key.as_str().unwrap();
     pair.world.running(bad).await;
-    assert!(pair.world.lines("stops").contains(&format!("{bad} draining")), "{:?}", pair.world.lines("stops"));
+    assert!(
+        pair.world.lines("stops").contains(&format!("{bad} draining")),
+        "{:?}",
+        pair.world.lines("stops")
+    );
     pair.world.up("h", 2).await;
 }
 
@@ -143,7 +150,14 @@ async fn a_job_that_does_not_stop_costs_its_host_only() {
 async fn a_full_host_refuses_further_jobs() {
     let world = World::new().await;
     // Its variable is the node's.
-    let host = world.host("h", 1, &["--logs", "null"], &["env".to_owned(), "MAX_JOBS=2".to_owned()].into_iter().chain(raw("good")).collect::<Vec<_>>()).await;
+    let host = world
+        .host(
+            "h",
+            1,
+            &["--logs", "null"],
+            &["env".to_owned(), "MAX_JOBS=2".to_owned()].into_iter().chain(raw("good")).collect::<Vec<_>>(),
+        )
+        .await;
     for key in ["a", "b", "c"] {
         world.node.submit((key, "")).await.unwrap();
     }

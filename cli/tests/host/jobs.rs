@@ -51,7 +51,8 @@ async fn a_state_goes_to_the_next_run() {
     for (key, text) in [("saves", "41"), ("leaves", "42")] {
         let before = world.running(key).await;
         world.node.bounce(key).await.unwrap();
-        let again = || async { world.node.job(key).await.unwrap().is_some_and(|job| job.token > before.token) };
+        let again =
+            || async { world.node.job(key).await.unwrap().is_some_and(|job| job.token > before.token) };
         eventually(PATIENCE, "it runs again", again).await;
         let kept = world.node.checkpoint_of(key).await.unwrap().unwrap();
         assert_eq!(kept.bytes(), text, "{key}");

@@ -77,7 +77,7 @@ impl World {
         host
     }
 
-    /// Waits until so many workers of this node are in the ring.
+    /// Waits until this number of workers of the node are in the ring.
     pub(crate) async fn up(&self, name: &str, workers: usize) {
         let up = || async {
             let infos = self.node.workers();

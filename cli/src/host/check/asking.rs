@@ -236,7 +236,8 @@ async fn requests(host: &mut Player) -> Played {
         };
         host.ok(request.rid, Done { job: Some(info), ..Done::default() }).await?;
         let status = host.status(job).await?;
-        let told: Value = status.strip_prefix("ok ").and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+        let told: Value =
+            status.strip_prefix("ok ").and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
         if told["key"] != key || told["token"] != 9 {
             return Err(format!("the answer for {key} is {status:?}"));
         }

@@ -32,7 +32,11 @@ async fn fail(host: &mut Player) -> Played {
     host.welcome().await?;
     let job = host.run(Job::does(json!({"do": "fail", "text": "the feed broke off"}))).await?;
     match host.ended(job).await? {
-        End::Ended { error: Some(error), park: false, lost: false } if error.contains("the feed broke off") => Ok(()),
+        End::Ended { error: Some(error), park: false, lost: false }
+            if error.contains("the feed broke off") =>
+        {
+            Ok(())
+        }
         other => Err(format!("the job has {other:?}")),
     }
 }

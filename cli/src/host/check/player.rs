@@ -41,7 +41,7 @@ pub(super) struct Player {
     next: u64,
     pings: u64,
     ponged: u64,
-    /// What jobs have said, in order: `(job, word)`.
+    /// The words of jobs, in order: `(job, word)`.
     pub(super) said: Vec<(u64, String)>,
     pub(super) states: HashMap<u64, Bytes>,
     pub(super) answers: Vec<(u64, Result<Bytes, String>)>,
@@ -218,7 +218,12 @@ impl Player {
         }
     }
 
-    pub(super) async fn note(&mut self, job: u64, refusals: u32, text: &str) -> Result<Receiver<Noted>, String> {
+    pub(super) async fn note(
+        &mut self,
+        job: u64,
+        refusals: u32,
+        text: &str,
+    ) -> Result<Receiver<Noted>, String> {
         let (n, noted) = self.table.note(job).ok_or("the job has ended")?;
         let body = Body::of(text.as_bytes());
         self.tell(&Down::Notify { job, n, refusals, body }).await?;
@@ -274,7 +279,9 @@ impl Player {
                 match began.try_recv().ok()? {
                     Began::Started => waits.began = None,
                     Began::Over(end) => return Some(end),
-                    Began::Failed { error, park } => return Some(End::Ended { error: Some(error), park, lost: false }),
+                    Began::Failed { error, park } => {
+                        return Some(End::Ended { error: Some(error), park, lost: false });
+                    }
                     Began::Refused { .. } => return Some(End::Stopped),
                 }
             }

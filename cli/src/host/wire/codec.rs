@@ -22,7 +22,10 @@ pub(in crate::host) enum BadLine {
     /// The other side closed in the middle of a line.
     Cut,
     /// It is no message.
-    NoMessage { why: serde_json::Error, line: String },
+    NoMessage {
+        why: serde_json::Error,
+        line: String,
+    },
     Io(io::Error),
 }
 

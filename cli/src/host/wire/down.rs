@@ -145,7 +145,7 @@ fn is_zero(number: &u32) -> bool {
 impl Down {
     /// The names of all.
     pub(in crate::host) const OPS: [&str; 13] = [
-        "hello", "refused", "lease", "start", "stop", "notify", "ask", "update", "ping", "ok", "error", "drain",
-        "bye",
+        "hello", "refused", "lease", "start", "stop", "notify", "ask", "update", "ping", "ok", "error",
+        "drain", "bye",
     ];
 }

@@ -11,7 +11,7 @@ pub(super) mod up;
 
 /// The version that this node speaks.
 pub(super) const VERSION: u32 = 1;
-/// What this node can do besides the version's own messages.
+/// The abilities of this node besides the version's own messages.
 pub(super) const FEATURES: [&str; 4] = ["ask", "checkpoint", "client", "update"];
 /// The longest line, with its end.
 pub(super) const LINE_MAX: usize = 1 << 20;

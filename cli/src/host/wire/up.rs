@@ -163,8 +163,27 @@ pub(in crate::host) struct Request {
 impl Up {
     /// The names of all.
     pub(in crate::host) const OPS: [&str; 22] = [
-        "hello", "started", "failed", "refused", "stopped", "ended", "ack", "answer", "updated", "pong",
-        "checkpoint", "progress", "status", "dispatch", "ensure", "submit", "stop", "notify", "ask", "get",
-        "list", "bye",
+        "hello",
+        "started",
+        "failed",
+        "refused",
+        "stopped",
+        "ended",
+        "ack",
+        "answer",
+        "updated",
+        "pong",
+        "checkpoint",
+        "progress",
+        "status",
+        "dispatch",
+        "ensure",
+        "submit",
+        "stop",
+        "notify",
+        "ask",
+        "get",
+        "list",
+        "bye",
     ];
 }
