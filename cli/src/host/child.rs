@@ -221,7 +221,7 @@ async fn welcome(listener: UnixListener, keeper: Pid) -> Result<Greeted, String>
             Ok(peer) if is_ours(peer, keeper) => break stream,
             Ok(peer) => tracing::warn!(?peer, "a stranger connects to a host's socket, it is refused"),
             Err(error) => {
-                tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused")
+                tracing::warn!(%error, "nobody knows who connects to a host's socket, it is refused");
             }
         }
     };

@@ -349,11 +349,10 @@ async fn last_word(waits: &mut Waits) -> End {
 /// The result of a job that was not told to end.
 fn by_itself(end: End) -> Result<(), BoxError> {
     match end {
-        End::Stopped => Ok(()),
         End::Ended { error, park: true, .. } => Err(JobEnd::Park(error.unwrap_or_default()).into()),
         End::Ended { error, lost: true, .. } => Err(JobEnd::Lost(error.unwrap_or_default()).into()),
         End::Ended { error: Some(error), .. } => Err(error.into()),
-        End::Ended { error: None, .. } => Ok(()),
+        End::Stopped | End::Ended { error: None, .. } => Ok(()),
         End::Gone(why) => Err(JobEnd::Lost(format!("its host has gone: {why}")).into()),
     }
 }

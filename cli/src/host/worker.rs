@@ -115,12 +115,11 @@ impl Serves {
             sleep(pause).await;
         }
         let mut coming = std::pin::pin!(self.hosts.start(self.number));
-        let come = match timeout(RETURN, &mut coming).await {
-            Ok(come) => come,
-            Err(_) => {
-                self.leave(between).await;
-                coming.await
-            }
+        let come = if let Ok(come) = timeout(RETURN, &mut coming).await {
+            come
+        } else {
+            self.leave(between).await;
+            coming.await
         };
         match come {
             Ok(link) => Ok(Some(link)),

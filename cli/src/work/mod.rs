@@ -60,7 +60,7 @@ impl Work {
     /// The node cannot be started, or fails.
     pub(crate) fn run(self, global: &Global) -> Result<Code, Failure> {
         match guard::Guarded::here() {
-            Some(guarded) => node::run(self, global, guarded),
+            Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
                 Ok(code) => std::process::exit(code.into()),
                 Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// The command line does not fit, or the pool cannot be joined.
-pub(super) fn run(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
+pub(super) fn run(work: Work, global: &Global, guarded: &Guarded) -> Result<Code, Failure> {
     let level = work.log.log_level;
     run_below_guard(&guarded.folder, level, serve(work, global, guarded.clone()))
 }

@@ -1,5 +1,10 @@
 //! A hostile host hurts its own worker only: the jobs of others go on, its own run again, and a new host takes its place.
 
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
 use tenure_pool::{JobInfo, JobState, RestartPolicy};
 use tenure_testing::eventually;
 
@@ -216,4 +221,29 @@ async fn a_host_that_never_says_hello_fails_no_job() {
 async fn a_host_that_babbles_before_its_hello_fails_no_job() {
     fails_no_job("babbles").await;
     fails_no_job("early").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_at_the_socket_is_refused() {
+    let world = World::new().await;
+    let wait =
+        "echo $TENURE_SOCKET > $FOLDER/socket; until [ -e $FOLDER/go ]; do sleep 0.05; done; exec \"$@\"";
+    let command: Vec<_> = ["sh", "-c", wait, "sh"].map(str::to_owned).into_iter().chain(raw("good")).collect();
+    let host = world.start("h", 1, &["--logs", "null"], &command);
+    let socket = PathBuf::from(world.line("socket", "/").await);
+    let folder = std::fs::metadata(socket.parent().unwrap()).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
+    // It is of the same user, but nobody has started it.
+    let mut stranger = UnixStream::connect(&socket).unwrap();
+    stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+    stranger.write_all(b"{\"op\":\"hello\",\"v\":[1],\"sdk\":\"stranger\"}\n").unwrap();
+    let mut heard = Vec::new();
+    // The connection is closed, or reset because its hello was not read.
+    let _ = stranger.read_to_end(&mut heard);
+    assert_eq!(String::from_utf8_lossy(&heard), "");
+    std::fs::write(world.folder.path().join("go"), "").unwrap();
+    world.up("h", 1).await;
+    world.node.dispatch(("acme", "")).await.unwrap();
+    assert!(UnixStream::connect(&socket).is_err(), "the socket takes one connection");
+    host.leave().await;
 }

@@ -85,6 +85,17 @@ async fn a_host_dispatches_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_others_drain_ends_its_hosts_and_itself() {
+    let (world, mut host) = world().await;
+    world.node.dispatch(("acme", r#"{"do":"leave","text":"42"}"#)).await.unwrap();
+    world.node.drain_node("h").await.unwrap();
+    assert_eq!(host.ended().await.code(), Some(0));
+    assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
+    let kept = world.node.checkpoint_of("acme").await.unwrap().unwrap();
+    assert_eq!(kept.bytes(), "42");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_keys_live_in_one_python_process() {
     const KEYS: usize = 10_000;
     let (world, host) = world().await;

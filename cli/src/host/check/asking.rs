@@ -145,7 +145,7 @@ async fn restart(host: &mut Player) -> Played {
 
 async fn save(host: &mut Player) -> Result<(u64, u64), String> {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "save", "text": "offset 42"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "save", "text": "offset 42"}))).await?;
     let (rid, state) = host.until("a checkpoint", |host| host.checkpoints.pop_front()).await?;
     if state != "offset 42" {
         return Err(format!("its checkpoint is {state:?}"));
@@ -171,7 +171,7 @@ async fn fenced(host: &mut Player) -> Played {
 
 async fn progress(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "progress"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "progress"}))).await?;
     let says = |host: &mut Player| host.said.contains(&(job, "progress".to_owned())).then_some(());
     host.until("progress", says).await
 }
@@ -186,7 +186,7 @@ async fn next_request(host: &mut Player) -> Result<Up, String> {
 
 async fn request(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(call("ask", "globex"))).await?;
+    let job = host.run(Job::does(&call("ask", "globex"))).await?;
     let request = match next_request(host).await? {
         Up::Ask(request) => request,
         other => return Err(format!("it was to ask, and said {other:?}")),
@@ -202,7 +202,7 @@ async fn request(host: &mut Player) -> Played {
 
 async fn failed_request(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(call("dispatch", "globex"))).await?;
+    let job = host.run(Job::does(&call("dispatch", "globex"))).await?;
     match next_request(host).await? {
         Up::Dispatch(request) => {
             if request.policy.as_deref() != Some("on-failure") {
@@ -219,7 +219,7 @@ async fn requests(host: &mut Player) -> Played {
     host.welcome().await?;
     let mut jobs = Vec::new();
     for key in ["a", "b"] {
-        let job = host.run(Job::does(call("get", key)).key(key)).await?;
+        let job = host.run(Job::does(&call("get", key)).key(key)).await?;
         match next_request(host).await? {
             Up::Get(request) => jobs.push((job, key, request)),
             other => return Err(format!("it was to get, and said {other:?}")),

@@ -22,7 +22,7 @@ type Played = Result<(), String>;
 
 async fn by_itself(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "end"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "end"}))).await?;
     let end = host.ended(job).await?;
     let well = End::Ended { error: None, park: false, lost: false };
     if end == well { Ok(()) } else { Err(format!("the job has {end:?}")) }
@@ -30,7 +30,7 @@ async fn by_itself(host: &mut Player) -> Played {
 
 async fn fail(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "fail", "text": "the feed broke off"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "fail", "text": "the feed broke off"}))).await?;
     match host.ended(job).await? {
         End::Ended { error: Some(error), park: false, lost: false }
             if error.contains("the feed broke off") =>
@@ -43,7 +43,7 @@ async fn fail(host: &mut Player) -> Played {
 
 async fn park(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "park", "text": "closed"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "park", "text": "closed"}))).await?;
     match host.ended(job).await? {
         End::Ended { error: Some(error), park: true, .. } if error.contains("closed") => Ok(()),
         other => Err(format!("the job has {other:?}")),
@@ -59,7 +59,7 @@ async fn stop(host: &mut Player) -> Played {
 
 async fn while_starting(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.start(Job::does(json!({"do": "slow_start", "ms": 60_000}))).await?;
+    let job = host.start(Job::does(&json!({"do": "slow_start", "ms": 60_000}))).await?;
     host.ping().await?;
     host.stop(job).await?;
     host.ended(job).await?;
@@ -68,7 +68,7 @@ async fn while_starting(host: &mut Player) -> Played {
 
 async fn beside(host: &mut Player) -> Played {
     host.welcome().await?;
-    let slow = host.run(Job::does(json!({"do": "slow_stop", "ms": 1_000}))).await?;
+    let slow = host.run(Job::does(&json!({"do": "slow_stop", "ms": 1_000}))).await?;
     let quick = host.run(Player::runs().key("b")).await?;
     host.stop(slow).await?;
     host.stopped(quick).await?;
@@ -80,7 +80,7 @@ async fn beside(host: &mut Player) -> Played {
 
 async fn leave(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "leave", "text": "offset 42"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "leave", "text": "offset 42"}))).await?;
     host.ping().await?;
     host.stopped(job).await?;
     match host.states.get(&job) {
@@ -91,7 +91,7 @@ async fn leave(host: &mut Player) -> Played {
 
 async fn stop_of_ended(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "end"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "end"}))).await?;
     host.ended(job).await?;
     host.stop(job).await?;
     host.ping().await?;
@@ -103,7 +103,7 @@ async fn cross(host: &mut Player) -> Played {
     host.welcome().await?;
     let mut jobs = Vec::new();
     for number in 0..50_u32 {
-        let job = Job::does(json!({"do": "end", "ms": number % 5})).key(format!("key-{number}"));
+        let job = Job::does(&json!({"do": "end", "ms": number % 5})).key(format!("key-{number}"));
         let job = host.start(job).await?;
         if number % 3 > 0 {
             host.ping().await?;
@@ -122,7 +122,7 @@ async fn beside_failure(host: &mut Player) -> Played {
     host.welcome().await?;
     let good = host.run(Player::runs()).await?;
     for number in 0..20 {
-        let job = Job::does(json!({"do": "start_fail", "text": "x"})).key(format!("key-{number}"));
+        let job = Job::does(&json!({"do": "start_fail", "text": "x"})).key(format!("key-{number}"));
         let bad = host.start(job).await?;
         let began = host.began(bad).await?;
         if !matches!(began, Began::Failed { .. }) {

@@ -99,7 +99,7 @@ async fn late(host: &mut Player) -> Played {
 async fn stop_after_lease(host: &mut Player) -> Played {
     host.welcome().await?;
     host.lease(2, 300).await?;
-    let job = host.run(Job::does(json!({"do": "slow_stop", "ms": 1_000})).lease(2)).await?;
+    let job = host.run(Job::does(&json!({"do": "slow_stop", "ms": 1_000})).lease(2)).await?;
     // By now it ends.
     sleep(Duration::from_millis(600)).await;
     host.stop(job).await?;
@@ -119,7 +119,7 @@ async fn drain(host: &mut Player) -> Played {
 
 async fn bye(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.run(Job::does(json!({"do": "bye"}))).await?;
+    let job = host.run(Job::does(&json!({"do": "bye"}))).await?;
     host.until("bye", |host| host.wants_to_go.then_some(())).await?;
     host.noted(job, "x").await?;
     host.stopped(job).await?;

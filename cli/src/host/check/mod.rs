@@ -105,7 +105,7 @@ async fn play_all(host: Host, format: Format, guarded: Guarded) -> Result<Code, 
     let passed = count - failed;
     match format {
         Format::Json | Format::Jsonl => {
-            writeln!(io::stdout(), "{}", json!({"v": 1, "passed": passed, "failed": failed}))?
+            writeln!(io::stdout(), "{}", json!({"v": 1, "passed": passed, "failed": failed}))?;
         }
         _ => writeln!(io::stdout(), "{passed} of {count} scenarios passed")?,
     }

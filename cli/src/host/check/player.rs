@@ -61,7 +61,7 @@ pub(super) struct Job {
 
 impl Job {
     /// A job that does this.
-    pub(super) fn does(does: Value) -> Self {
+    pub(super) fn does(does: &Value) -> Self {
         Self::with(does.to_string())
     }
 
@@ -379,6 +379,6 @@ impl Player {
 
     /// The JSON of a payload that runs until it is stopped.
     pub(super) fn runs() -> Job {
-        Job::does(json!({"do": "run"}))
+        Job::does(&json!({"do": "run"}))
     }
 }

@@ -65,20 +65,20 @@ async fn long(host: &mut Player) -> Played {
 async fn key(host: &mut Player) -> Played {
     host.welcome().await?;
     let key: &[u8] = b"\xff\0/\"";
-    let job = host.run(Job::does(json!({"do": "key"})).key(key)).await?;
+    let job = host.run(Job::does(&json!({"do": "key"})).key(key)).await?;
     host.says(job, &format!("key {}", STANDARD.encode(key))).await
 }
 
 async fn facts(host: &mut Player) -> Played {
     host.welcome().await?;
     let token = (1 << 53) - 1;
-    let job = host.run(Job { token, ..Job::does(json!({"do": "facts"})) }).await?;
+    let job = host.run(Job { token, ..Job::does(&json!({"do": "facts"})) }).await?;
     host.says(job, &format!("token {token} attempt 1 id check.{job}")).await
 }
 
 async fn state(host: &mut Player) -> Played {
     host.welcome().await?;
-    let does = || Job::does(json!({"do": "state"}));
+    let does = || Job::does(&json!({"do": "state"}));
     let none = host.run(does()).await?;
     host.says(none, "none").await?;
     let some = host.run(does().key("b").state("offset 41")).await?;
@@ -87,7 +87,7 @@ async fn state(host: &mut Player) -> Played {
 
 async fn fail(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.start(Job::does(json!({"do": "start_fail", "text": "no route"}))).await?;
+    let job = host.start(Job::does(&json!({"do": "start_fail", "text": "no route"}))).await?;
     match host.began(job).await? {
         Began::Failed { error, park: false } if error.contains("no route") => Ok(()),
         other => Err(format!("its start came out as {other:?}")),
@@ -96,7 +96,7 @@ async fn fail(host: &mut Player) -> Played {
 
 async fn park(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.start(Job::does(json!({"do": "start_park", "text": "no plan"}))).await?;
+    let job = host.start(Job::does(&json!({"do": "start_park", "text": "no plan"}))).await?;
     match host.began(job).await? {
         Began::Failed { error, park: true } if error.contains("no plan") => Ok(()),
         other => Err(format!("its start came out as {other:?}")),
@@ -105,7 +105,7 @@ async fn park(host: &mut Player) -> Played {
 
 async fn refuse(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.start(Job::does(json!({"do": "refuse", "ms": 50}))).await?;
+    let job = host.start(Job::does(&json!({"do": "refuse", "ms": 50}))).await?;
     let expected = Began::Refused { retry: Some(Duration::from_millis(50)), elsewhere: false };
     let began = host.began(job).await?;
     if began == expected { Ok(()) } else { Err(format!("its start came out as {began:?}")) }
@@ -113,7 +113,7 @@ async fn refuse(host: &mut Player) -> Played {
 
 async fn elsewhere(host: &mut Player) -> Played {
     host.welcome().await?;
-    let job = host.start(Job::does(json!({"do": "elsewhere"}))).await?;
+    let job = host.start(Job::does(&json!({"do": "elsewhere"}))).await?;
     match host.began(job).await? {
         Began::Refused { elsewhere: true, .. } => Ok(()),
         other => Err(format!("its start came out as {other:?}")),
@@ -122,7 +122,7 @@ async fn elsewhere(host: &mut Player) -> Played {
 
 async fn beside(host: &mut Player) -> Played {
     host.welcome().await?;
-    let slow = host.start(Job::does(json!({"do": "slow_start", "ms": 60_000}))).await?;
+    let slow = host.start(Job::does(&json!({"do": "slow_start", "ms": 60_000}))).await?;
     host.run(Player::runs().key("b")).await?;
     // It has not been answered.
     host.stop(slow).await?;
