@@ -12,13 +12,11 @@ const (
 	lineMax = 1 << 20
 )
 
-// message is any message of the protocol. Each has the fields of its own kind.
+// message is a message of Tenure. Each has the fields of its own kind.
 type message struct {
-	Op string `json:"op"`
-
+	Op   string  `json:"op"`
 	Job  uint64  `json:"job"`
 	N    uint64  `json:"n"`
-	RID  uint64  `json:"rid"`
 	Body *string `json:"body"`
 	// The encoding of []byte in JSON is base 64.
 	Body64 []byte `json:"body64"`
@@ -34,19 +32,10 @@ type message struct {
 	Checkpoint64 []byte  `json:"checkpoint64"`
 	Trace        *Trace  `json:"trace"`
 
-	Why      string          `json:"why"`
-	Refusals uint32          `json:"refusals"`
-	LeftMS   int64           `json:"left_ms"`
-	UntilMS  int64           `json:"until_ms"`
-	Code     string          `json:"code"`
-	Text     string          `json:"text"`
-	Info     json.RawMessage `json:"-"`
-	Jobs     []JobInfo       `json:"jobs"`
-	Next     string          `json:"next"`
-	Pool     string          `json:"pool"`
-	Node     string          `json:"node"`
-	Worker   uint16          `json:"worker"`
-	TTLMS    int64           `json:"ttl_ms"`
+	Why      string `json:"why"`
+	Refusals uint32 `json:"refusals"`
+	LeftMS   int64  `json:"left_ms"`
+	UntilMS  int64  `json:"until_ms"`
 }
 
 // fields is a message of this host.

@@ -35,7 +35,7 @@ const STYLES: Styles = Styles::styled()
 /// Said below the help of the whole command.
 const AFTER: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused, 5 no answer in time, 6 a finding, \
-7 Redis unreachable or unsuitable, 8 some of many failed, 130 interrupted.";
+7 Redis unreachable or unsuitable, 8 some of many failed, 70 a node was lost, 78 a program cannot serve, 130 interrupted.";
 
 /// See, explain and steer a Tenure pool.
 ///

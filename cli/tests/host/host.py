@@ -1,9 +1,11 @@
 """A host in 100 lines, without an SDK: it keeps to the protocol until a notification tells it not to.
 
 The payload of a job is a shell script, which runs beside it. Its name is in FOLDER/starts, with its token, whenever it starts.
+While a job runs, its host locks a file of its key. A key that runs twice is in FOLDER/overlaps.
 """
 
 import base64
+import fcntl
 import json
 import os
 import signal
@@ -35,6 +37,16 @@ def text(message, name):
     return message[name] if name in message else base64.b64decode(message.get(name + "64", "")).decode(errors="replace")
 
 
+def lock(key):
+    """The file is unlocked when it is closed, or when this process has ended."""
+    file = open(os.path.join(os.environ["FOLDER"], "lock-" + base64.b32encode(key.encode()).decode()), "w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        note("overlaps", key)
+    return file
+
+
 def flood(job):
     while True:
         say(op="status", job=job, text="x" * 1000)
@@ -62,6 +74,7 @@ def misbehave(how, message):
         connection.close()
         time.sleep(1000)
     elif how == "twice":
+        jobs.pop(job)[2].close()
         say(op="ended", job=job)
         say(op="ended", job=job)
     elif how == "unknown job":
@@ -95,14 +108,15 @@ def hear(message):
     elif op == "start":
         key, script = text(message, "key"), text(message, "body")
         note("starts", f"{key} {message['token']} {os.getpid()}")
-        jobs[job] = (key, None)
+        file = lock(key)
+        jobs[job] = (key, None, file)
         if key.startswith("mute"):
             return
         if script:
-            jobs[job] = (key, subprocess.Popen(["sh", "-c", script], start_new_session=True))
+            jobs[job] = (key, subprocess.Popen(["sh", "-c", script], start_new_session=True), file)
         say(op="started", job=job)
     elif op == "stop":
-        key, child = jobs.get(job, ("", None))
+        key, child, file = jobs.get(job, ("", None, None))
         note("stops", f"{key} {message['why']}")
         if key.startswith(("stuck", "mute")) or MODE == "deaf":
             return
@@ -110,6 +124,7 @@ def hear(message):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         if jobs.pop(job, None):
+            file.close()
             say(op="stopped", job=job)
     elif op == "notify":
         misbehave(text(message, "body"), message)

@@ -53,6 +53,7 @@ async fn hurts_its_own_worker_only(how: &str) {
     pair.world.line("misbehaves", how).await;
     pair.is_anew(how).await;
     pair.is_well(how).await;
+    assert_eq!(pair.world.lines("overlaps"), Vec::<String>::new(), "{how}");
     pair.host.leave().await;
 }
 
@@ -143,6 +144,7 @@ async fn a_job_that_does_not_stop_costs_its_host_only() {
     pair.is_well("stuck").await;
     let bad = pair.bad.key.as_str().unwrap();
     pair.world.running(bad).await;
+    assert_eq!(pair.world.lines("overlaps"), Vec::<String>::new());
     assert!(
         pair.world.lines("stops").contains(&format!("{bad} draining")),
         "{:?}",

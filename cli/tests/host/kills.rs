@@ -2,9 +2,11 @@
 //!
 //! The jobs have processes of each shape. The control is that of `tenure work`: a usual parent leaves all of them behind.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tenure_pool::JobState;
 use tenure_testing::eventually;
 
 use super::processes::Sleepers;
@@ -153,6 +155,60 @@ async fn a_key_runs_elsewhere_only_when_nothing_of_its_host_is_left() {
     signal(node, Signal::STOP);
     eventually(PATIENCE, "one moves", || async { world.lines("starts").len() > before }).await;
     assert!(sleepers.alive().iter().all(|pid| !first.contains(pid)), "the first host's are gone");
+    assert_eq!(world.lines("overlaps"), Vec::<String>::new());
     drop(host);
     other.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_runs_twice_while_everything_is_killed() {
+    const KEYS: usize = 30;
+    let world = World::with_ttl(SHORT).await;
+    let args = ["--logs", "null"];
+    let mut hosts = Vec::new();
+    for name in ["first-0", "first-1"] {
+        hosts.push(world.host(name, 2, &args, &raw("good")).await);
+    }
+    for number in 0..KEYS {
+        world.node.dispatch((format!("key-{number}"), "")).await.unwrap();
+    }
+    let tokens = async || {
+        let all_run = || async {
+            let jobs = world.node.jobs().await.unwrap();
+            let running = jobs.iter().filter(|job| job.state == JobState::Running);
+            let tokens: BTreeMap<_, _> = running.map(|job| (job.key.clone(), job.token)).collect();
+            (tokens.len() == KEYS).then_some(tokens)
+        };
+        eventually(PATIENCE, "all keys run", all_run).await
+    };
+    for round in 0..10 {
+        let before = tokens().await;
+        let host = hosts.remove(0);
+        let mut keeps = None;
+        match round % 5 {
+            0 => signal(host.node(), Signal::KILL),
+            1 => signal(host.guard(), Signal::KILL),
+            // It goes on, and makes a host anew.
+            2 => {
+                signal(host.keepers()[0], Signal::KILL);
+                keeps = Some(host);
+            }
+            3 => {
+                signal(host.node(), Signal::STOP);
+                // It is killed only after its jobs run elsewhere.
+                let moved = || async { world.node.workers().len() <= 2 };
+                eventually(PATIENCE, "its workers are lost", moved).await;
+                signal(host.node(), Signal::CONT);
+            }
+            _ => host.leave().await,
+        }
+        if let Some(host) = keeps {
+            hosts.push(host);
+        } else {
+            hosts.push(world.host(&format!("next-{round}"), 2, &args, &raw("good")).await);
+        }
+        let after = tokens().await;
+        assert!(before.iter().all(|(key, token)| after[key] >= *token), "no token falls");
+        assert_eq!(world.lines("overlaps"), Vec::<String>::new(), "round {round}");
+    }
 }
