@@ -64,8 +64,6 @@ struct Shared {
     /// The pool's own token: it fires only when the pool ends the job. Created on first use, because most held jobs
     /// are idle.
     cancel: OnceLock<CancellationToken>,
-    /// Why the pool ends this job alone.
-    why: OnceLock<StopReason>,
     hearing: OnceLock<Box<Hearing>>,
     savers: Arc<Savers>,
     saving: OnceLock<Arc<Slot>>,
@@ -130,7 +128,6 @@ impl Job {
             begun_ms,
             lease,
             cancel,
-            why: OnceLock::new(),
             hearing,
             savers,
             saving: OnceLock::new(),
@@ -295,7 +292,7 @@ impl Job {
     /// same, or a graver reason that has come meanwhile.
     pub fn stop_reason(&self) -> Option<StopReason> {
         let of_the_lease = || self.shared.lease.is_ending().then_some(StopReason::LeaseLost);
-        self.shared.why.get().copied().or_else(of_the_lease)
+        self.shared.payload.has().ends.or_else(of_the_lease)
     }
 
     /// The lease under which the job runs. Check it before an effect on an outside resource that cannot check the
@@ -356,8 +353,7 @@ impl Job {
 
     /// Ends the job for the pool, for this reason: its cancellation fires.
     pub(crate) fn cancel(&self, why: StopReason) {
-        // The first reason stays.
-        let _ = self.shared.why.set(why);
+        self.shared.payload.end(why);
         self.cancel_token().cancel();
     }
 
