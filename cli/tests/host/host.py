@@ -137,19 +137,16 @@ def hear(message):
         sys.exit(0)
 
 
+note("hosts", MODE)
 if MODE == "exits":
-    note("hosts", "exits")
     print("it cannot live", file=sys.stderr)
     sys.exit(1)
 connection.connect(os.environ["TENURE_SOCKET"])
 if MODE == "mute":
-    note("hosts", "mute")
     time.sleep(1000)
 if MODE == "babbles":
-    note("hosts", "babbles")
     send(b"GET / HTTP/1.1\r\n\r\n")
 if MODE == "early":
-    note("hosts", "early")
     say(op="started", job=1)
 say(op="hello", v=[99] if MODE == "v99" else [1], sdk="raw", features=["ask"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
 for line in connection.makefile("rb"):

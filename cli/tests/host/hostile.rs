@@ -197,7 +197,7 @@ async fn a_host_that_cannot_be_started_ends_the_node() {
 /// A job waits for a good host, however hosts fail before their hello.
 async fn fails_no_job(mode: &str) {
     let world = World::new().await;
-    let bad = world.start("bad", 1, &["--logs", "null", "--hello-timeout", "500ms"], &raw(mode));
+    let bad = world.start("bad", 1, &["--logs", "null", "--hello-timeout", "2s"], &raw(mode));
     let job = tenure_pool::JobSpec::new("acme", "").restart(RestartPolicy::Never);
     world.node.submit(job).await.unwrap();
     eventually(PATIENCE, "three attempts", || async { world.lines("hosts").len() >= 3 }).await;
@@ -230,7 +230,8 @@ async fn a_stranger_at_the_socket_is_refused() {
     let world = World::new().await;
     let wait =
         "echo $TENURE_SOCKET > $FOLDER/socket; until [ -e $FOLDER/go ]; do sleep 0.05; done; exec \"$@\"";
-    let command: Vec<_> = ["sh", "-c", wait, "sh"].map(str::to_owned).into_iter().chain(raw("good")).collect();
+    let command: Vec<_> =
+        ["sh", "-c", wait, "sh"].map(str::to_owned).into_iter().chain(raw("good")).collect();
     let host = world.start("h", 1, &["--logs", "null"], &command);
     let socket = PathBuf::from(world.line("socket", "/").await);
     let folder = std::fs::metadata(socket.parent().unwrap()).unwrap();
