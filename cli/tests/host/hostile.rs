@@ -133,13 +133,15 @@ async fn a_start_without_an_answer_costs_its_host_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_does_not_stop_costs_its_host_only() {
     let pair = Pair::new(&[]).await;
-    for key in ["stuck-1", "stuck-2", "stuck-3", "stuck-4"] {
-        let job = pair.world.node.dispatch((key, "")).await.and(Ok(pair.world.running(key).await)).unwrap();
-        if job.owner == pair.bad.owner {
-            pair.world.node.stop_job(key).until_stopped().await.unwrap();
-            break;
+    let mut numbers = 0..;
+    let stuck = loop {
+        let key = format!("stuck-{}", numbers.next().unwrap());
+        pair.world.node.dispatch((&*key, "")).await.unwrap();
+        if pair.world.running(&key).await.owner == pair.bad.owner {
+            break key;
         }
-    }
+    };
+    pair.world.node.stop_job(&*stuck).until_stopped().await.unwrap();
     // The rest of its worker was handed on, in order.
     pair.is_well("stuck").await;
     let bad = pair.bad.key.as_str().unwrap();
