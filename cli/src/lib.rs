@@ -6,6 +6,7 @@ mod connect;
 mod exit;
 mod host;
 mod out;
+mod probes;
 mod work;
 
 use std::process::ExitCode;

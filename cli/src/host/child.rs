@@ -191,8 +191,9 @@ impl Launcher {
             (None, Target::Inherit) => Output::Inherit,
             (None, _) => Output::Null,
         };
-        let started =
-            blocking(|| Processes::start(program, (&self.book, line.clone()), cgroup, &output, self.guard));
+        let started = blocking(|| {
+            Processes::start(program, (&self.book, line.clone()), cgroup, (&output, &output), self.guard)
+        });
         let (processes, (out, err)) = started?;
         let last = Arc::new(Last::default());
         let mut readers = Vec::new();

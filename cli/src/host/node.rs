@@ -20,6 +20,7 @@ use super::worker::{Serves, farewell};
 use crate::args::Global;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
+use crate::probes::Probes;
 use crate::work::book::Book;
 use crate::work::guard::Guarded;
 use crate::work::logs::Writer;
@@ -55,7 +56,11 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     }
     // The pool aborts a job only after all that is done for it in order.
     let last = time.grace + time.handoff + MARGIN;
+    let probes = host.place.listen.map(Probes::start).transpose()?;
     let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
+    if let Some(probes) = probes {
+        probes.joined(&node);
+    }
     let leaving = node.close_on_signal(host.place.drain);
 
     let ttl = node.settings().worker_ttl;

@@ -178,8 +178,9 @@ impl Handler {
             (None, _) => Output::Null,
         };
         let to = if out.is_some() { &Output::Read } else { &usual };
-        let started =
-            blocking(|| Processes::start(program, (&self.book, line.into()), cgroup, (to, &usual), self.guard));
+        let started = blocking(|| {
+            Processes::start(program, (&self.book, line.into()), cgroup, (to, &usual), self.guard)
+        });
         let (processes, (mut stdout, stderr)) = started?;
         if let Some(out) = out {
             *out = stdout.take();

@@ -26,6 +26,7 @@ use super::plan::{self, Facts};
 use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
+use crate::probes::Probes;
 
 /// The time that the node needs beside the grace of its jobs to have them dead.
 const MARGIN: Duration = Duration::from_secs(3);
@@ -99,7 +100,11 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
         builder = builder.worker_ttl(ttl);
     }
     let builder = builder.start_timeout(work.start.start_timeout).stop_timeout(work.stop.grace + MARGIN);
+    let probes = work.place.listen.map(Probes::start).transpose()?;
     let node = builder.join().await?;
+    if let Some(probes) = probes {
+        probes.joined(&node);
+    }
     let leaving = node.close_on_signal(work.place.drain);
 
     let ttl = node.settings().worker_ttl;

@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown, reason = "these texts are the help")]
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -49,6 +50,9 @@ pub(crate) struct Membership {
     /// How long the jobs may take to move away when the node is told to end
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "25s")]
     pub(crate) drain: Duration,
+    /// Serve /livez, /readyz and /metrics here over HTTP, such as 127.0.0.1:9464. Nowhere, if it is not given
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 /// When a program counts as ready.

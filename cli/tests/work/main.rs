@@ -6,6 +6,7 @@ mod hostile;
 mod kills;
 mod many;
 mod output;
+mod probes;
 mod processes;
 mod talk;
 mod world;

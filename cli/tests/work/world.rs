@@ -82,8 +82,14 @@ impl World {
     }
 
     pub(crate) fn start<A: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = A>) -> Worker {
+        let mut command = self.command(name);
+        Worker { guard: command.args(["--log-level", "warn"]).args(args).spawn().unwrap() }
+    }
+
+    /// The command of a worker of this name.
+    pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(snapbox::cmd::cargo_bin!("tenure"));
-        command.args(["work", "--pool", "feeds", "--name", name, "--log-level", "warn"]).args(args);
+        command.args(["work", "--pool", "feeds", "--name", name]);
         command.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
             command.env_remove(name);
@@ -91,7 +97,7 @@ impl World {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         // In a folder that goes with the test.
         command.env("TMPDIR", self.folder.path());
-        Worker { guard: command.spawn().unwrap() }
+        command
     }
 }
 

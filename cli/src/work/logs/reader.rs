@@ -76,7 +76,7 @@ pub(crate) async fn read(
 ///
 /// # Errors
 /// It cannot be read.
-pub(in crate::work) async fn gather(from: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
+pub(crate) async fn gather(from: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
     let mut from = Receiver::from_owned_fd(from)?;
     let mut kept = Vec::new();
     let mut bytes = vec![0; 4096];

@@ -1,0 +1,145 @@
+//! What a node tells to probes and to Prometheus over HTTP: `/livez`, `/readyz` and `/metrics`.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde_json::json;
+use tenure_pool::Node;
+use tokio::sync::Semaphore;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::exit::Failure;
+
+/// How many connections are served at once. Others wait.
+const CONNECTIONS: usize = 64;
+/// How long a request may take to come, and a connection to its end.
+const REQUEST: Duration = Duration::from_secs(2);
+const TALK: Duration = Duration::from_secs(10);
+/// How often figures that nobody reads are put together.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// The upper bounds of histograms, in seconds.
+const BUCKETS: [f64; 14] =
+    [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0];
+
+/// Serves from its start on. The node becomes known when it has joined its pool.
+#[derive(Clone)]
+pub(crate) struct Probes {
+    metrics: PrometheusHandle,
+    node: Arc<OnceLock<Node>>,
+}
+
+impl Probes {
+    /// Starts to serve, on a thread of its own. It answers whatever the node's jobs do. Call it before the join: a node
+    /// records nothing for a recorder that comes later.
+    ///
+    /// # Errors
+    /// The address cannot be listened at.
+    pub(crate) fn start(address: SocketAddr) -> Result<Self, Failure> {
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::usage(format!("nobody can be served at {address}: {error}"))
+        };
+        let listener = TcpListener::bind(address).map_err(|error| refused(&error))?;
+        listener.set_nonblocking(true)?;
+        tracing::info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
+        let builder =
+            PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &BUCKETS);
+        let metrics =
+            builder.and_then(PrometheusBuilder::install_recorder).map_err(|error| refused(&error))?;
+        let probes = Self { metrics, node: Arc::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let serving = probes.clone();
+        let run = move || {
+            if let Err(error) = runtime.block_on(serving.serve(listener)) {
+                tracing::error!(%error, "probes are not answered any more");
+            }
+        };
+        thread::Builder::new().name("probes".to_owned()).spawn(run)?;
+        Ok(probes)
+    }
+
+    /// The node has joined its pool.
+    pub(crate) fn joined(&self, node: &Node) {
+        // It joins once.
+        let _ = self.node.set(node.clone());
+    }
+
+    async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let upkeep = self.metrics.clone();
+        tokio::spawn(async move {
+            let mut ticks = interval(UPKEEP);
+            loop {
+                ticks.tick().await;
+                upkeep.run_upkeep();
+            }
+        });
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        while let Ok(permit) = room.clone().acquire_owned().await {
+            let Ok((stream, _)) = listener.accept().await else {
+                // The machine has no files left for the moment.
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let probes = self.clone();
+            tokio::spawn(async move {
+                let _permit = permit;
+                let service = service_fn(|request| {
+                    let answer = probes.answer(&request);
+                    async { Ok::<_, Infallible>(answer) }
+                });
+                let mut connection = http1::Builder::new();
+                connection.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(REQUEST);
+                // A caller that breaks off hurts itself.
+                let _ = timeout(TALK, connection.serve_connection(TokioIo::new(stream), service)).await;
+            });
+        }
+        Ok(())
+    }
+
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "ask with GET\n");
+        }
+        match request.uri().path() {
+            "/metrics" => text(StatusCode::OK, self.metrics.render()),
+            "/livez" => self.health(|health| !health.needs_restart(), true),
+            "/readyz" => self.health(tenure_pool::Health::is_ready, false),
+            _ => text(StatusCode::NOT_FOUND, "there are /livez, /readyz and /metrics\n"),
+        }
+    }
+
+    /// What the node knows about itself, and whether that is fine.
+    fn health(&self, is_fine: impl Fn(&tenure_pool::Health) -> bool, before: bool) -> Response<Full<Bytes>> {
+        let (fine, body) = match self.node.get().map(Node::health) {
+            Some(health) => (is_fine(&health), serde_json::to_vec(&health).unwrap_or_default()),
+            None => {
+                (before, json!({ "reasons": ["the node has not joined its pool yet"] }).to_string().into())
+            }
+        };
+        let mut answer = Response::new(Full::from(body));
+        *answer.status_mut() = if fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
+    answer
+}

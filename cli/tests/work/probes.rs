@@ -1,0 +1,97 @@
+//! What a worker tells over HTTP.
+
+use std::process::Stdio;
+
+use tenure_testing::{RedisServer, eventually};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::world::{PATIENCE, SCRIPT, Worker, World};
+
+/// A worker of this command that serves, and its address.
+async fn serving(mut command: Command) -> (Worker, String) {
+    command.args(["--log-level", "info", "--listen", "127.0.0.1:0"]).args(SCRIPT).stderr(Stdio::piped());
+    let mut worker = Worker { guard: command.spawn().unwrap() };
+    let mut lines = BufReader::new(worker.guard.stderr.take().unwrap()).lines();
+    let address = loop {
+        let line = lines.next_line().await.unwrap().expect("it says where it serves");
+        if let Some((_, address)) = line.split_once("address=") {
+            break address.trim().to_owned();
+        }
+    };
+    // It must be able to go on logging.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (worker, address)
+}
+
+/// The status and the body of an answer.
+async fn get(address: &str, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{request} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_tells_its_health_and_its_metrics() {
+    let world = World::new().await;
+    let (worker, address) = serving(world.command("w")).await;
+    world.up("w").await;
+    eventually(PATIENCE, "it is ready", async || get(&address, "GET /readyz").await.0 == 200).await;
+    let (status, health) = get(&address, "GET /livez").await;
+    let health: serde_json::Value = serde_json::from_str(&health).unwrap();
+    assert_eq!((status, &health["reasons"]), (200, &serde_json::json!([])));
+
+    world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
+    let line = "tenure_pool_starts_total{pool=\"feeds\",node=\"w\"} 1\n";
+    let told = async || get(&address, "GET /metrics").await.1.contains(line);
+    eventually(PATIENCE, "the start is counted", told).await;
+    let (_, metrics) = get(&address, "GET /metrics").await;
+    assert!(metrics.contains("tenure_pool_store_call_seconds_bucket{"), "{metrics}");
+
+    assert_eq!(get(&address, "GET /else").await.0, 404);
+    assert_eq!(get(&address, "POST /livez").await.0, 405);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_say_nothing_leave_room_for_a_probe() {
+    let world = World::new().await;
+    let (worker, address) = serving(world.command("w")).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(&address).await.unwrap());
+    }
+    // All of them are shown out in time.
+    assert_eq!(get(&address, "GET /livez").await.0, 200);
+    drop(silent);
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_in_use_is_told_before_a_join() {
+    let world = World::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = world.command("w").args(["--listen", &address]).args(SCRIPT).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains(&format!("nobody can be served at {address}")), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_has_not_joined_is_alive_and_not_ready() {
+    let world = World::new().await;
+    // A pool opens after a worker TTL on a server that does not know it.
+    let empty = RedisServer::start().unwrap();
+    let mut command = world.command("w");
+    command.env("REDIS_URL", empty.url()).args(["--ttl", "600s"]);
+    let (_worker, address) = serving(command).await;
+    let (status, why) = get(&address, "GET /readyz").await;
+    assert_eq!((status, why.contains("has not joined")), (503, true), "{why}");
+    assert_eq!(get(&address, "GET /livez").await.0, 200);
+}
