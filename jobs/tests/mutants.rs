@@ -145,8 +145,14 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "nothing_runs_before_its_time";
     "a head start is none": "add", "return (due > 0 and due or t) - priority * q.step"
         => "return due > 0 and due or t", by "a_strict_priority_goes_first";
-    "the same again is written": "add", "if waiting and j.due == kind.due then return 'S' end"
+    "the same again is written": "add", "if mode == 's' then return 'S' end"
         => "", by "one_that_waits_gets_another_time_and_data";
+    "data of the same moment are not written": "add", "if mode == 's' then return 'S' end"
+        => "do return 'S' end", by "one_that_waits_gets_other_data_and_keeps_its_place";
+    "data of the same moment are not told": "add", "tell(j, body)\n    return 'U'"
+        => "return 'U'", by "one_that_waits_gets_other_data_and_keeps_its_place";
+    "a job with data of the same moment goes to the back": "add", "if waiting and j.due == kind.due then"
+        => "if waiting and j.due == kind.due and mode == 's' then", by "one_that_waits_gets_other_data_and_keeps_its_place";
     "a running job gets other data": "add", "j.again = num(kind.due)"
         => "j.again = num(kind.due)\n    set_body(j.id, body)", by "one_that_runs_runs_once_more_with_its_data";
     "a child is made twice": "add", "if child and (call('ZSCORE', INDEX, 'o:' .. child) or call('ZSCORE', INDEX, 'c:' .. child)) then return 'E' end"

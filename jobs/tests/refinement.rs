@@ -117,7 +117,17 @@ impl Walk {
                     job
                 };
                 let mut adding = Adding::new((0..count).map(job).collect());
-                adding.mode = of(&[AddMode::Keep, AddMode::Keep, AddMode::Again, AddMode::Replace], n[4] / 8);
+                adding.mode = of(
+                    &[
+                        AddMode::Keep,
+                        AddMode::Keep,
+                        AddMode::Keep,
+                        AddMode::Again,
+                        AddMode::Schedule,
+                        AddMode::Replace,
+                    ],
+                    n[4] / 8,
+                );
                 self.add(adding).await
             }
             5 => {

@@ -98,10 +98,9 @@ impl WorkerBuilder {
         let runner = runner(jobs.clone(), self.handler, Handle::current());
         let plan = Plan { queues, slots: self.slots, times, runner };
         let number = jobs.next_worker();
-        let taker =
-            Taker::new(jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone(), plan, number);
         let (orders, receiver) = mpsc::unbounded_channel();
-        jobs.thread().spawn(taker.run(receiver));
+        let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());
+        jobs.thread().spawn(Taker::new(parts, plan, number, receiver).run());
         Ok(Worker { orders })
     }
 }

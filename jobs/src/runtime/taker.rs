@@ -55,15 +55,25 @@ pub(crate) struct Taker {
     registration: Option<Box<str>>,
     /// There may be jobs to take.
     look: bool,
+    /// No jobs are taken until then.
+    rests: Option<Instant>,
     /// The queue that is named first.
     turn: usize,
+    orders: mpsc::UnboundedReceiver<Order>,
+    /// Its owner may give more orders.
+    owned: bool,
     drains: Vec<oneshot::Sender<()>>,
     draining: bool,
 }
 
 impl Taker {
     /// A worker with this number on its node.
-    pub(crate) fn new(link: Link, keeper: Keeper, ears: Ears, plan: Plan, number: u64) -> Self {
+    pub(crate) fn new(
+        (link, keeper, ears): (Link, Keeper, Ears),
+        plan: Plan,
+        number: u64,
+        orders: mpsc::UnboundedReceiver<Order>,
+    ) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let woken = Arc::new(Notify::new());
         for queue in &plan.queues {
@@ -83,23 +93,27 @@ impl Taker {
             busy: 0,
             registration: None,
             look: true,
+            rests: None,
             turn: 0,
+            orders,
+            owned: true,
             drains: Vec::new(),
             draining: false,
         }
     }
 
     /// Works until its owner is gone and nothing runs any more.
-    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let mut owned = true;
+    pub(crate) async fn run(mut self) {
         loop {
             while let Ok(event) = self.events.try_recv() {
                 self.note(event);
             }
+            // After the events: a slot that was freed after an order to take no more takes no more.
+            self.heed_orders();
             let free = self.plan.slots.saturating_sub(self.busy);
-            let takes = !self.draining && self.look && free > 0;
+            let takes = !self.draining && self.look && free > 0 && self.rests.is_none();
             // A registration that nobody will use is taken back.
-            let leaves = self.draining && self.registration.is_some();
+            let leaves = self.draining && self.registration.is_some() && self.rests.is_none();
             if takes || leaves || !self.ends.is_empty() {
                 self.call(takes, leaves, free).await;
                 continue;
@@ -108,27 +122,48 @@ impl Taker {
                 for drained in self.drains.drain(..) {
                     let _ = drained.send(());
                 }
-                if !owned {
+                if !self.owned {
                     break;
                 }
             }
+            let rested = async {
+                match self.rests {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                biased;
                 Some(event) = self.events.recv() => self.note(event),
+                order = self.orders.recv(), if self.owned => self.heed(order),
                 () = self.woken.notified() => self.look = true,
-                order = orders.recv(), if owned => match order {
-                    Some(Order::Drain(done)) => {
-                        self.draining = true;
-                        self.drains.push(done);
-                    }
-                    Some(Order::GiveBack(done)) => {
-                        self.draining = true;
-                        let _ = done.send(self.keeper.give_back(&self.sender));
-                    }
-                    None => (owned, self.draining) = (false, true),
-                },
+                () = rested => self.rests = None,
             }
         }
         self.ears.forget(&self.woken);
+    }
+
+    fn heed_orders(&mut self) {
+        while self.owned {
+            match self.orders.try_recv() {
+                Ok(order) => self.heed(Some(order)),
+                Err(mpsc::error::TryRecvError::Empty) => return,
+                Err(mpsc::error::TryRecvError::Disconnected) => self.heed(None),
+            }
+        }
+    }
+
+    /// An order, or none when the owner is gone.
+    fn heed(&mut self, order: Option<Order>) {
+        self.draining = true;
+        match order {
+            Some(Order::Drain(done)) => self.drains.push(done),
+            Some(Order::GiveBack(done)) => {
+                // Nobody may wait for it any more.
+                let _ = done.send(self.keeper.give_back(&self.sender));
+            }
+            None => self.owned = false,
+        }
     }
 
     fn note(&mut self, event: Event) {
@@ -182,7 +217,7 @@ impl Taker {
         }
         if let Some(taking) = taking {
             self.take_lane.advance();
-            self.taken(&taking, taken, sent).await;
+            self.taken(&taking, taken, sent);
         }
     }
 
@@ -233,28 +268,38 @@ impl Taker {
         }
     }
 
-    async fn taken(&mut self, taking: &Taking, reply: Result<Option<TakeReply>, Error>, sent: Instant) {
+    fn taken(&mut self, taking: &Taking, reply: Result<Option<TakeReply>, Error>, sent: Instant) {
         match reply {
             Ok(Some(TakeReply::Taken { jobs, registration, more })) => {
                 self.registration = registration;
                 let full = jobs.len() >= taking.want as usize;
                 self.look = more || full;
+                // Who was told to take no more while the call was on its way gives back what it brings.
+                self.heed_orders();
                 for job in jobs {
-                    self.begin(job, sent);
+                    if self.draining {
+                        self.link.see(job.record.token);
+                        self.ends.push_back(Settling::new(job.id, job.record.token, Settle::GiveBack));
+                    } else {
+                        self.begin(job, sent);
+                    }
                 }
             }
-            Ok(Some(TakeReply::Hold(ms))) => {
-                self.look = true;
-                tokio::time::sleep(Duration::from_millis(ms)).await;
-            }
+            Ok(Some(TakeReply::Hold(ms))) => self.rest(taking, Duration::from_millis(ms)),
             Ok(None) => {}
             Err(Error::Closed) => self.draining = true,
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "no jobs could be taken");
-                self.look = true;
-                tokio::time::sleep(PAUSE).await;
+                self.rest(taking, PAUSE);
             }
         }
+    }
+
+    /// Takes nothing for a while. What has ended is said meanwhile.
+    fn rest(&mut self, taking: &Taking, time: Duration) {
+        self.look = true;
+        self.registration.clone_from(&taking.registration);
+        self.rests = Some(Instant::now() + time);
     }
 
     fn begin(&mut self, job: TakenJob, sent: Instant) {

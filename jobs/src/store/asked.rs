@@ -16,6 +16,8 @@ pub enum AddMode {
     /// One that waits gets the new time and data; one that runs runs once more after this run; one that has ended is
     /// there anew.
     Again,
+    /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
+    Schedule,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,
 }
@@ -127,7 +129,7 @@ pub enum AddReply {
     Added,
     /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
     Exists,
-    /// It waits with the same time: nothing was written.
+    /// It waits for the same time, and that alone was to be changed: nothing was written.
     Same,
     /// It waits, and has the new time and data.
     Changed,

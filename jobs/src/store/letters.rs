@@ -49,7 +49,8 @@ impl AddMode {
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Keep => 'k',
-            Self::Again => 's',
+            Self::Again => 'a',
+            Self::Schedule => 's',
             Self::Replace => 'r',
         }
     }

@@ -121,24 +121,32 @@ async fn a_handler_without_a_heartbeat_has_failed(world: World) {
 }
 
 async fn a_handler_that_blocks_its_runtime_keeps_its_lease(world: World) {
-    let jobs = world.node("n").queue(queue(2).lease(3 * SECOND)).join().await.unwrap();
+    let jobs = world.node("n").queue(queue(2).lease(3 * SECOND)).queues(["clock"]).join().await.unwrap();
     let said = Said::default();
     let heard = said.clone();
-    // A runtime with one thread, which the handler blocks for longer than its lease.
+    // A runtime with one thread, which the handler blocks until its first lease is over by the store's clock.
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let worker = {
         let _home = home.enter();
         let builder = jobs.worker("q", move |ctx: Ctx, (): ()| {
-            let heard = heard.clone();
+            let (heard, gate) = (heard.clone(), gate.clone());
             async move {
                 heard.say(ctx.attempt().to_string());
-                std::thread::sleep(Duration::from_millis(4_500));
+                // A sender that is gone opens it, too.
+                let _ = gate.lock().unwrap().recv();
                 Ok(())
             }
         });
         builder.start().unwrap()
     };
     let id = jobs.add("q", &()).await.unwrap().id;
+    said.until(1).await;
+    let later = jobs.add("clock", &()).delay(Duration::from_millis(4_500)).keep(MINUTE).await.unwrap().id;
+    let _clock = jobs.worker("clock", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    assert!(jobs.wait(&later).await.unwrap().is_done());
+    drop(open);
     assert!(jobs.wait(&id).await.unwrap().is_done());
     assert_eq!(said.all(), ["1"]);
     worker.close(MINUTE).await.unwrap();

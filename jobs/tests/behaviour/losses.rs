@@ -1,7 +1,10 @@
 //! Nodes that die, servers that restart, and data that are lost.
 
+use std::sync::Arc;
+
 use tenure_jobs::{Backoff, Client, Ctx, Jobs, Queue, State};
 use tenure_testing::{Data, RedisServer};
+use tokio::sync::Semaphore;
 
 use super::world::{MINUTE, SECOND, Said, World};
 
@@ -84,12 +87,13 @@ async fn what_runs_goes_on_through_a_short_outage() {
     let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
     let jobs = jobs.join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
+    let (heard, gate) = (said.clone(), Arc::new(Semaphore::new(0)));
+    let opened = gate.clone();
     let builder = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
+        let (heard, opened) = (heard.clone(), opened.clone());
         async move {
             heard.say(ctx.attempt().to_string());
-            tokio::time::sleep(2 * SECOND).await;
+            opened.acquire().await?.forget();
             heard.say("ended");
             Ok(())
         }
@@ -98,6 +102,7 @@ async fn what_runs_goes_on_through_a_short_outage() {
     let id = jobs.add("q", &()).await.unwrap().id;
     said.until(1).await;
     server.pause().unwrap();
+    gate.add_permits(1);
     said.until(2).await;
     server.resume().unwrap();
     let ended = tokio::time::timeout(MINUTE, jobs.wait(&id)).await.unwrap().unwrap();

@@ -172,9 +172,10 @@ async fn a_job_is_unique_under_its_id(world: World) {
     assert_eq!((first.how, add(2, Unique::Keep).await.how), (How::New, How::Exists));
     let view = jobs.get(&first.id).await.unwrap().unwrap();
     assert_eq!(view.data::<u32>().unwrap(), 1);
-    tokio::time::sleep(Duration::from_millis(2)).await;
-    assert_eq!(add(3, Unique::Replace).await.how, How::Changed);
-    assert_eq!(jobs.get(&first.id).await.unwrap().unwrap().data::<u32>().unwrap(), 3);
+    for (n, unique) in (3..).zip([Unique::Replace, Unique::Again].repeat(5)) {
+        assert_eq!(add(n, unique).await.how, How::Changed);
+        assert_eq!(jobs.get(&first.id).await.unwrap().unwrap().data::<u32>().unwrap(), n);
+    }
     jobs.remove(&first.id).await.unwrap();
     assert!(matches!(jobs.remove(&first.id).await, Err(Error::NotFound(_))));
     assert_eq!(add(4, Unique::Keep).await.how, How::New);
@@ -204,11 +205,13 @@ async fn close_finishes_what_runs_and_gives_back_the_rest(world: World) {
     let jobs = world.node("n").queues(["quick", "stuck"]).join().await.unwrap();
     let said = Said::default();
     let heard = said.clone();
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = gate.clone();
     let quick = jobs.worker("quick", move |_: Ctx, (): ()| {
-        let heard = heard.clone();
+        let (heard, opened) = (heard.clone(), opened.clone());
         async move {
             heard.say("begun");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            opened.acquire().await?.forget();
             heard.say("ended");
             Ok(())
         }
@@ -217,7 +220,9 @@ async fn close_finishes_what_runs_and_gives_back_the_rest(world: World) {
     jobs.add("quick", &()).await.unwrap();
     jobs.add("quick", &()).await.unwrap();
     said.until(1).await;
-    assert_eq!(quick.close(MINUTE).await.unwrap().given_back, 0);
+    // The slot is freed right after the close has begun: the job that waits for it must not begin.
+    let (closed, ()) = tokio::join!(biased; quick.close(MINUTE), async { gate.add_permits(2) });
+    assert_eq!(closed.unwrap().given_back, 0);
     assert_eq!(said.all(), ["begun", "ended"]);
     let figures = jobs.queue("quick").unwrap().figures().await.unwrap();
     assert_eq!((figures.done, figures.ready, figures.running), (1, 1, 0));

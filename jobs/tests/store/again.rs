@@ -1,12 +1,13 @@
 //! Jobs that are added again.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddMode, AddReply, Data, Settle, SettleReply};
+use tenure_jobs::store::{AddMode, AddReply, Adding, Data, Hint, Kind, NewJob, Settle, SettleReply, Steer};
 
-use super::lab::{Lab, Which, retry};
+use super::lab::{Lab, Which, id, node, queue, retry};
 
 scenarios! {
     one_that_waits_gets_another_time_and_data,
+    one_that_waits_gets_other_data_and_keeps_its_place,
     one_that_runs_runs_once_more_with_its_data,
     one_that_has_ended_is_there_anew,
     a_replacement_leaves_what_runs_alone,
@@ -15,7 +16,7 @@ scenarios! {
 }
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
-    lab.add_body("t", "j", body, AddMode::Again, |kind| (kind.due, kind.keep) = (due, -1)).await
+    lab.add_body("t", "j", body, AddMode::Schedule, |kind| (kind.due, kind.keep) = (due, -1)).await
 }
 
 async fn one_that_waits_gets_another_time_and_data(which: Which) {
@@ -31,6 +32,45 @@ async fn one_that_waits_gets_another_time_and_data(which: Which) {
     let later = lab.now() + 10;
     assert_eq!(again(&lab, later, "f").await, AddReply::Changed);
     assert_eq!(lab.state("j").await, Some(State::Delayed));
+}
+
+async fn one_that_waits_gets_other_data_and_keeps_its_place(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    let later = lab.now() + 1_000;
+    lab.listen("n1").await;
+    for (mode, due) in
+        [(AddMode::Again, 0), (AddMode::Replace, 0), (AddMode::Again, later), (AddMode::Replace, later)]
+    {
+        let add = async |job: &str, body: &str, mode| {
+            lab.add_body("t", job, body, mode, |kind| kind.due = due).await
+        };
+        add("j", "a", AddMode::Keep).await;
+        add("k", "x", AddMode::Keep).await;
+        let before = lab.record("j").await.unwrap();
+        assert_eq!(add("j", "b", mode).await, AddReply::Changed);
+        assert_eq!(lab.body("j").await, "b", "the same moment is no reason to keep the old data");
+        assert_eq!(lab.record("j").await.unwrap().place, before.place);
+        lab.store.watch(lab.inc.get(), &node("n1"), true, &[id("j")]).await.unwrap();
+        lab.heard().await;
+        assert_eq!(add("j", "c", mode).await, AddReply::Changed);
+        let heard = lab.heard().await;
+        let news = heard
+            .iter()
+            .find_map(|(_, hint)| if let Hint::News(news) = hint { news.body.clone() } else { None });
+        assert_eq!(news, Some("c".into()), "watchers see them");
+        lab.set_clock(lab.now().max(due)).await;
+        lab.tick().await;
+        assert_eq!(lab.take("t").await, ["j", "k"]);
+        lab.steer("j", Steer::Remove).await;
+        lab.steer("k", Steer::Remove).await;
+    }
+    // Two words on one job in one call: the last one counts.
+    let kind = std::sync::Arc::new(Kind::new(queue("t")));
+    let jobs = ["a", "b", "a"].map(|body| NewJob::new(id("j"), body, kind.clone()));
+    let mut adding = Adding::new(jobs.into());
+    adding.mode = AddMode::Replace;
+    assert_eq!(lab.add_all(&adding).await, [AddReply::Added, AddReply::Changed, AddReply::Changed]);
+    assert_eq!(lab.body("j").await, "a");
 }
 
 async fn one_that_runs_runs_once_more_with_its_data(which: Which) {
@@ -78,7 +118,7 @@ async fn a_replacement_leaves_what_runs_alone(which: Which) {
 async fn one_of_another_queue_stays(which: Which) {
     let lab = Lab::new(which, &[("t", ""), ("u", "")]).await;
     again(&lab, 0, "d").await;
-    assert_eq!(lab.add_body("u", "j", "x", AddMode::Again, |kind| kind.due = 5).await, AddReply::Exists);
+    assert_eq!(lab.add_body("u", "j", "x", AddMode::Schedule, |kind| kind.due = 5).await, AddReply::Exists);
     assert_eq!(lab.body("j").await, "d");
 }
 

@@ -225,7 +225,7 @@ impl CouchJob {
         kind.keep = -1;
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
-        adding.mode = AddMode::Again;
+        adding.mode = AddMode::Schedule;
         let adding = Arc::new(adding);
         self.jobs
             .call_once(move |store, inc, lane| {

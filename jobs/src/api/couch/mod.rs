@@ -163,7 +163,7 @@ impl Couch {
         kind.keep = -1;
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let new = vec![NewJob::new(id.clone(), body, kind)];
-        let replies = add_all(&self.jobs, AddMode::Again, None, new).await?;
+        let replies = add_all(&self.jobs, AddMode::Schedule, None, new).await?;
         match replies.into_iter().next().map(|reply| added(id, &queue, reply)) {
             Some(Err(Error::NoQueue(_))) | None => Err(CouchError::NoTypeTimeout),
             Some(Err(error)) => Err(error.into()),

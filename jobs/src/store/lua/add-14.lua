@@ -4,7 +4,8 @@
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
 -- ARGV: inc, number, mode, token of the parent that adds or '', count of kinds, kind*, count of look-ups,
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
---       A mode: k keep what is there | s again, also after its end and while it runs | r replace what waits.
+--       A mode: k keep what is there | a again, also after its end and while it runs | s the same, but what waits for
+--       that time stays as it is | r replace what waits.
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
@@ -101,7 +102,13 @@ end
 local function again(j, body, kind, item)
   local q = queue_of(j.queue)
   local waiting = j.state == 'Q' or j.state == 'D' or j.state == 'P'
-  if waiting and j.due == kind.due then return 'S' end
+  if waiting and j.due == kind.due then
+    if mode == 's' then return 'S' end
+    -- It keeps its place.
+    set_body(j.id, body)
+    tell(j, body)
+    return 'U'
+  end
   if j.state == 'R' or j.state == 'W' then
     if mode == 'r' then return 'E' end
     j.again = num(kind.due)

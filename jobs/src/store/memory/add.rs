@@ -100,7 +100,7 @@ impl Coming<'_> {
         if let Some(job) = &known {
             let stays = match self.adding.mode {
                 AddMode::Keep => true,
-                AddMode::Again => false,
+                AddMode::Again | AddMode::Schedule => false,
                 AddMode::Replace => over,
             };
             if stays || parent.is_some() || job.queue != kind.queue {
@@ -178,7 +178,14 @@ impl Coming<'_> {
         let (id, due) = (new.id.as_str(), new.kind.due);
         let waiting = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         if waiting && job.due == due {
-            return b'S';
+            if self.adding.mode == AddMode::Schedule {
+                return b'S';
+            }
+            // It keeps its place.
+            step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+            let state = job.state;
+            step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+            return b'U';
         }
         if matches!(job.state, JobState::Running | JobState::Waiting) {
             if self.adding.mode == AddMode::Replace {
