@@ -1,6 +1,6 @@
 //! Exponential pauses with jitter between attempts that keep failing.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -12,12 +12,20 @@ pub struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
+    seed: Option<u64>,
 }
 
 impl Backoff {
     /// Pauses from `first` to `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, failures: 0 }
+        Self { first, longest, failures: 0, seed: None }
+    }
+
+    /// The same pauses for the same seed, in place of random ones: another seed for each client.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
     }
 
     /// Counts a failure: the next pause is longer.
@@ -50,7 +58,11 @@ impl Backoff {
     /// The time to wait before the next attempt.
     pub fn pause(&self) -> Duration {
         // The standard hasher draws its seeds at random: enough for jitter.
-        self.pause_with(RandomState::new().hash_one(self.failures))
+        let random = match self.seed {
+            Some(seed) => BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, self.failures)),
+            None => RandomState::new().hash_one(self.failures),
+        };
+        self.pause_with(random)
     }
 
     fn pause_with(&self, random: u64) -> Duration {

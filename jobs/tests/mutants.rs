@@ -145,6 +145,28 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "nothing_runs_before_its_time";
     "a head start is none": "add", "return (due > 0 and due or t) - priority * q.step"
         => "return due > 0 and due or t", by "a_strict_priority_goes_first";
+    "a later state gives way to an attested one": "attest", "tonumber(j.token) >= token)"
+        => "false)", by "a_later_state_stays";
+    "a new life gives way to an attested one": "attest", "j.birth > own.birth or"
+        => "", by "a_new_life_of_a_job_is_no_execution_of_the_old_one";
+    "what was said to have ended is made again": "attest", "or not j and body == '' then return 'H' end"
+        => "then return 'H' end", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "an attested job has no lease": "attest", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
+        => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "an attested token comes again": "attest", "call('HSET', META, 'token', num(highest))"
+        => "local _ = 0", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "an attested job is not counted": "attest", "count(q.name, 'running', 1)"
+        => "", by "an_older_state_gives_way_to_what_runs";
+    "an attested job of a group is not counted": "attest", "g.running = g.running + 1"
+        => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "an attested job keeps its old place": "attest", "leave(j)\n  if j.birth"
+        => "if j.birth", by "an_older_state_gives_way_to_what_runs";
+    "a lost child is not counted again": "attest", "parent.open = parent.open + 1"
+        => "", by "a_lost_child_is_counted_again";
+    "a parent that comes back has no children": "attest", "  count_children(own)\n"
+        => "", by "a_lost_child_is_counted_again";
+    "a counted child counts again": "attest", "or call('ZSCORE', INDEX, 'c:' .. child) then"
+        => "then", by "a_lost_child_is_counted_again";
     "the same again is written": "add", "if mode == 's' then return 'S' end"
         => "", by "one_that_waits_gets_another_time_and_data";
     "data of the same moment are not written": "add", "if mode == 's' then return 'S' end"

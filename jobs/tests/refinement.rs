@@ -16,7 +16,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
-    AddMode, Adding, Data, Kind, Listing, NewJob, Request, Settle, Settling, Steer, TakeReply, Taking,
+    AddMode, Adding, Attesting, Data, Kind, Listing, NewJob, Request, Settle, Settling, Steer, TakeReply,
+    TakenJob, Taking,
 };
 use tenure_jobs::{JobId, Token};
 
@@ -34,7 +35,7 @@ const QUEUES: [(&str, &str); 5] = [
 type Move = (u8, [u8; 6]);
 
 fn walk() -> impl Strategy<Value = Vec<Move>> {
-    proptest::collection::vec((0..23u8, proptest::array::uniform6(any::<u8>())), 10..150)
+    proptest::collection::vec((0..25u8, proptest::array::uniform6(any::<u8>())), 10..150)
 }
 
 fn of<T: Clone>(choices: &[T], number: u8) -> T {
@@ -49,6 +50,8 @@ struct Walk {
     sides: [Lab; 2],
     /// The tokens under which jobs were taken.
     tokens: BTreeMap<JobId, Token>,
+    /// Jobs as they were taken, the last ones last.
+    taken: Vec<TakenJob>,
     last: Option<Adding>,
     trace: Vec<String>,
 }
@@ -77,7 +80,7 @@ impl Walk {
             lab.listen("n1").await;
             lab.listen("n2").await;
         }
-        Self { sides, tokens: BTreeMap::new(), last: None, trace: Vec::new() }
+        Self { sides, tokens: BTreeMap::new(), taken: Vec::new(), last: None, trace: Vec::new() }
     }
 
     fn now(&self) -> u64 {
@@ -207,6 +210,7 @@ impl Walk {
                 self.trace.push(format!("declare {of_queue} {words}"));
                 both!(self, lab => lab.declare(of_queue, words).await).map(drop)
             }
+            22 => self.attest(n).await,
             _ => self.look(n).await,
         }
     }
@@ -226,6 +230,7 @@ impl Walk {
         let take = async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
         let reply = both!(self, lab => take(lab).await)?;
         let TakeReply::Taken { jobs, registration, .. } = reply else { return Ok(()) };
+        self.taken.extend(jobs.iter().cloned());
         self.tokens.extend(jobs.into_iter().map(|job| (job.id, job.record.token)));
         for lab in &self.sides {
             lab.registration.borrow_mut().clone_from(&registration);
@@ -266,6 +271,31 @@ impl Walk {
         self.trace.push(format!("{jobs:?}"));
         let settle = async |lab: &Lab| lab.store.settle(lab.inc.get(), &lab.lane("s"), &jobs).await.unwrap();
         both!(self, lab => settle(lab).await).map(drop)
+    }
+
+    /// A node says what it runs, or has run, also after what the data know.
+    async fn attest(&mut self, n: [u8; 6]) -> Result<(), String> {
+        let mut jobs = Vec::new();
+        for i in 0..=n[0] % 3 {
+            let count = self.taken.len();
+            let Some(taken) =
+                self.taken.get((count.saturating_sub(1 + usize::from(n[1] % 12))) + usize::from(i))
+            else {
+                break;
+            };
+            let mut record = taken.record.clone();
+            if n[2].is_multiple_of(2) {
+                // An execution that the data have never seen.
+                record.token = Token(record.token.0 + 5);
+                record.queue = queue(of(&["a", "g", "x", "nowhere"], n[3]));
+                record.group = of(&["", "t1"], n[4]).to_owned();
+            }
+            let body = (!n[5].is_multiple_of(3)).then(|| taken.body.clone());
+            self.tokens.insert(taken.id.clone(), record.token);
+            jobs.push(Attesting::new(taken.id.clone(), record, body));
+        }
+        self.trace.push(format!("{jobs:?}"));
+        both!(self, lab => lab.store.attest(lab.inc.get(), &jobs).await.unwrap()).map(drop)
     }
 
     async fn steer(&mut self, n: [u8; 6]) -> Result<(), String> {

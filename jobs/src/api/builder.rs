@@ -19,7 +19,7 @@ use crate::runtime::keeper::{self, Keeper};
 use crate::runtime::link::Link;
 use crate::runtime::thread::Thread;
 use crate::runtime::{adder, ticker};
-use crate::store::{MemoryStore, RedisStore, Store, StoreError};
+use crate::store::{Breakage, MemoryStore, RedisStore, Store, StoreError};
 
 /// How long joining waits for the node's subscription.
 const HEARS: Duration = Duration::from_secs(2);
@@ -32,27 +32,40 @@ pub struct JobsBuilder {
     node: Option<String>,
     queues: Vec<Queue>,
     flows: Vec<Flow>,
+    breakage: Option<Breakage>,
 }
 
 enum Backend {
     Redis(Client),
     Memory(MemoryStore),
+    /// Any store, on the caller's runtime.
+    #[cfg(feature = "sim")]
+    Given(Arc<dyn Store>),
 }
 
 impl JobsBuilder {
     pub(crate) fn redis(set: impl Into<String>, client: Client) -> Self {
-        Self {
-            set: set.into(),
-            backend: Backend::Redis(client),
-            node: None,
-            queues: Vec::new(),
-            flows: Vec::new(),
-        }
+        Self::over(set.into(), Backend::Redis(client))
     }
 
     pub(crate) fn memory(store: MemoryStore) -> Self {
-        let (set, backend) = ("memory".to_owned(), Backend::Memory(store));
-        Self { set, backend, node: None, queues: Vec::new(), flows: Vec::new() }
+        Self::over("memory".to_owned(), Backend::Memory(store))
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn given(store: Arc<dyn Store>) -> Self {
+        Self::over("given".to_owned(), Backend::Given(store))
+    }
+
+    fn over(set: String, backend: Backend) -> Self {
+        Self { set, backend, node: None, queues: Vec::new(), flows: Vec::new(), breakage: None }
+    }
+
+    /// Leaves out a line of the protocol: for proofs.
+    #[cfg(feature = "sim")]
+    pub fn break_with(mut self, breakage: Breakage) -> Self {
+        self.breakage = Some(breakage);
+        self
     }
 
     /// The name of this node, unique in its set. By default it gets one of its own.
@@ -99,16 +112,18 @@ impl JobsBuilder {
         for stage in self.flows.iter().flat_map(|flow| &flow.stages) {
             QueueName::new(&stage.0)?;
         }
-        let store: Arc<dyn Store> = match self.backend {
+        let own_thread =
+            || Thread::start(format!("jobs {node}")).map_err(|error| StoreError::Unusable(Arc::new(error)));
+        let (store, thread): (Arc<dyn Store>, _) = match self.backend {
             Backend::Redis(client) => {
                 let client = client.with_name(&format!("{node} jobs"));
-                Arc::new(RedisStore::open(&client, &set))
+                (Arc::new(RedisStore::open(&client, &set)), own_thread()?)
             }
-            Backend::Memory(store) => Arc::new(store),
+            Backend::Memory(store) => (Arc::new(store), own_thread()?),
+            #[cfg(feature = "sim")]
+            Backend::Given(store) => (store, Thread::here()),
         };
-        let link = Link::new(store, node.clone());
-        let thread =
-            Thread::start(format!("jobs {node}")).map_err(|error| StoreError::Unusable(Arc::new(error)))?;
+        let link = Link::new(store, node.clone(), self.breakage);
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));

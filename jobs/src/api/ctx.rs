@@ -1,7 +1,7 @@
 //! A handler's view of its job, and its means to act on it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
+use crate::runtime::attesting::attest;
 use crate::runtime::keeper::Execution;
 use crate::store::{Data, Settle, SettleReply, Settling};
 
@@ -29,8 +30,6 @@ pub struct Ctx {
 struct Shared {
     jobs: Jobs,
     execution: Arc<Execution>,
-    record: Record,
-    body: Mutex<Bytes>,
     /// Saves one thing at a time.
     saving: tokio::sync::Mutex<()>,
 }
@@ -46,9 +45,12 @@ pub struct Alive {
 }
 
 impl Ctx {
-    pub(crate) fn new(jobs: Jobs, execution: Arc<Execution>, record: Record, body: Bytes) -> Self {
-        let (body, saving) = (Mutex::new(body), tokio::sync::Mutex::new(()));
-        Self { shared: Arc::new(Shared { jobs, execution, record, body, saving }) }
+    pub(crate) fn new(jobs: Jobs, execution: Arc<Execution>) -> Self {
+        Self { shared: Arc::new(Shared { jobs, execution, saving: tokio::sync::Mutex::new(()) }) }
+    }
+
+    fn record(&self) -> &Record {
+        &self.shared.execution.record
     }
 
     /// The id of the job.
@@ -64,37 +66,37 @@ impl Ctx {
 
     /// The number of this attempt in this queue, from 1.
     pub fn attempt(&self) -> u32 {
-        self.shared.record.attempts
+        self.record().attempts
     }
 
     /// The queue.
     pub fn queue(&self) -> &QueueName {
-        &self.shared.record.queue
+        &self.record().queue
     }
 
     /// The group, in a queue with groups.
     pub fn group(&self) -> Option<&str> {
-        Some(&*self.shared.record.group).filter(|group| !group.is_empty())
+        Some(&*self.record().group).filter(|group| !group.is_empty())
     }
 
     /// The name of the flow, for a job of one.
     pub fn flow(&self) -> Option<&str> {
-        Some(&*self.shared.record.flow).filter(|flow| !flow.is_empty())
+        Some(&*self.record().flow).filter(|flow| !flow.is_empty())
     }
 
     /// The priority.
     pub fn priority(&self) -> i8 {
-        self.shared.record.priority
+        self.record().priority
     }
 
     /// When the job was made, by the store's clock.
     pub fn created_at(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.shared.record.created_ms())
+        UNIX_EPOCH + Duration::from_millis(self.record().created_ms())
     }
 
     /// The time that it was scheduled for, if there was one.
     pub fn due_at(&self) -> Option<SystemTime> {
-        let due = self.shared.record.due;
+        let due = self.record().due;
         (due > 0).then(|| UNIX_EPOCH + Duration::from_millis(due))
     }
 
@@ -130,7 +132,7 @@ impl Ctx {
     }
 
     pub(crate) fn body(&self) -> Bytes {
-        self.shared.body.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.execution.body()
     }
 
     /// Keeps the fields of `fields` with the job's data. The next attempt finds them, and so does everybody who watches
@@ -149,10 +151,15 @@ impl Ctx {
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
         let settle = Settle::GoOn(Data::Replace(body.clone()));
         let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
+        let (own, link) = (execution.clone(), jobs.link().clone());
         let replies = jobs
             .call_once(move |store, inc, lane| {
-                let going = going.clone();
-                async move { store.settle(inc, &lane, &*going).await }.boxed()
+                let (going, own, link) = (going.clone(), own.clone(), link.clone());
+                async move {
+                    attest(&link, inc, vec![(own, true)]).await?;
+                    store.settle(inc, &lane, &*going).await
+                }
+                .boxed()
             })
             .await?;
         let reply = replies.into_iter().next().unwrap_or(SettleReply::Halt);
@@ -160,7 +167,7 @@ impl Ctx {
             jobs.keeper().halt(&execution.id, execution.token);
             return Err(Error::Halted(execution.id.clone()));
         }
-        *self.shared.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
+        execution.keep(body);
         execution.beat();
         Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
     }
@@ -196,7 +203,7 @@ impl Ctx {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn children(&self) -> Result<Option<Vec<ChildEnd>>, Error> {
-        if !self.shared.record.has('c') {
+        if !self.record().has('c') {
             return Ok(None);
         }
         let view = self.shared.jobs.get(self.id()).await?;

@@ -81,6 +81,12 @@ impl Jobs {
         JobsBuilder::memory(store)
     }
 
+    /// Settings of a node over any store, which runs on the caller's runtime: for proofs, whose time is not the clock's.
+    #[cfg(feature = "sim")]
+    pub fn over(store: Arc<dyn Store>) -> JobsBuilder {
+        JobsBuilder::given(store)
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the parts of a node, put together in one place")]
     pub(crate) fn new(
         link: Link,
@@ -466,6 +472,7 @@ impl Jobs {
     #[cfg(feature = "sim")]
     pub fn kill(&self) {
         self.shared.thread.stop();
+        self.shared.keeper.abort_all();
     }
 
     /// Ends the node: its workers that are still there lose their jobs to other nodes when their leases end. Close the

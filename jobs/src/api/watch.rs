@@ -103,6 +103,7 @@ impl Watch {
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             let heard = tokio::select! {
+                biased;
                 heard = self.heard.recv() => heard.ok_or(Error::Closed)?,
                 () = tokio::time::sleep(LOOK) => Heard::Gap,
             };

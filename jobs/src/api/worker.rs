@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -24,7 +25,7 @@ use crate::error::{BoxError, Error, Fatal};
 use crate::model::id::QueueName;
 use crate::runtime::keeper::Execution;
 use crate::runtime::taker::{Order, Plan, Runner, Taker};
-use crate::store::{Data, Settle, TakenJob};
+use crate::store::{Data, Settle};
 
 /// How long the ends of jobs that are given back may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -173,15 +174,16 @@ impl Drop for Slot {
 }
 
 fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
-    Arc::new(move |execution: Arc<Execution>, taken: TakenJob| {
-        let TakenJob { id, record, body, .. } = taken;
+    Arc::new(move |execution: Arc<Execution>| {
+        let (id, record) = (&execution.id, &execution.record);
         let (jobs, handler, slot) =
             (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
-        let span = tracing::info_span!("job", %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
+        let span = tracing::info_span!("job", id = %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
         let running = execution.clone();
         let work = async move {
             let slot = slot;
-            let ctx = Ctx::new(jobs.clone(), slot.execution.clone(), record, body.clone());
+            let ctx = Ctx::new(jobs.clone(), slot.execution.clone());
+            let body = ctx.body();
             let handled =
                 AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
             let settle = match handled {
@@ -248,7 +250,14 @@ fn failed(jobs: &Jobs, ctx: &Ctx, error: &BoxError) -> Settle {
 
 fn retry(jobs: &Jobs, ctx: &Ctx, why: String) -> Settle {
     let backoff = jobs.config(ctx.queue()).map_or_else(Backoff::default, |config| config.backoff);
-    Settle::Retry(millis(backoff.pause(ctx.attempt(), rand::random())), cut(why))
+    Settle::Retry(millis(backoff.pause(ctx.attempt(), jitter(ctx))), cut(why))
+}
+
+/// From 0 to 1, and another one for each execution.
+fn jitter(ctx: &Ctx) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    (ctx.id(), ctx.token()).hash(&mut hasher);
+    hasher.finish() as f64 / u64::MAX as f64
 }
 
 /// An error with its sources.

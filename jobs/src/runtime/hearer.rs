@@ -1,6 +1,6 @@
 //! The messages to a node, handed to those whom they concern.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
@@ -26,7 +26,7 @@ pub(crate) struct Ears(Arc<Mutex<Listeners>>);
 #[derive(Default)]
 struct Listeners {
     takers: Vec<(QueueName, Arc<Notify>)>,
-    watchers: HashMap<JobId, Vec<mpsc::UnboundedSender<Heard>>>,
+    watchers: BTreeMap<JobId, Vec<mpsc::UnboundedSender<Heard>>>,
 }
 
 impl Ears {
@@ -104,6 +104,8 @@ pub(crate) async fn run(
     let mut incarnations = link.incarnations();
     loop {
         tokio::select! {
+            biased;
+            () = link.closed().cancelled() => return,
             hint = hints.recv() => match hint {
                 Some(hint) => {
                     if let Some(hears) = hears.take_if(|_| hint == Hint::Subscribed) {
@@ -120,7 +122,6 @@ pub(crate) async fn run(
                 }
                 look_again(&link, &ears, &keeper).await;
             }
-            () = link.closed().cancelled() => return,
         }
     }
 }

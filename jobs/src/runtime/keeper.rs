@@ -3,8 +3,8 @@
 //! A lease counts from the sending of the execution's last word, by this node's clock. An execution is cancelled at 0.7 of
 //! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,21 +15,30 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::attesting::attest;
 use super::link::Link;
-use crate::model::id::{JobId, Token};
-use crate::store::{MOST, Settle, SettleReply, Settling};
+use crate::model::id::{Incarnation, JobId, Token};
+use crate::model::record::Record;
+use crate::store::{Breakage, MOST, Settle, SettleReply, TakenJob};
 
 /// The longest pause between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long a handler has from its cancellation to its abort, when its own time is over.
 const NOTICE: Duration = Duration::from_millis(500);
 
+/// The fate of an execution.
+#[derive(Clone)]
+pub(crate) struct End {
+    pub(crate) execution: Arc<Execution>,
+    pub(crate) settle: Settle,
+}
+
 /// An event of an execution, for its taker.
 pub(crate) enum Event {
     /// Its fate is known.
-    Ended(Settling),
+    Ended(End),
     /// The same, and its handler is gone: the slot is free.
-    Left(Settling),
+    Left(End),
     /// Its handler is gone: the slot is free.
     Freed,
 }
@@ -38,6 +47,11 @@ pub(crate) enum Event {
 pub(crate) struct Execution {
     pub(crate) id: JobId,
     pub(crate) token: Token,
+    /// The record as it began.
+    pub(crate) record: Record,
+    body: Mutex<Bytes>,
+    /// The incarnation whose data know it.
+    known_in: AtomicU64,
     pub(crate) cancel: CancellationToken,
     /// Somebody has said what became of it, or it is another's by now.
     over: AtomicBool,
@@ -61,17 +75,49 @@ struct Times {
 
 impl Execution {
     pub(crate) fn new(
-        (id, token): (JobId, Token),
+        taken: TakenJob,
+        inc: Incarnation,
         began: Instant,
-        lease: Duration,
         (timeout, activity): (Option<Duration>, Option<Duration>),
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
+        let TakenJob { id, record, body, lease } = taken;
+        let lease = Duration::from_millis(lease);
         let activity = activity.map(|within| (within, Instant::now()));
         let (warned, abort) = (None, None);
         let times = Times { began: Instant::now(), renewed: began, lease, timeout, activity, warned, abort };
-        let (cancel, over) = (CancellationToken::new(), AtomicBool::new(false));
-        Self { id, token, cancel, over, times: Mutex::new(times), events }
+        Self {
+            id,
+            token: record.token,
+            record,
+            body: Mutex::new(body),
+            known_in: AtomicU64::new(inc.0),
+            cancel: CancellationToken::new(),
+            over: AtomicBool::new(false),
+            times: Mutex::new(times),
+            events,
+        }
+    }
+
+    /// The job's data as this execution has left them.
+    pub(crate) fn body(&self) -> Bytes {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn keep(&self, body: Bytes) {
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
+    }
+
+    pub(crate) fn is_known_in(&self, inc: Incarnation) -> bool {
+        self.known_in.load(Ordering::Acquire) == inc.0
+    }
+
+    pub(crate) fn know(&self, inc: Incarnation) {
+        self.known_in.store(inc.0, Ordering::Release);
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.times().lease
     }
 
     fn times(&self) -> MutexGuard<'_, Times> {
@@ -83,19 +129,19 @@ impl Execution {
     }
 
     /// Says what became of it, once.
-    pub(crate) fn end(&self, settle: Settle) {
+    pub(crate) fn end(self: &Arc<Self>, settle: Settle) {
         if !self.over.swap(true, Ordering::AcqRel) {
             // A taker that is gone has given its executions up.
-            let _ = self.events.send(Event::Ended(Settling::new(self.id.clone(), self.token, settle)));
+            let _ = self.events.send(Event::Ended(End { execution: self.clone(), settle }));
         }
     }
 
     /// Says what became of it, once, and that its slot is free.
-    pub(crate) fn leave(&self, settle: Settle) {
+    pub(crate) fn leave(self: &Arc<Self>, settle: Settle) {
         if self.over.swap(true, Ordering::AcqRel) {
             self.free();
         } else {
-            let _ = self.events.send(Event::Left(Settling::new(self.id.clone(), self.token, settle)));
+            let _ = self.events.send(Event::Left(End { execution: self.clone(), settle }));
         }
     }
 
@@ -131,7 +177,7 @@ impl Execution {
     }
 
     /// Ends an execution whose own time is over, and says when to look again.
-    fn judge(&self, now: Instant) -> Instant {
+    fn judge(self: &Arc<Self>, now: Instant) -> Instant {
         let mut verdict = None;
         let mut next = now + LOOK;
         {
@@ -188,13 +234,13 @@ pub(crate) struct Keeper(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    running: Mutex<HashMap<(JobId, Token), Arc<Execution>>>,
+    running: Mutex<BTreeMap<(JobId, Token), Arc<Execution>>>,
     renew: AtomicBool,
     changed: Notify,
 }
 
 impl Keeper {
-    fn running(&self) -> MutexGuard<'_, HashMap<(JobId, Token), Arc<Execution>>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<(JobId, Token), Arc<Execution>>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,15 +296,25 @@ impl Keeper {
         executions.len()
     }
 
+    /// Ends all handlers, as a crash does.
+    #[cfg(feature = "sim")]
+    pub(crate) fn abort_all(&self) {
+        for execution in self.running().values() {
+            execution.stop(true);
+        }
+    }
+
     /// Those whose lease needs a renewal: a third of it is over. Ends what is over by itself.
-    fn due(&self, all: bool) -> (Vec<Arc<Execution>>, Instant) {
+    fn due(&self, all: bool, aborts: bool) -> (Vec<Arc<Execution>>, Instant) {
         let now = Instant::now();
         let (mut due, mut next) = (Vec::new(), now + LOOK);
         self.running().retain(|_, execution| {
             if execution.is_over() {
                 return false;
             }
-            next = next.min(execution.judge(now));
+            if aborts {
+                next = next.min(execution.judge(now));
+            }
             let times = execution.times();
             if all || now >= times.renewed + times.lease.mul_f64(0.3) {
                 due.push(execution.clone());
@@ -272,14 +328,16 @@ impl Keeper {
 /// Renews leases for as long as the node is there: also while it closes, for what still runs.
 pub(crate) async fn run(link: Link, keeper: Keeper) {
     let mut renewal = futures::stream::FuturesUnordered::new();
+    let aborts = !link.is_broken(Breakage::NoAbort);
     loop {
         let all = renewal.is_empty() && keeper.0.renew.swap(false, Ordering::AcqRel);
-        let (due, next) = keeper.due(all);
+        let (due, next) = keeper.due(all, aborts);
         // One renewal is on its way at a time; deadlines are looked at meanwhile.
         if renewal.is_empty() && !due.is_empty() {
             renewal.push(renew(link.clone(), keeper.clone(), due));
         }
         tokio::select! {
+            biased;
             Some(()) = futures::StreamExt::next(&mut renewal), if !renewal.is_empty() => {}
             () = tokio::time::sleep_until(next), if !keeper.running().is_empty() => {}
             () = keeper.0.changed.notified() => {}
@@ -290,10 +348,16 @@ pub(crate) async fn run(link: Link, keeper: Keeper) {
 async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
     for executions in due.chunks(MOST) {
         let sent = Instant::now();
-        let jobs: Vec<_> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
+        let jobs: Arc<[_]> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
+        let these: Arc<[_]> = executions.iter().map(|one| (one.clone(), true)).collect();
+        let own = link.clone();
         let answer = link.call_within(Duration::from_secs(2), move |store, inc| {
-            let jobs = jobs.clone();
-            async move { store.extend(inc, &jobs).await }.boxed()
+            let (jobs, these, own) = (jobs.clone(), these.clone(), own.clone());
+            async move {
+                attest(&own, inc, these.to_vec()).await?;
+                store.extend(inc, &jobs).await
+            }
+            .boxed()
         });
         let extended = match answer.await {
             Ok(extended) => extended,

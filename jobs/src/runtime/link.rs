@@ -1,5 +1,6 @@
 //! The way to the store: a step is sent until it is answered, through outages and losses of data.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
-use crate::store::{Booted, Result as StoreResult, Store, StoreError};
+use crate::store::{Booted, Breakage, Result as StoreResult, Store, StoreError};
 
 /// How long no job begins after a loss of data, ms.
 const HOLD: u64 = 2_000;
@@ -36,6 +37,7 @@ struct Shared {
     queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
+    breakage: Option<Breakage>,
 }
 
 /// A step: what it sends to the store in this incarnation.
@@ -47,7 +49,7 @@ pub(crate) trait Call<T>:
 impl<T, F: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>> Call<T> for F {}
 
 impl Link {
-    pub(crate) fn new(store: Arc<dyn Store>, node: NodeName) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, node: NodeName, breakage: Option<Breakage>) -> Self {
         let shared = Shared {
             node,
             life: ulid::Ulid::generate().to_string(),
@@ -56,6 +58,7 @@ impl Link {
             queues: std::sync::Mutex::default(),
             repairing: Mutex::new(()),
             closed: CancellationToken::new(),
+            breakage,
         };
         Self { store, shared: Arc::new(shared) }
     }
@@ -72,6 +75,11 @@ impl Link {
     /// The name of a lane of this life of the node.
     pub(crate) fn lane(&self, of: &str) -> String {
         format!("{}.{}.{of}", self.shared.node, self.shared.life)
+    }
+
+    /// Whether a proof has left this line out.
+    pub(crate) fn is_broken(&self, how: Breakage) -> bool {
+        self.shared.breakage == Some(how)
     }
 
     pub(crate) fn closed(&self) -> &CancellationToken {
@@ -97,7 +105,7 @@ impl Link {
     /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
     /// once.
     pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
-        let mut pauses = pauses();
+        let mut pauses = self.pauses();
         loop {
             let error = match self.once(&step).await {
                 Ok(answer) => return Ok(answer),
@@ -109,6 +117,7 @@ impl Link {
                 tracing::warn!(node = %self.shared.node, error = &error as &dyn std::error::Error, "redis does not answer, the step is sent again");
             }
             tokio::select! {
+                biased;
                 () = pauses.wait() => {}
                 () = self.shared.closed.cancelled() => return Err(Error::Closed),
             }
@@ -118,7 +127,7 @@ impl Link {
     /// Sends a step until it is answered or so much time has passed.
     pub(crate) async fn call_within<T>(&self, time: Duration, step: impl Call<T>) -> Result<T, Error> {
         let end = Instant::now() + time;
-        let mut pauses = pauses();
+        let mut pauses = self.pauses();
         loop {
             let error = match self.once(&step).await {
                 Ok(answer) => return Ok(answer),
@@ -179,8 +188,11 @@ impl Link {
         self.shared.incarnation.send_replace(incarnation);
         Ok(())
     }
-}
 
-fn pauses() -> Backoff {
-    Backoff::new(Duration::from_millis(20), Duration::from_secs(1))
+    /// The pauses of one node differ from those of others.
+    fn pauses(&self) -> Backoff {
+        let mut hasher = DefaultHasher::new();
+        self.shared.node.hash(&mut hasher);
+        Backoff::new(Duration::from_millis(20), Duration::from_secs(1)).with_seed(hasher.finish())
+    }
 }

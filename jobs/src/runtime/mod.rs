@@ -2,9 +2,11 @@
 //!
 //! `link` sends a step until it is answered, and follows the set through losses of data. `adder` gathers jobs that come
 //! in. `taker` lets jobs begin and says what became of them. `keeper` renews leases and ends executions that are over.
-//! `ticker` does what is due, and `hearer` hands out the messages to the node.
+//! `ticker` does what is due, and `hearer` hands out the messages to the node. `attesting` tells data that were lost what
+//! the node runs.
 
 pub(crate) mod adder;
+pub(crate) mod attesting;
 pub(crate) mod hearer;
 pub(crate) mod keeper;
 pub(crate) mod link;

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::attesting::{Journal, attest, needs_its_job};
 use super::hearer::Ears;
-use super::keeper::{Event, Execution, Keeper};
+use super::keeper::{End, Event, Execution, Keeper};
 use super::link::Link;
 use crate::error::Error;
-use crate::model::id::QueueName;
-use crate::store::{Lane, MOST, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking};
+use crate::model::id::{Incarnation, QueueName};
+use crate::store::{Breakage, Data, Lane, MOST, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking};
 
 /// The pause after a call that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs a job. It is given the execution, and must call its `leave` or `free` when the handler is gone.
-pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>, TakenJob) + Send + Sync>;
+pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
 
 /// The settings of a worker.
 pub(crate) struct Plan {
@@ -46,11 +47,14 @@ pub(crate) struct Taker {
     plan: Plan,
     take_lane: Lane,
     settle_lane: Lane,
+    journal_lane: Lane,
+    journal: Journal,
+    incarnations: watch::Receiver<Incarnation>,
     woken: Arc<Notify>,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
     /// Ends that the store does not know yet.
-    ends: VecDeque<Settling>,
+    ends: VecDeque<End>,
     busy: u32,
     registration: Option<Box<str>>,
     /// There may be jobs to take.
@@ -82,6 +86,9 @@ impl Taker {
         Self {
             take_lane: Lane::new(link.lane(&format!("take{number}"))),
             settle_lane: Lane::new(link.lane(&format!("settle{number}"))),
+            journal_lane: Lane::new(link.lane(&format!("journal{number}"))),
+            journal: Journal::default(),
+            incarnations: link.incarnations(),
             link,
             keeper,
             ears,
@@ -110,6 +117,10 @@ impl Taker {
             }
             // After the events: a slot that was freed after an order to take no more takes no more.
             self.heed_orders();
+            if self.incarnations.has_changed().unwrap_or(false) {
+                self.repeat().await;
+                continue;
+            }
             let free = self.plan.slots.saturating_sub(self.busy);
             let takes = !self.draining && self.look && free > 0 && self.rests.is_none();
             // A registration that nobody will use is taken back.
@@ -137,6 +148,8 @@ impl Taker {
                 Some(event) = self.events.recv() => self.note(event),
                 order = self.orders.recv(), if self.owned => self.heed(order),
                 () = self.woken.notified() => self.look = true,
+                // It is looked at above.
+                Ok(()) = self.incarnations.changed() => self.incarnations.mark_changed(),
                 () = rested => self.rests = None,
             }
         }
@@ -170,26 +183,60 @@ impl Taker {
         if !matches!(event, Event::Ended(_)) {
             self.busy = self.busy.saturating_sub(1);
         }
-        if let Event::Ended(settling) | Event::Left(settling) = event {
-            self.keeper.forget(&settling.id, settling.token);
-            self.ends.push_back(settling);
+        if let Event::Ended(end) | Event::Left(end) = event {
+            self.keeper.forget(&end.execution.id, end.execution.token);
+            self.ends.push_back(end);
         }
+    }
+
+    /// The data were lost, or went back: they learn what has lately ended, before other nodes take it.
+    async fn repeat(&mut self) {
+        let inc = *self.incarnations.borrow_and_update();
+        if self.link.is_broken(Breakage::NoJournal) {
+            return;
+        }
+        for call in self.journal.unknown_in(inc) {
+            let lane = self.journal_lane.clone();
+            self.journal_lane.advance();
+            let said = self.link.call(move |store, inc| {
+                let (call, lane) = (call.clone(), lane.clone());
+                async move {
+                    store.attest(inc, &call.0).await?;
+                    store.settle(inc, &lane, &call.1).await
+                }
+                .boxed()
+            });
+            if let Err(error) = said.await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
+                return;
+            }
+        }
+        // Another loss meanwhile is another change.
+        self.journal.knows(inc);
     }
 
     /// Says what has ended and takes for free slots, in one round trip.
     async fn call(&mut self, takes: bool, leaves: bool, free: u32) {
         let count = self.ends.len().min(MOST);
-        let ends: Arc<[Settling]> = self.ends.iter().take(count).cloned().collect();
+        let ends: Arc<[End]> = self.ends.iter().take(count).cloned().collect();
         let settles = {
             let (link, lane) = (self.link.clone(), self.settle_lane.clone());
             let ends = ends.clone();
             async move {
                 if ends.is_empty() {
-                    return Ok(Vec::new());
+                    return Ok((Incarnation(0), Vec::new()));
                 }
+                let own = link.clone();
                 link.call(move |store, inc| {
-                    let (lane, ends) = (lane.clone(), ends.clone());
-                    async move { store.settle(inc, &lane, &ends).await }.boxed()
+                    let (lane, ends, own) = (lane.clone(), ends.clone(), own.clone());
+                    async move {
+                        let unknown = ends.iter().filter(|end| !end.execution.is_known_in(inc));
+                        let unknown = unknown.map(|end| (end.execution.clone(), needs_its_job(&end.settle)));
+                        attest(&own, inc, unknown.collect()).await?;
+                        let settlings: Vec<_> = ends.iter().map(settling).collect();
+                        Ok((inc, store.settle(inc, &lane, &settlings).await?))
+                    }
+                    .boxed()
                 })
                 .await
             }
@@ -203,7 +250,7 @@ impl Taker {
                 let Some(taking) = taking else { return Ok(None) };
                 link.call(move |store, inc| {
                     let (lane, taking) = (lane.clone(), taking.clone());
-                    async move { store.take(inc, &lane, &taking).await }.boxed()
+                    async move { Ok((inc, store.take(inc, &lane, &taking).await?)) }.boxed()
                 })
                 .await
                 .map(Some)
@@ -235,9 +282,9 @@ impl Taker {
         }
     }
 
-    fn settled(&mut self, ends: &[Settling], replies: Result<Vec<SettleReply>, Error>) {
-        let replies = match replies {
-            Ok(replies) => replies,
+    fn settled(&mut self, ends: &[End], replies: Result<(Incarnation, Vec<SettleReply>), Error>) {
+        let (inc, replies) = match replies {
+            Ok(answer) => answer,
             Err(error) => {
                 // Their leases end, and the jobs run again.
                 tracing::warn!(
@@ -248,44 +295,41 @@ impl Taker {
                 return;
             }
         };
+        self.journal.note(inc, ends, &replies);
         for (end, reply) in ends.iter().zip(replies) {
+            let Execution { id, token, .. } = &*end.execution;
             match reply {
-                SettleReply::Halt => {
-                    tracing::debug!(job = %end.id, token = %end.token, "the end comes too late");
-                }
+                SettleReply::Halt => tracing::debug!(job = %id, %token, "the end comes too late"),
                 SettleReply::NoQueue | SettleReply::Bad if !matches!(end.settle, Settle::Fail(..)) => {
-                    tracing::warn!(job = %end.id, "the job cannot go on as its handler says, it fails");
+                    tracing::warn!(job = %id, "the job cannot go on as its handler says, it fails");
                     let why =
                         "its handler named a queue that does not exist, or another argument that is none";
-                    self.ends.push_back(Settling::new(
-                        end.id.clone(),
-                        end.token,
-                        Settle::Fail(why.into(), crate::store::Data::Keep),
-                    ));
+                    let settle = Settle::Fail(why.into(), Data::Keep);
+                    self.ends.push_back(End { execution: end.execution.clone(), settle });
                 }
-                reply => tracing::trace!(job = %end.id, ?reply, "ended"),
+                reply => tracing::trace!(job = %id, ?reply, "ended"),
             }
         }
     }
 
-    fn taken(&mut self, taking: &Taking, reply: Result<Option<TakeReply>, Error>, sent: Instant) {
+    fn taken(
+        &mut self,
+        taking: &Taking,
+        reply: Result<Option<(Incarnation, TakeReply)>, Error>,
+        sent: Instant,
+    ) {
         match reply {
-            Ok(Some(TakeReply::Taken { jobs, registration, more })) => {
+            Ok(Some((inc, TakeReply::Taken { jobs, registration, more }))) => {
                 self.registration = registration;
                 let full = jobs.len() >= taking.want as usize;
                 self.look = more || full;
                 // Who was told to take no more while the call was on its way gives back what it brings.
                 self.heed_orders();
                 for job in jobs {
-                    if self.draining {
-                        self.link.see(job.record.token);
-                        self.ends.push_back(Settling::new(job.id, job.record.token, Settle::GiveBack));
-                    } else {
-                        self.begin(job, sent);
-                    }
+                    self.begin(job, inc, sent);
                 }
             }
-            Ok(Some(TakeReply::Hold(ms))) => self.rest(taking, Duration::from_millis(ms)),
+            Ok(Some((_, TakeReply::Hold(ms)))) => self.rest(taking, Duration::from_millis(ms)),
             Ok(None) => {}
             Err(Error::Closed) => self.draining = true,
             Err(error) => {
@@ -302,17 +346,20 @@ impl Taker {
         self.rests = Some(Instant::now() + time);
     }
 
-    fn begin(&mut self, job: TakenJob, sent: Instant) {
+    fn begin(&mut self, job: TakenJob, inc: Incarnation, sent: Instant) {
         self.link.see(job.record.token);
+        let times = self.plan.times.get(&job.record.queue).copied().unwrap_or_default();
+        let execution = Arc::new(Execution::new(job, inc, sent, times, self.sender.clone()));
+        if self.draining {
+            self.ends.push_back(End { execution, settle: Settle::GiveBack });
+            return;
+        }
         self.busy += 1;
-        let execution = Arc::new(Execution::new(
-            (job.id.clone(), job.record.token),
-            sent,
-            Duration::from_millis(job.lease),
-            self.plan.times.get(&job.record.queue).copied().unwrap_or_default(),
-            self.sender.clone(),
-        ));
         self.keeper.add(&execution);
-        (self.plan.runner)(execution, job);
+        (self.plan.runner)(execution);
     }
+}
+
+fn settling(end: &End) -> Settling {
+    Settling::new(end.execution.id.clone(), end.execution.token, end.settle.clone())
 }

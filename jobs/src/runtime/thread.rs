@@ -3,15 +3,15 @@
 use std::io;
 
 use tokio::runtime::{Builder, Handle};
-use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A runtime on a thread of its own, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
-    #[cfg(feature = "sim")]
     over: CancellationToken,
+    /// It is not on a thread of its own.
+    is_here: bool,
     _end: DropGuard,
 }
 
@@ -19,22 +19,24 @@ impl Thread {
     /// Starts a thread of this name.
     pub(crate) fn start(name: String) -> io::Result<Self> {
         let over = CancellationToken::new();
-        let end = over.clone().drop_guard();
-        #[cfg(feature = "sim")]
-        let known = over.clone();
+        let ended = over.clone();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         std::thread::Builder::new().name(name).spawn(move || {
-            runtime.block_on(over.cancelled());
+            runtime.block_on(ended.cancelled());
             // A lookup of a host name may hang, so the thread does not wait for it.
             runtime.shutdown_background();
         })?;
-        Ok(Self {
-            runtime: handle,
-            #[cfg(feature = "sim")]
-            over: known,
-            _end: end,
-        })
+        let end = over.clone().drop_guard();
+        Ok(Self { runtime: handle, over, is_here: false, _end: end })
+    }
+
+    /// The caller's own runtime in its place: for proofs, whose time is not that of the clock.
+    #[cfg(feature = "sim")]
+    pub(crate) fn here() -> Self {
+        let over = CancellationToken::new();
+        let end = over.clone().drop_guard();
+        Self { runtime: Handle::current(), over, is_here: true, _end: end }
     }
 
     /// Ends all that runs on it.
@@ -43,10 +45,12 @@ impl Thread {
         self.over.cancel();
     }
 
-    pub(crate) fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.runtime.spawn(work)
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if self.is_here {
+            let over = self.over.clone();
+            self.runtime.spawn(async move { over.run_until_cancelled_owned(work).await });
+        } else {
+            self.runtime.spawn(work);
+        }
     }
 }

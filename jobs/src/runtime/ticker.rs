@@ -27,6 +27,7 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
             async move { store.tick(inc, &node, MOST, PAUSE, GRACE, false).await }.boxed()
         });
         let pause = tokio::select! {
+            biased;
             ticked = ticked => match ticked {
                 Ok(Ticked::Done { next, lost, promoted, gone }) => {
                     if lost > 0 {
@@ -44,6 +45,7 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
             () = link.closed().cancelled() => return,
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             () = earlier.notified() => {}
             () = link.closed().cancelled() => return,

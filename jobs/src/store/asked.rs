@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::model::id::{GroupName, JobId, QueueName, Token};
+use crate::model::record::Record;
 
 /// The fate of a job whose id is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -191,6 +192,46 @@ pub enum Settle {
     GoOn(Data),
     /// Its group, or without one itself, may not run until this time in ms, and the attempt does not count.
     Limited(u64),
+}
+
+impl Data {
+    fn size(&self) -> usize {
+        match self {
+            Self::Keep => 0,
+            Self::Replace(bytes) | Self::Append(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Settle {
+    /// Its length in bytes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Done(bytes, data) | Self::Fail(bytes, data) => bytes.len() + data.size(),
+            Self::MoveOn { data, .. } | Self::Wait(data) | Self::GoOn(data) => data.size(),
+            Self::Retry(_, bytes) | Self::Later(_, bytes) => bytes.len(),
+            Self::GiveBack | Self::Limited(_) => 0,
+        }
+    }
+}
+
+/// An execution that a node has, or had: the data may have forgotten it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attesting {
+    /// The job.
+    pub id: JobId,
+    /// Its record as the execution began.
+    pub record: Record,
+    /// Its data, to make the job again if it is not there.
+    pub body: Option<Bytes>,
+}
+
+impl Attesting {
+    /// An execution.
+    pub fn new(id: JobId, record: Record, body: Option<Bytes>) -> Self {
+        Self { id, record, body }
+    }
 }
 
 /// The fate of an execution, and which one it is.

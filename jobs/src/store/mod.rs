@@ -4,6 +4,7 @@
 //! answered is sent again unchanged, and takes effect once.
 
 mod asked;
+mod breakage;
 mod dump;
 mod error;
 pub(crate) mod letters;
@@ -18,12 +19,16 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 pub use self::asked::{
-    AddMode, AddReply, Adding, Data, Kind, NewJob, Request, Settle, SettleReply, Settling, Steer, SteerReply,
+    AddMode, AddReply, Adding, Attesting, Data, Kind, NewJob, Request, Settle, SettleReply, Settling, Steer,
+    SteerReply,
 };
+pub use self::breakage::Breakage;
 pub use self::dump::{Content, Dump};
 pub(crate) use self::error::Reason;
 pub use self::error::{Result, StoreError};
 pub use self::memory::MemoryStore;
+#[cfg(feature = "sim")]
+pub use self::memory::Snapshot;
 pub use self::redis::{RedisStore, ScriptPatch};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
@@ -306,6 +311,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Renews the leases of executions, at most [`MOST`].
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended>;
+
+    /// Says which executions a node has, or had, at most [`MOST`]: after a loss of data they are running again, unless
+    /// the data know of a later one. A job that is gone is made again from the data that are given.
+    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended>;
 
     /// Does what is due: at most `most` of a kind. The next tick comes after `pause` ms at the latest.
     async fn tick(

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tenure_connection::{Client, Connection};
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Booted, Dump, Hint, Kind, Lane, MemoryStore, NewJob, Peeked, RedisStore,
-    Request, ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError, TakeReply,
-    TakenJob, Taking, Ticked,
+    AddMode, AddReply, Adding, Attesting, Booted, Dump, Hint, Kind, Lane, MemoryStore, NewJob, Peeked,
+    RedisStore, Request, ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError,
+    TakeReply, TakenJob, Taking, Ticked,
 };
 use tenure_jobs::{
     GroupName, Incarnation, JobId, NodeName, QueueName, Record, SetName, Settings, State, Token,
@@ -287,6 +287,17 @@ impl Lab {
 
     pub(crate) async fn extend(&self, job: &str, token: Token) -> SettleReply {
         self.store.extend(self.inc.get(), &[(id(job), token)]).await.unwrap().replies[0]
+    }
+
+    /// Says which executions a node has.
+    pub(crate) async fn attest(&self, jobs: &[Attesting]) -> Vec<SettleReply> {
+        self.store.attest(self.inc.get(), jobs).await.unwrap().replies
+    }
+
+    /// Says that the execution of a job that was taken goes on, with its data or without.
+    pub(crate) async fn attest_one(&self, taken: &TakenJob, with_body: bool) -> SettleReply {
+        let body = with_body.then(|| taken.body.clone());
+        self.attest(&[Attesting::new(taken.id.clone(), taken.record.clone(), body)]).await[0]
     }
 
     pub(crate) async fn tick(&self) -> Ticked {

@@ -1,15 +1,22 @@
 //! Loss of data, and servers that change.
 
-use tenure_jobs::Token;
-use tenure_jobs::store::{StoreError, TakeReply, Taking};
+use tenure_jobs::store::{
+    AddMode, AddReply, Attesting, Data, Settle, SettleReply, StoreError, TakeReply, Taking,
+};
+use tenure_jobs::{State, Token};
 
-use super::lab::{Lab, Which, is_stale, node, queue};
+use super::lab::{Lab, Which, done, is_stale, node, queue, retry};
 
 scenarios! {
     tokens_rise_also_after_a_loss_of_all_data,
     the_first_of_many_recovers,
     no_job_begins_and_no_lease_is_lost_right_after_a_recovery,
     steps_on_no_data_say_so,
+    what_runs_is_made_again_after_a_loss_of_all_data,
+    an_older_state_gives_way_to_what_runs,
+    a_later_state_stays,
+    a_lost_child_is_counted_again,
+    a_new_life_of_a_job_is_no_execution_of_the_old_one,
 }
 
 async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
@@ -68,4 +75,160 @@ async fn steps_on_no_data_say_so(which: Which) {
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
     let none = lab.store.tick(lab.inc.get(), &node("n"), 5, 3_000, 0, true).await;
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
+}
+
+/// All data are lost, and the queues are declared again.
+async fn lose(lab: &Lab, queues: &[(&str, &str)]) {
+    lab.wipe().await;
+    lab.advance(1).await;
+    lab.boot().await;
+    for (name, words) in queues {
+        lab.declare(name, words).await;
+    }
+}
+
+async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
+    let queues = [("a", "lease=5000 max=2"), ("g", "g gconc=1")];
+    let lab = Lab::new(which, &queues).await;
+    lab.add("a", &["j"]).await;
+    lab.add_one("g", "k", |kind| (kind.group, kind.keep) = (super::lab::group("t1"), -1)).await;
+    let mut taken = Vec::new();
+    for name in ["a", "g"] {
+        lab.take(name).await;
+        taken.extend(lab.jobs.borrow_mut().drain(..));
+    }
+    lose(&lab, &queues).await;
+    let far = Token(taken[0].record.token.0 + (1 << 20));
+    let mut ahead = taken[0].record.clone();
+    ahead.token = far;
+    assert_eq!(
+        lab.attest_one(&taken[0], false).await,
+        SettleReply::Halt,
+        "without its data it is not made again"
+    );
+    for job in &taken {
+        assert_eq!(lab.attest_one(job, true).await, SettleReply::GoesOn);
+        assert_eq!(lab.attest_one(job, true).await, SettleReply::GoesOn, "once more changes nothing");
+        assert_eq!(lab.record(job.id.as_str()).await.as_ref(), Some(&job.record));
+    }
+    assert_eq!(lab.body("j").await, "body-j");
+    // The second one of the group waits for the first one.
+    lab.add_one("g", "l", |kind| kind.group = super::lab::group("t1")).await;
+    assert!(lab.take("g").await.is_empty());
+    assert_eq!(lab.settle_as("k", taken[1].record.token, done()).await, SettleReply::Ended);
+    assert_eq!(lab.take("g").await, ["l"]);
+    // A token that the data do not know yet is not given out again.
+    let attested = lab.attest(&[Attesting::new(taken[0].id.clone(), ahead, None)]).await;
+    assert_eq!(attested, [SettleReply::GoesOn], "data of an older execution give way");
+    lab.add("a", &["m"]).await;
+    lab.take("a").await;
+    assert!(lab.token.get() > far);
+    // It has a lease, and its attempts count.
+    lab.tick().await;
+    lab.advance(4_900).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    lab.advance(200).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.record("j").await.unwrap().attempts), (Some(State::Ready), 1));
+}
+
+async fn an_older_state_gives_way_to_what_runs(which: Which) {
+    let queues = [("a", "lease=5000"), ("b", "")];
+    let lab = Lab::new(which, &queues).await;
+    lab.listen("n1").await;
+    lab.add("a", &["j"]).await;
+    let places = [
+        None,
+        Some(retry(0, "e")),
+        Some(retry(700, "e")),
+        Some(Settle::Wait(Data::Keep)),
+        Some(Settle::Fail("f".into(), Data::Keep)),
+    ];
+    for place in places {
+        // The data say that the first run has come to this; the second one is what they have lost.
+        lab.take("a").await;
+        let first = lab.jobs.borrow_mut().remove(0);
+        if let Some(settle) = place {
+            lab.settle("j", settle).await;
+        }
+        let mut second = first.clone();
+        second.record.token = Token(first.record.token.0 + 7);
+        (second.record.attempts, second.record.queue) = (first.record.attempts + 1, queue("b"));
+        assert_eq!(lab.attest_one(&second, false).await, SettleReply::GoesOn);
+        let record = lab.record("j").await.unwrap();
+        assert_eq!(
+            (record.state, record.token, record.attempts),
+            (State::Running, second.record.token, second.record.attempts)
+        );
+        assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Halt);
+        let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
+        let counts: Vec<_> =
+            figures.iter().map(|of| (of.ready, of.running, of.delayed, of.waiting, of.dead)).collect();
+        assert_eq!(counts, [(0, 0, 0, 0, 0), (0, 1, 0, 0, 0)]);
+        let on = Settle::MoveOn { queue: queue("a"), priority: None, group: None, data: Data::Keep };
+        assert_eq!(lab.settle_as("j", second.record.token, on).await, SettleReply::Moved);
+    }
+}
+
+async fn a_later_state_stays(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let first = lab.jobs.borrow_mut().remove(0);
+    // It was given up: its token is the last one, and it does not run.
+    lab.settle("j", retry(0, "e")).await;
+    let before = lab.dump().await;
+    assert_eq!(lab.attest_one(&first, true).await, SettleReply::Halt);
+    assert_eq!(lab.dump().await, before, "nothing was written");
+    // It runs elsewhere.
+    lab.take("a").await;
+    assert_eq!(lab.attest_one(&first, true).await, SettleReply::Halt);
+    let mut odd = first.clone();
+    odd.record.state = State::Ready;
+    assert_eq!(lab.attest_one(&odd, true).await, SettleReply::Bad);
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
+}
+
+async fn a_lost_child_is_counted_again(which: Which) {
+    let queues = [("a", ""), ("c", "")];
+    for parent_first in [true, false] {
+        let lab = Lab::new(which, &queues).await;
+        lab.add("a", &["P"]).await;
+        lab.take("a").await;
+        let parent = lab.jobs.borrow_mut().remove(0);
+        assert_eq!(lab.spawn("c", "P", Some(parent.record.token), "P.1").await, AddReply::Added);
+        lab.take("c").await;
+        let child = lab.jobs.borrow_mut().remove(0);
+        lose(&lab, &queues).await;
+        let order = if parent_first { [&parent, &child] } else { [&child, &parent] };
+        for job in order {
+            assert_eq!(lab.attest_one(job, true).await, SettleReply::GoesOn);
+        }
+        assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
+        assert_eq!(lab.record("P").await.unwrap().open, 1, "once");
+        lab.settle_as("P", parent.record.token, Settle::Wait(Data::Keep)).await;
+        assert_eq!(lab.state("P").await, Some(State::Waiting));
+        lab.settle_as("P.1", child.record.token, super::lab::with_result("r")).await;
+        assert_eq!(lab.take("a").await, ["P"]);
+        let ends = lab.peek("P").await.unwrap().children;
+        assert_eq!((ends.len(), ends[0].1), (1, 'C'));
+        // A child whose end was counted counts no more.
+        assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
+        assert_eq!(lab.record("P").await.unwrap().open, 0);
+        assert!(lab.record("P.1").await.unwrap().parent.is_empty());
+    }
+}
+
+async fn a_new_life_of_a_job_is_no_execution_of_the_old_one(which: Which) {
+    let queues = [("a", "")];
+    let lab = Lab::new(which, &queues).await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let old = lab.jobs.borrow_mut().remove(0);
+    lose(&lab, &queues).await;
+    // Its producer adds it again before the old execution is heard of.
+    assert_eq!(lab.add_body("a", "j", "new", AddMode::Keep, |_| {}).await, AddReply::Added);
+    assert_eq!(lab.attest_one(&old, true).await, SettleReply::Halt);
+    assert_eq!((lab.take("a").await, lab.body("j").await), (vec!["j".to_owned()], "new".into()));
 }

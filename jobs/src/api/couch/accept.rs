@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -16,9 +17,12 @@ use crate::api::add::moment;
 use crate::api::jobs::Jobs;
 use crate::data;
 use crate::error::Error;
-use crate::model::id::{JobId, QueueName, Token};
+use crate::model::id::{Incarnation, JobId, QueueName, Token};
+use crate::model::record::Record;
+use crate::runtime::attesting::needs_its_job;
 use crate::store::{
-    AddMode, Adding, Data, Kind, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking,
+    AddMode, Adding, Attesting, Data, Kind, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob,
+    Taking,
 };
 
 /// Which job to accept, and how long to wait for one.
@@ -71,7 +75,7 @@ pub(super) async fn accept(
     jobs.ears().wake_for(&queue, &woken);
     let taken = wait(jobs, &queue, accept, &woken).await;
     jobs.ears().forget(&woken);
-    Ok(taken?.map(|taken| CouchJob::new(jobs.clone(), taken)))
+    Ok(taken?.map(|(taken, inc)| CouchJob::new(jobs.clone(), taken, inc)))
 }
 
 async fn wait(
@@ -79,7 +83,7 @@ async fn wait(
     queue: &QueueName,
     accept: Accept,
     woken: &Notify,
-) -> Result<Option<TakenJob>, CouchError> {
+) -> Result<Option<(TakenJob, Incarnation)>, CouchError> {
     let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let at_once = accept.timeout == Some(Duration::ZERO);
     let mut taking = Taking::new(jobs.node().clone(), queue.clone(), 1);
@@ -90,16 +94,17 @@ async fn wait(
         let reply = jobs
             .call_once(move |store, inc, lane| {
                 let taking = asked.clone();
-                async move { store.take(inc, &lane, &taking).await }.boxed()
+                async move { Ok((inc, store.take(inc, &lane, &taking).await?)) }.boxed()
             })
             .await?;
+        let (inc, reply) = reply;
         let mut pause = None;
         match reply {
             TakeReply::Taken { jobs: mut taken, registration, .. } => {
                 taking.registration = registration;
                 if let Some(taken) = taken.pop() {
                     jobs.own_link().see(taken.record.token);
-                    return Ok(Some(taken));
+                    return Ok(Some((taken, inc)));
                 }
             }
             TakeReply::Hold(ms) => pause = Some(Duration::from_millis(ms)),
@@ -132,17 +137,17 @@ async fn wait(
 pub struct CouchJob {
     jobs: Jobs,
     id: JobId,
-    queue: QueueName,
-    token: Token,
+    record: Record,
     body: Bytes,
     again: bool,
+    /// The incarnation whose data know it.
+    known_in: Arc<AtomicU64>,
 }
 
 impl CouchJob {
-    fn new(jobs: Jobs, taken: TakenJob) -> Self {
+    fn new(jobs: Jobs, taken: TakenJob, inc: Incarnation) -> Self {
         let TakenJob { id, record, body, .. } = taken;
-        let (token, queue) = (record.token, record.queue);
-        Self { jobs, id, queue, token, body, again: false }
+        Self { jobs, id, record, body, again: false, known_in: Arc::new(AtomicU64::new(inc.0)) }
     }
 
     /// Its id, with its type.
@@ -153,7 +158,7 @@ impl CouchJob {
     /// Its lock: the fencing token of this run, higher than that of any run before. Send it along with each write to the
     /// world outside.
     pub fn token(&self) -> Token {
-        self.token
+        self.record.token
     }
 
     /// Whether somebody has added the job again, as of the last update: it is pending once more when it is finished.
@@ -170,12 +175,23 @@ impl CouchJob {
     }
 
     async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
-        let said = Arc::new([Settling::new(self.id.clone(), self.token, settle)]);
+        let said = Arc::new([Settling::new(self.id.clone(), self.record.token, settle)]);
+        // Data that were lost learn of it first. A finished job is not made again.
+        let body = needs_its_job(&said[0].settle).then(|| self.body.clone());
+        let own = Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)]);
+        let known_in = self.known_in.clone();
         let replies = self
             .jobs
             .call_once(move |store, inc, lane| {
-                let said = said.clone();
-                async move { store.settle(inc, &lane, &*said).await }.boxed()
+                let (said, own, known_in) = (said.clone(), own.clone(), known_in.clone());
+                async move {
+                    if known_in.load(Ordering::Acquire) != inc.0 {
+                        store.attest(inc, &*own).await?;
+                        known_in.store(inc.0, Ordering::Release);
+                    }
+                    store.settle(inc, &lane, &*said).await
+                }
+                .boxed()
             })
             .await?;
         match replies.into_iter().next() {
@@ -221,7 +237,7 @@ impl CouchJob {
     /// # Cancel safety
     /// Dropping the future leaves open whether it was marked; do it again.
     pub async fn resubmit(&mut self, at: Option<SystemTime>) -> Result<(), CouchError> {
-        let mut kind = Kind::new(self.queue.clone());
+        let mut kind = Kind::new(self.record.queue.clone());
         kind.keep = -1;
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
@@ -240,6 +256,9 @@ impl CouchJob {
 
 impl fmt::Debug for CouchJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CouchJob").field("id", &self.id).field("token", &self.token).finish_non_exhaustive()
+        f.debug_struct("CouchJob")
+            .field("id", &self.id)
+            .field("token", &self.record.token)
+            .finish_non_exhaustive()
     }
 }

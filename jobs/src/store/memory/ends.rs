@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::state::with_prefix;
 use super::step::{Step, flag, unflag};
 use crate::model::record::{Record, State as JobState};
+use crate::store::Breakage;
 
 impl Step<'_> {
     /// A parent in one of its lives: its id, and its job while that life lasts.
@@ -17,7 +18,9 @@ impl Step<'_> {
     pub(super) fn drop(&mut self, id: &str, job: &Record) {
         let data = &mut self.state.data;
         data.jobs.remove(id);
-        data.bodies.remove(id);
+        if !data.is_broken(Breakage::LeavesData) {
+            data.bodies.remove(id);
+        }
         if job.has('j') {
             data.extras.remove(&format!("r:{id}"));
         }
@@ -59,7 +62,8 @@ impl Step<'_> {
         let outcome = [state.letter().to_string().as_bytes(), text].concat();
         self.state.data.index.insert(format!("c:{of}|{id}"));
         self.state.data.extras.insert(format!("c:{of}|{id}"), outcome.into());
-        parent.open = parent.open.saturating_sub(1);
+        let twice = self.state.data.is_broken(Breakage::ChildCountsTwice);
+        parent.open = parent.open.saturating_sub(if twice { 2 } else { 1 });
         if parent.state != JobState::Waiting {
             // It has not come to wait for its children yet.
             if state != JobState::Done && parent.has('f') && !parent.state.is_over() {
@@ -72,7 +76,7 @@ impl Step<'_> {
         if state != JobState::Done && parent.has('f') {
             self.leave(&parent_id, &mut parent);
             self.finish(&parent_id, &mut parent, JobState::Failed, &format!("child {id} failed").into());
-        } else if parent.open == 0 && !parent.has('o') {
+        } else if parent.open == 0 && !parent.has('o') && !self.state.data.is_broken(Breakage::ParentSleeps) {
             self.leave(&parent_id, &mut parent);
             parent.attempts = 0;
             self.enter(&parent_id, &mut parent, JobState::Ready);
@@ -156,7 +160,8 @@ impl Step<'_> {
         if job.has('x') {
             return self.finish(id, job, JobState::Cancelled, &Bytes::from_static(b"cancelled"));
         }
-        if job.again.is_some() || most > 0 && job.attempts >= most {
+        let unbounded = self.state.data.is_broken(Breakage::AttemptsUnbounded);
+        if job.again.is_some() || most > 0 && job.attempts >= most && !unbounded {
             return self.finish(id, job, JobState::Failed, text);
         }
         self.set_result(id, job, text);

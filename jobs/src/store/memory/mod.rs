@@ -1,6 +1,7 @@
 //! The store in memory: the same steps over ordered maps, for tests of those who use the crate, and for its own.
 
 mod add;
+mod attest;
 mod ends;
 mod group;
 mod settle;
@@ -17,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::state::State;
 #[cfg(feature = "sim")]
-use super::Dump;
+use super::{Breakage, Dump};
 
 /// A clock, in ms since the Unix epoch.
 type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -51,7 +52,28 @@ impl MemoryStore {
 
     /// Loses all data, as a server does that restarts without any.
     pub fn wipe(&self) {
-        self.state().data = state::Data::default();
+        let data = &mut self.state().data;
+        *data = state::Data { breakage: data.breakage, ..state::Data::default() };
+    }
+
+    /// Leaves out a line of the protocol: for proofs.
+    #[cfg(feature = "sim")]
+    pub fn break_with(&self, breakage: Breakage) {
+        self.state().data.breakage = Some(breakage);
+    }
+
+    /// All data: for proofs.
+    #[cfg(feature = "sim")]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.state().data.clone())
+    }
+
+    /// Goes back to former data on another server, as after a fail-over: for proofs.
+    #[cfg(feature = "sim")]
+    pub fn go_back(&self, to: &Snapshot) {
+        let mut state = self.state();
+        state.data.clone_from(&to.0);
+        state.server += 1;
     }
 
     /// The whole state: for tests.
@@ -66,6 +88,17 @@ impl MemoryStore {
 
     fn now(&self) -> u64 {
         (self.clock)()
+    }
+}
+
+/// The data of a moment.
+#[cfg(feature = "sim")]
+pub struct Snapshot(state::Data);
+
+#[cfg(feature = "sim")]
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("jobs", &self.0.jobs.len()).finish_non_exhaustive()
     }
 }
 

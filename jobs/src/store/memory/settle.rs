@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::step::{Step, unflag};
 use crate::model::id::{GroupName, JobId, QueueName};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Data, Settle, Settling};
+use crate::store::{Breakage, Data, Settle, Settling};
 
 const CANCELLED: Bytes = Bytes::from_static(b"cancelled");
 /// Times of 14 digits and more are none.
@@ -21,7 +21,11 @@ pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
             return b'X';
         }
         match step.job(settling.id.as_str()) {
-            Some(mut job) if job.state == JobState::Running && job.token == settling.token => {
+            Some(mut job)
+                if job.state == JobState::Running
+                    && (job.token == settling.token
+                        || step.state.data.is_broken(Breakage::AnyTokenSettles)) =>
+            {
                 step.settled(&settling.id, &mut job, &settling.settle, item)
             }
             _ => b'H',

@@ -9,7 +9,7 @@ use super::group::Group;
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
-use crate::store::{Dump, Hint};
+use crate::store::{Breakage, Dump, Hint};
 
 /// Members with scores, in both orders.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +62,8 @@ impl Scored {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meta {
     pub(super) incarnation: Option<Incarnation>,
+    /// The server that the data were last known to live on.
+    pub(super) server: u64,
     pub(super) token: u64,
     pub(super) hold: u64,
     pub(super) grace: u64,
@@ -73,6 +75,9 @@ pub(super) struct Meta {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) data: Data,
+    /// Which server this is, and which one steps are for.
+    pub(super) server: u64,
+    pub(super) blessed: u64,
     pub(super) listeners: HashMap<NodeName, mpsc::UnboundedSender<Hint>>,
 }
 
@@ -96,6 +101,7 @@ pub(super) struct Data {
     pub(super) waiting: BTreeSet<String>,
     pub(super) index: BTreeSet<String>,
     pub(super) lanes: BTreeMap<String, (u64, String)>,
+    pub(super) breakage: Option<Breakage>,
 }
 
 /// The members that begin with a prefix, which ends with `|`.
@@ -107,6 +113,10 @@ pub(super) fn with_prefix<'a>(
 }
 
 impl Data {
+    pub(super) fn is_broken(&self, how: Breakage) -> bool {
+        self.breakage == Some(how)
+    }
+
     pub(super) fn settings_of(&self, queue: &QueueName) -> Settings {
         self.queues.get(queue).cloned().unwrap_or_else(Settings::unknown)
     }
@@ -135,7 +145,7 @@ impl Data {
     /// The whole state, as `RedisStore` draws it.
     pub(super) fn dump(&self) -> Dump {
         let mut dump = Dump::default();
-        let Meta { incarnation, token, hold, grace, armed, duty, ticked } = &self.meta;
+        let Meta { incarnation, token, hold, grace, armed, duty, ticked, .. } = &self.meta;
         if let Some(incarnation) = incarnation {
             let numbers = [
                 ("incarnation", incarnation.0),

@@ -9,12 +9,17 @@ use super::state::{Data, State, with_prefix};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Hint, News, Result, StoreError};
+use crate::store::{Breakage, Hint, News, Result, StoreError};
 
 /// No moment of a job is later.
 pub(super) const LAST: u64 = 1 << 43;
 /// The store's data know no token of before 2025.
 const EPOCH: u64 = 1_735_689_600_000;
+
+/// The identity of a server.
+pub(super) fn server_name(number: u64) -> Box<str> {
+    format!("memory {number}").into()
+}
 
 /// Where tokens begin by this time of the clock.
 pub(super) fn floor_at(now: u64) -> u64 {
@@ -53,6 +58,14 @@ pub(super) struct Step<'a> {
 impl<'a> Step<'a> {
     /// Checks the caller's incarnation.
     pub(super) fn begin(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
+        if state.server != state.blessed {
+            return Err(StoreError::OtherServer { identity: server_name(state.server) });
+        }
+        Self::begin_anywhere(state, now, inc)
+    }
+
+    /// The same on any server.
+    pub(super) fn begin_anywhere(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
         match state.data.meta.incarnation {
             None => return Err(StoreError::NoSet),
             Some(own) if own != inc => return Err(StoreError::Stale(own)),
@@ -213,7 +226,9 @@ impl<'a> Step<'a> {
         let settings = self.settings(&queue);
         let state = match state {
             JobState::Ready if job.has('p') => JobState::Paused,
-            JobState::Ready if job.due > self.now => JobState::Delayed,
+            JobState::Ready if job.due > self.now && !self.state.data.is_broken(Breakage::RunsEarly) => {
+                JobState::Delayed
+            }
             state => state,
         };
         job.state = state;

@@ -9,22 +9,23 @@ use tokio::sync::mpsc;
 
 use super::MemoryStore;
 use super::state::with_prefix;
-use super::step::{Step, floor_at, limit_of};
+use super::step::{Step, floor_at, limit_of, server_name};
 use super::tick::Limits;
-use super::{add, settle, steer, take, tick};
+use super::{add, attest, settle, steer, take, tick};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{
-    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Request, Result, Seen,
-    SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking, Ticked, letters,
+    AddReply, Adding, Attesting, Booted, Breakage, Extended, Figures, Hint, Lane, Listing, Page, Peeked,
+    Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking, Ticked,
+    letters,
 };
-
-/// The identity of the server that this process is.
-const SERVER: &str = "memory";
 
 /// The answer to the last call of a lane, if this is it.
 fn before(step: &Step<'_>, lane: &Lane) -> Result<Option<String>> {
+    if step.state.data.is_broken(Breakage::CallsTwice) {
+        return Ok(None);
+    }
     match step.state.data.lanes.get(&lane.name) {
         Some((number, answer)) if *number == lane.number => Ok(Some(answer.clone())),
         Some((number, _)) if *number > lane.number => Err(StoreError::Late),
@@ -83,10 +84,12 @@ fn children(step: &Step<'_>, id: &JobId, job: &Record) -> Vec<(JobId, char, Byte
 impl Store for MemoryStore {
     async fn boot(&self, seen: Token) -> Result<Booted> {
         let (now, mut state) = (self.now(), self.state());
+        let server = state.server;
         let meta = &mut state.data.meta;
         if let Some(incarnation) = meta.incarnation {
-            return Ok(Booted::Exists { incarnation, server: SERVER.into() });
+            return Ok(Booted::Exists { incarnation, server: server_name(meta.server) });
         }
+        meta.server = server;
         let incarnation = Incarnation(now);
         meta.incarnation = Some(incarnation);
         meta.token = floor_at(now).max(seen.0);
@@ -103,22 +106,28 @@ impl Store for MemoryStore {
         grace: u64,
     ) -> Result<Incarnation> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin(&mut state, now, inc)?;
+        let step = Step::begin_anywhere(&mut state, now, inc)?;
+        let server = step.state.server;
         let token = floor_at(now).max(step.state.data.token().0).max(seen.0);
         let meta = &mut step.state.data.meta;
         let incarnation = Incarnation(now.max(inc.0 + 1));
         meta.incarnation = Some(incarnation);
-        meta.token = token;
+        (meta.token, meta.server) = (token, server);
         (meta.hold, meta.grace, meta.armed) = (now + hold, now + grace, 0);
         meta.duty.clear();
         Ok(incarnation)
     }
 
     async fn server(&self) -> Result<Box<str>> {
-        Ok(SERVER.into())
+        Ok(server_name(self.state().server))
     }
 
-    fn bless(&self, _server: &str) {}
+    fn bless(&self, server: &str) {
+        let mut state = self.state();
+        if *server_name(state.server) == *server {
+            state.blessed = state.server;
+        }
+    }
 
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
         let (now, mut state) = (self.now(), self.state());
@@ -230,6 +239,14 @@ impl Store for MemoryStore {
         };
         let replies = jobs.iter().map(&mut extended).collect();
         Ok(Extended { lease: shortest, replies })
+    }
+
+    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        let extended = attest::attest(&mut step, jobs);
+        step.flush();
+        Ok(extended)
     }
 
     async fn tick(

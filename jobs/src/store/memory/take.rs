@@ -7,7 +7,7 @@ use super::state::with_prefix;
 use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
-use crate::store::{TakeReply, TakenJob, Taking};
+use crate::store::{Breakage, TakeReply, TakenJob, Taking};
 
 /// An answer is full beyond this number of bytes.
 const FULL: usize = 1_048_576;
@@ -99,7 +99,7 @@ impl Take<'_, '_> {
             return 0;
         }
         let mut room = 1_000_000_000;
-        if settings.concurrency > 0 {
+        if settings.concurrency > 0 && !self.step.state.data.is_broken(Breakage::ConcurrencyOff) {
             room = u64::from(settings.concurrency).saturating_sub(asked.running + asked.taken);
         }
         if settings.limit > 0 && settings.window > 0 {
@@ -200,7 +200,11 @@ impl Take<'_, '_> {
         if candidates.is_empty() {
             return (None, Vec::new());
         }
-        let token = Token(self.step.mint());
+        let token = if self.step.state.data.is_broken(Breakage::TokensRepeat) {
+            self.step.state.data.token()
+        } else {
+            Token(self.step.mint())
+        };
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         for Candidate { id, member, of, group } in candidates {
             let queue = self.asked[of].queue.clone();
@@ -233,9 +237,10 @@ impl Take<'_, '_> {
             self.step.arm(self.step.now + settings.lease);
             self.asked[of].taken += 1;
             if let Some(name) = &group {
+                let off = self.step.state.data.is_broken(Breakage::GroupLimitOff);
                 let group = &mut self.step.group(&queue, name).group;
                 group.running += 1;
-                if limit_of(group, &settings).0 > 0 {
+                if limit_of(group, &settings).0 > 0 && !off {
                     group.used += 1;
                 }
             }

@@ -6,7 +6,7 @@ use super::group::Place;
 use super::step::Step;
 use crate::model::id::{NodeName, QueueName};
 use crate::model::record::State as JobState;
-use crate::store::Ticked;
+use crate::store::{Breakage, Ticked};
 
 /// How long a node may be late before another one takes over, ms.
 const LATE: u64 = 250;
@@ -74,12 +74,22 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
 impl Step<'_> {
     /// Takes the leases that are over.
     fn reap(&mut self, most: usize, tally: &mut Tally) {
-        let due = self.state.data.leases.until(self.now, most);
+        let (mut till, data) = (self.now, &self.state.data);
+        if data.is_broken(Breakage::LeasesLast) {
+            return;
+        }
+        if data.is_broken(Breakage::LeasesTakenEarly) {
+            till += 2_000;
+        }
+        let due = data.leases.until(till, most);
         tally.more = due.len() == most;
         for id in due {
             match self.job(&id) {
                 Some(mut job) if job.state == JobState::Running => {
                     self.halt(&id, &job);
+                    if self.state.data.is_broken(Breakage::LossUncounted) {
+                        job.attempts = job.attempts.saturating_sub(1);
+                    }
                     self.retry(&id, &mut job, 0, &Bytes::from_static(b"lease expired"));
                     tally.lost += 1;
                 }
@@ -96,6 +106,10 @@ impl Step<'_> {
                 Some(mut job) if job.state == JobState::Delayed => {
                     if job.due <= self.now {
                         self.leave(of, &mut job);
+                        if self.state.data.is_broken(Breakage::LosesDelayed) {
+                            self.drop(of, &job);
+                            return;
+                        }
                         self.enter(of, &mut job, JobState::Ready);
                         tally.promoted += 1;
                     } else {
@@ -129,7 +143,9 @@ impl Step<'_> {
             return;
         };
         tally.gone += 1;
-        if job.state.is_over() {
+        if self.state.data.is_broken(Breakage::KeepsForEver) {
+            self.timer(member.to_owned(), None);
+        } else if job.state.is_over() {
             self.leave(id, &mut job);
             self.tell(id, &mut job, None, None, None);
             self.drop(id, &job);

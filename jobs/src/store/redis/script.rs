@@ -94,6 +94,7 @@ macro_rules! scripts {
 
 scripts! {
     add = "add-14",
+    attest = "attest-13",
     boot = "boot-1",
     declare = "declare-10",
     extend = "extend-4",

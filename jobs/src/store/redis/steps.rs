@@ -15,8 +15,9 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{
-    AddReply, Adding, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason, Request, Result,
-    Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked, letters,
+    AddReply, Adding, Attesting, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason,
+    Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking,
+    Ticked, letters,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
@@ -191,6 +192,21 @@ impl Store for RedisStore {
         call.arg(inc.0).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
         call.args(jobs.iter().map(|(id, _)| id.as_str()));
         let mut values = self.send("extend", &call).await?;
+        let lease = values.number()?;
+        Ok(Extended { lease, replies: Self::letters(values, jobs.len(), letters::settle_reply)? })
+    }
+
+    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
+        let mut call = self.scripts.attest.call();
+        call.arg(inc.0).arg(jobs.len()).args(jobs.iter().map(|job| job.id.as_str()));
+        call.args(jobs.iter().map(|job| job.record.to_string()));
+        for job in jobs {
+            match &job.body {
+                Some(body) => call.arg(&[b"b", &body[..]].concat()[..]),
+                None => call.arg(""),
+            };
+        }
+        let mut values = self.send("attest", &call).await?;
         let lease = values.number()?;
         Ok(Extended { lease, replies: Self::letters(values, jobs.len(), letters::settle_reply)? })
     }

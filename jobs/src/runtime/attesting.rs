@@ -1,0 +1,121 @@
+//! After a loss of data, a node says what it runs, and what it has lately ended.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::keeper::{End, Execution};
+use super::link::Link;
+use crate::model::id::Incarnation;
+use crate::store::{Attesting, Breakage, MOST, Result as StoreResult, Settle, SettleReply, Settling};
+
+/// A call ends with the job that fills this many bytes.
+const FULL: usize = 1_048_576;
+/// An end is remembered for at least this time, and for two leases of its job.
+const REMEMBERED: Duration = Duration::from_secs(20);
+/// The most ends that a worker remembers.
+const ENDS: usize = 20_000;
+/// The most bytes of results and data among them.
+const BYTES: usize = 16 * 1_048_576;
+
+/// Makes executions known to data that may have forgotten them. Those that are marked are made again if they are gone.
+pub(crate) async fn attest(
+    link: &Link,
+    inc: Incarnation,
+    executions: Vec<(Arc<Execution>, bool)>,
+) -> StoreResult<()> {
+    if link.is_broken(Breakage::NothingAttested) {
+        return Ok(());
+    }
+    let mut unknown = executions.into_iter().filter(|(execution, _)| !execution.is_known_in(inc)).peekable();
+    while unknown.peek().is_some() {
+        let (mut call, mut of, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((execution, again)) = unknown.next_if(|_| call.len() < MOST && bytes < FULL) {
+            let body = again.then(|| execution.body());
+            bytes += body.as_ref().map_or(0, |body| body.len());
+            call.push(Attesting::new(execution.id.clone(), execution.record.clone(), body));
+            of.push(execution);
+        }
+        let answer = link.store.attest(inc, &call).await?;
+        for (execution, reply) in of.iter().zip(answer.replies) {
+            if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
+                execution.know(inc);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An end that the store has answered.
+#[derive(Clone, Debug)]
+struct Said {
+    at: Instant,
+    /// The incarnation whose data know it.
+    known_in: Incarnation,
+    execution: Attesting,
+    end: Settling,
+    bytes: usize,
+}
+
+/// The ends that a worker has lately said: the data may forget them.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    said: VecDeque<Said>,
+    bytes: usize,
+    longest: Duration,
+}
+
+impl Journal {
+    pub(crate) fn note(&mut self, inc: Incarnation, ends: &[End], replies: &[SettleReply]) {
+        let at = Instant::now();
+        for (end, reply) in ends.iter().zip(replies) {
+            if matches!(reply, SettleReply::Halt | SettleReply::Bad | SettleReply::NoQueue) {
+                continue;
+            }
+            let execution = &end.execution;
+            self.longest = self.longest.max(2 * execution.lease());
+            let bytes = end.settle.size();
+            self.bytes += bytes;
+            self.said.push_back(Said {
+                at,
+                known_in: inc,
+                execution: Attesting::new(execution.id.clone(), execution.record.clone(), None),
+                end: Settling::new(execution.id.clone(), execution.token, end.settle.clone()),
+                bytes,
+            });
+        }
+        let old = self.longest.max(REMEMBERED);
+        while let Some(first) = self.said.front() {
+            if at.saturating_duration_since(first.at) < old && self.said.len() <= ENDS && self.bytes <= BYTES
+            {
+                break;
+            }
+            self.bytes -= first.bytes;
+            self.said.pop_front();
+        }
+    }
+
+    /// The ends that the data of this incarnation may have forgotten, by calls.
+    pub(crate) fn unknown_in(&self, inc: Incarnation) -> Vec<Arc<(Vec<Attesting>, Vec<Settling>)>> {
+        let unknown: Vec<_> = self.said.iter().filter(|said| said.known_in != inc).collect();
+        let call = |said: &[&Said]| {
+            let said = said.iter().map(|said| (said.execution.clone(), said.end.clone()));
+            Arc::new(said.unzip())
+        };
+        unknown.chunks(MOST).map(call).collect()
+    }
+
+    /// All is known to the data of this incarnation.
+    pub(crate) fn knows(&mut self, inc: Incarnation) {
+        for said in &mut self.said {
+            said.known_in = inc;
+        }
+    }
+}
+
+/// Whether an end that the data have forgotten needs its job again: a success does not.
+pub(crate) fn needs_its_job(settle: &Settle) -> bool {
+    !matches!(settle, Settle::Done(..))
+}

@@ -1,0 +1,101 @@
+#!lua flags=allow-oom
+-- What a node runs, or has lately ended, is running again after a loss of data: the data may know an older state of it,
+-- or nothing. Nothing happens where they know of a later one.
+-- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
+-- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> to make the job again if it is not there,
+--       or ''
+-- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
+--          wants it cancelled | H halt: it was given up since, or is not there | X bad
+--@base
+--@wake
+--@records
+--@queues
+--@groups
+--@places
+local n = tonumber(argv[2])
+read({ unpack(argv, 3, n + 2) })
+local leases, shortest, highest = {}, 0, tonumber(meta[2]) or 0
+
+local function number_of(prefix)
+  return call('ZLEXCOUNT', INDEX, '[' .. prefix .. '|', '(' .. prefix .. '}')
+end
+
+-- A parent counts the child that it has lost. One that is not there may come back, and counts then.
+local function join(j)
+  local id, birth = match(j.parent, '^(.*)#(%x+)$')
+  local parent, child = id and sound(id), j.parent .. '|' .. j.id
+  if not id or parent and (parent.birth ~= birth or is_over(parent)) or call('ZSCORE', INDEX, 'c:' .. child) then
+    j.parent = ''
+  elseif call('ZADD', INDEX, 0, 'o:' .. child) == 1 and parent then
+    parent.open = parent.open + 1
+    flag(parent, 'c')
+  end
+end
+
+-- The children of this life that the data know.
+local function count_children(j)
+  local of = j.id .. '#' .. j.birth
+  j.open = number_of('o:' .. of)
+  if j.open > 0 or number_of('c:' .. of) > 0 then flag(j, 'c') end
+end
+
+local function remake(own, body)
+  own.flags, own.again, own.news = gsub(own.flags, '[^fop]', ''), '', 0
+  jobs[own.id] = own
+  count_children(own)
+  if own.parent ~= '' then join(own) end
+  set_body(own.id, body)
+  return own
+end
+
+-- An older state of the job gives way, also that of an earlier life.
+local function adopt(j, own)
+  leave(j)
+  if j.birth ~= own.birth then
+    if has(j, 'c') then
+      timers['w:' .. j.id .. '#' .. j.birth] = t
+      arm(t)
+      unflag(j, 'cb')
+    end
+    j.birth = own.birth
+    count_children(j)
+  end
+  j.keep, j.place, j.priority, j.max, j.due = own.keep, own.place, own.priority, own.max, own.due
+  j.queue, j.group = own.queue, own.group
+  return j
+end
+
+local function attested(i)
+  local id, body = argv[2 + i], argv[2 + 2 * n + i]
+  local own, j = is_id(id) and parse(id, argv[2 + n + i]), is_id(id) and job(id)
+  if not own or own == 'X' or own.state ~= 'R' or j == 'X' then return 'X' end
+  local token = tonumber(own.token)
+  highest = max(highest, token)
+  local q = queue_of(own.queue)
+  if not (j and j.state == 'R' and j.token == own.token) then
+    if j and (j.birth > own.birth or tonumber(j.token) >= token) or not j and body == '' then return 'H' end
+    local of_token, attempts, node = own.token, own.attempts, own.node
+    j = j and adopt(j, own) or remake(own, sub(body, 2))
+    j.state, j.token, j.attempts, j.node = 'R', of_token, attempts, node
+    if q.known and not q.grouped then j.group = '' end
+    changed[id] = j
+    count(q.name, 'running', 1)
+    if q.grouped then
+      local g = group_of(q, j.group)
+      g.running = g.running + 1
+    end
+    tell(j)
+  end
+  if shortest == 0 or q.lease < shortest then shortest = q.lease end
+  leases[#leases + 1] = num(t + q.lease)
+  leases[#leases + 1] = id
+  arm(t + q.lease)
+  return has(j, 'x') and 'Z' or j.again ~= '' and 'V' or 'U'
+end
+
+local letters = {}
+for i = 1, n do letters[i] = attested(i) end
+flush()
+if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end
+if highest > (tonumber(meta[2]) or 0) then call('HSET', META, 'token', num(highest)) end
+return { 'OK', num(shortest), table.concat(letters) }

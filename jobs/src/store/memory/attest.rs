@@ -1,0 +1,134 @@
+//! What nodes run is running again after a loss of data.
+
+use super::state::with_prefix;
+use super::step::{Step, flag, unflag};
+use crate::model::id::JobId;
+use crate::model::record::{Record, State as JobState};
+use crate::store::{Attesting, Extended, SettleReply};
+
+pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
+    let (mut lease, mut replies) = (0, Vec::with_capacity(jobs.len()));
+    for job in jobs {
+        let reply = step.attested(job);
+        if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
+            let own = step.settings(&job.record.queue).lease;
+            lease = if lease == 0 { own } else { own.min(lease) };
+            step.state.data.leases.insert(job.id.as_str(), step.now + own);
+            step.arm(step.now + own);
+        }
+        replies.push(reply);
+    }
+    Extended { lease, replies }
+}
+
+impl Step<'_> {
+    fn attested(&mut self, attesting: &Attesting) -> SettleReply {
+        let Attesting { id, record: own, body } = attesting;
+        if own.state != JobState::Running {
+            return SettleReply::Bad;
+        }
+        let token = self.state.data.meta.token;
+        self.state.data.meta.token = token.max(own.token.0);
+        let known = self.job(id.as_str());
+        let runs = |job: &Record| job.state == JobState::Running && job.token == own.token;
+        let job = match (known, body) {
+            (Some(job), _) if runs(&job) => job,
+            (Some(job), _) if job.birth > own.birth || job.token >= own.token => return SettleReply::Halt,
+            (None, None) => return SettleReply::Halt,
+            (known, body) => {
+                let mut job = if let Some(job) = known {
+                    self.adopt(id, job, own)
+                } else {
+                    self.state.data.bodies.insert(id.to_string(), body.clone().unwrap_or_default());
+                    self.remake(id, own)
+                };
+                self.runs_again(id, &mut job, own);
+                job
+            }
+        };
+        if job.has('x') {
+            SettleReply::ToCancel
+        } else if job.again.is_some() {
+            SettleReply::Asked
+        } else {
+            SettleReply::GoesOn
+        }
+    }
+
+    fn runs_again(&mut self, id: &JobId, job: &mut Record, own: &Record) {
+        job.state = JobState::Running;
+        (job.token, job.attempts) = (own.token, own.attempts);
+        job.node.clone_from(&own.node);
+        let settings = self.settings(&own.queue);
+        if self.state.data.queues.contains_key(&own.queue) && !settings.grouped {
+            job.group.clear();
+        }
+        self.state.data.add_count(&own.queue, "running", 1);
+        if settings.grouped {
+            self.group(&own.queue, &job.group).group.running += 1;
+        }
+        self.put(id.as_str(), job);
+        self.tell(id.as_str(), job, Some(JobState::Running), None, None);
+    }
+
+    /// An older state of the job gives way, also that of an earlier life.
+    fn adopt(&mut self, id: &JobId, mut job: Record, own: &Record) -> Record {
+        self.leave(id.as_str(), &mut job);
+        if job.birth != own.birth {
+            if job.has('c') {
+                self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
+                self.arm(self.now);
+                unflag(&mut job, "cb");
+            }
+            job.birth.clone_from(&own.birth);
+            self.count_children(id, &mut job);
+        }
+        job.place.clone_from(&own.place);
+        (job.keep, job.priority, job.max, job.due) = (own.keep, own.priority, own.max, own.due);
+        (job.queue, job.group) = (own.queue.clone(), own.group.clone());
+        job
+    }
+
+    fn remake(&mut self, id: &JobId, own: &Record) -> Record {
+        let mut job = own.clone();
+        job.flags.retain(|letter| "fop".contains(letter));
+        (job.again, job.news) = (None, 0);
+        self.count_children(id, &mut job);
+        if !job.parent.is_empty() {
+            self.join(id, &mut job);
+        }
+        job
+    }
+
+    /// A parent counts the child that it has lost. One that is not there may come back, and counts then.
+    fn join(&mut self, id: &JobId, job: &mut Record) {
+        let of = job.parent.rsplit_once('#').map(|(parent, birth)| (parent.to_owned(), birth.to_owned()));
+        let parent = of.as_ref().and_then(|(parent, _)| self.job(parent));
+        let (open, ended) = (format!("o:{}|{id}", job.parent), format!("c:{}|{id}", job.parent));
+        let Some((parent_id, birth)) = of else {
+            job.parent.clear();
+            return;
+        };
+        let over = parent.as_ref().is_some_and(|parent| parent.birth != birth || parent.state.is_over());
+        if over || self.state.data.index.contains(&ended) {
+            job.parent.clear();
+        } else if self.state.data.index.insert(open)
+            && let Some(mut parent) = parent
+        {
+            parent.open += 1;
+            flag(&mut parent, 'c');
+            self.put(&parent_id, &parent);
+        }
+    }
+
+    /// The children of this life that the data know.
+    fn count_children(&self, id: &JobId, job: &mut Record) {
+        let of =
+            |kind: char| with_prefix(&self.state.data.index, &format!("{kind}:{id}#{}|", job.birth)).count();
+        let (open, ended) = (of('o'), of('c'));
+        job.open = open as u32;
+        if open + ended > 0 {
+            flag(job, 'c');
+        }
+    }
+}
