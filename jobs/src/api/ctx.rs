@@ -195,7 +195,8 @@ impl Ctx {
         Add::new(jobs, queue, data::encode(payload)).child_of(parent, self.token()).named(id)
     }
 
-    /// The ends of this job's children, as far as they have ended; `None` when it had no child before this run.
+    /// The ends of this job's children, as far as they have ended. `None` when it had no child before this run, and has
+    /// not waited either.
     ///
     /// # Errors
     /// [`Error::Halted`] when the job is gone, and [`Error::Store`].

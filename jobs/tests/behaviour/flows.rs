@@ -17,6 +17,7 @@ stories! {
     a_flow_has_a_life,
     attempts_are_counted_by_queue,
     children_are_waited_for_and_their_results_are_there,
+    a_parent_that_waits_for_no_child_goes_on,
     a_failed_child_fails_its_parent_if_that_is_asked_for,
     a_parent_that_runs_again_makes_no_child_twice,
     a_removed_flow_takes_its_children_with_it,
@@ -343,4 +344,20 @@ async fn a_flow_that_goes_nowhere_fails(world: World) {
     let ended = jobs.wait(&id).await.unwrap();
     assert_eq!(ended.state(), State::Failed);
     assert!(matches!(jobs.add("nowhere", &()).await, Err(Error::NoQueue(_))));
+}
+
+async fn a_parent_that_waits_for_no_child_goes_on(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q").keep(MINUTE)).join().await.unwrap();
+    let worker = jobs.worker("q", async |ctx: Ctx, children: Vec<u32>| {
+        let Some(ends) = ctx.children().await? else {
+            for child in &children {
+                ctx.spawn("q", &child.to_string(), child).await?;
+            }
+            return Ok(Outcome::wait());
+        };
+        Ok(Outcome::result(&ends.len())?)
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &Vec::<u32>::new()).await.unwrap().id;
+    assert_eq!(jobs.wait(&id).await.unwrap().result::<usize>().unwrap(), 0);
 }

@@ -40,7 +40,7 @@ local function count_children(j)
 end
 
 local function remake(own, body)
-  own.flags, own.again, own.news = gsub(own.flags, '[^fop]', ''), '', 0
+  own.flags, own.again, own.news = gsub(own.flags, '[^fopc]', ''), '', 0
   jobs[own.id] = own
   count_children(own)
   if own.parent ~= '' then join(own) end

@@ -96,6 +96,8 @@ local function settled(j, mode, x, y, item)
     if has(j, 'b') then return finish(j, 'F', 'child ' .. failed_child(j) .. ' failed') end
     j.attempts = 0
     unflag(j, 'o')
+    -- Its next run knows that it has waited, also for nothing.
+    flag(j, 'c')
     enter(j, j.open > 0 and 'W' or 'Q')
     tell(j, body)
     return 'W'

@@ -91,7 +91,7 @@ impl Step<'_> {
 
     fn remake(&mut self, id: &JobId, own: &Record) -> Record {
         let mut job = own.clone();
-        job.flags.retain(|letter| "fop".contains(letter));
+        job.flags.retain(|letter| "fopc".contains(letter));
         (job.again, job.news) = (None, 0);
         self.count_children(id, &mut job);
         if !job.parent.is_empty() {

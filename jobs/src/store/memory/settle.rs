@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::step::{Step, unflag};
+use super::step::{Step, flag, unflag};
 use crate::model::id::{GroupName, JobId, QueueName};
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Breakage, Data, Settle, Settling};
@@ -83,6 +83,7 @@ impl Step<'_> {
                 }
                 job.attempts = 0;
                 unflag(job, "o");
+                flag(job, 'c');
                 self.enter(key, job, if job.open > 0 { JobState::Waiting } else { JobState::Ready });
                 let state = job.state;
                 self.tell(key, job, Some(state), body, None);
