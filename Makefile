@@ -10,6 +10,7 @@
 #                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
+#   make sim-jobs      simulated nodes of background jobs under mishaps   SEEDS=1000 START=1 STEPS=150   TRACE=1 with one seed
 #   make bench         the speed of the pool, a map and a stream, beside the floor of the same minute, and the moves when
 #                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
 #   make instructions  the core's instructions for a dispatch, its placement and the codecs, beside the accepted figures   ACCEPT=1
@@ -41,7 +42,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk ci
+.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -74,6 +75,11 @@ model:
 
 sim:
 	@cargo run -q --release -p tenure-pool --features sim --bin tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)
+
+sim-jobs:
+	@SEEDS="$(SEEDS)" START="$(START)" STEPS="$(if $(filter command line environment,$(origin STEPS)),$(STEPS),150)" \
+		cargo test -q --locked -p tenure-jobs --test sim --config profile.dev.package.tenure-jobs.opt-level=3 \
+		-- --exact nothing_is_violated_under_mishaps --nocapture
 
 bench:
 	cargo build --release -p tenure-bench

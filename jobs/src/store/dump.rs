@@ -19,7 +19,14 @@ impl Dump {
         name: &str,
         content: impl IntoIterator<Item = (F, V)>,
     ) {
-        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) && !b"\\'\"".contains(byte);
+        let text = |bytes: &[u8]| {
+            if bytes.iter().all(is_plain) {
+                String::from_utf8_lossy(bytes).into_owned()
+            } else {
+                bytes.escape_ascii().to_string()
+            }
+        };
         let content: Content =
             content.into_iter().map(|(field, value)| (text(field.as_ref()), text(value.as_ref()))).collect();
         if !content.is_empty() {

@@ -108,3 +108,97 @@ async fn what_runs_goes_on_through_a_short_outage() {
     let ended = tokio::time::timeout(MINUTE, jobs.wait(&id)).await.unwrap().unwrap();
     assert_eq!((ended.state(), said.all()), (State::Done, vec!["1".to_owned(), "ended".to_owned()]));
 }
+
+/// A job that says when it has begun, and ends when a gate is opened.
+fn gated(jobs: &Jobs, said: &Said, gate: &Arc<Semaphore>) -> tenure_jobs::Worker {
+    let (heard, opened) = (said.clone(), gate.clone());
+    let builder = jobs.worker("q", move |ctx: Ctx, name: String| {
+        let (heard, opened) = (heard.clone(), opened.clone());
+        async move {
+            heard.say(format!("{name} {}", ctx.attempt()));
+            opened.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    builder.start().unwrap()
+}
+
+async fn is_in(jobs: &Jobs, id: &tenure_jobs::JobId, state: Option<State>) {
+    tenure_testing::eventually(MINUTE, "the data know it", async || {
+        let found = jobs.get(id).await.ok().map(|view| view.map(|view| view.state()));
+        if found == Some(state) { Ok(()) } else { Err(found) }
+    })
+    .await;
+}
+
+async fn what_runs_goes_on_after(lose: impl AsyncFnOnce(&RedisServer)) {
+    let server = RedisServer::start().unwrap();
+    let join = async |name: &str| {
+        let builder = Jobs::builder("s", Client::open(&server.url()).unwrap()).name(name);
+        builder.queue(Queue::new("q").keep(MINUTE)).join().await.unwrap()
+    };
+    let (jobs, other) = (join("n").await, join("m").await);
+    let (said, gate) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let _worker = gated(&jobs, &said, &gate);
+    let runs = jobs.add("q", "runs").await.unwrap().id;
+    said.until(1).await;
+    let waits = jobs.add("q", "waits").delay(MINUTE).await.unwrap().id;
+    lose(&server).await;
+    let _other = gated(&other, &said, &gate);
+    is_in(&jobs, &runs, Some(State::Running)).await;
+    assert!(jobs.get(&waits).await.unwrap().is_none(), "what waits is lost");
+    assert_eq!(jobs.get(&runs).await.unwrap().unwrap().data::<String>().unwrap(), "runs");
+    gate.add_permits(1);
+    is_in(&jobs, &runs, Some(State::Done)).await;
+    assert_eq!(said.all(), ["runs 1"], "it ran on, and ran once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_goes_on_after_a_flush() {
+    what_runs_goes_on_after(async |server| {
+        let client = Client::open(&server.url()).unwrap();
+        client.commands().command(&::redis::cmd("FLUSHALL")).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_goes_on_after_a_restart_without_data() {
+    what_runs_goes_on_after(async |server| {
+        server.kill().unwrap();
+        server.restart(Data::Wipe).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_ended_does_not_run_again_when_the_data_go_back() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let jobs = Jobs::builder("s", client.clone()).queue(Queue::new("q").keep(MINUTE)).join().await.unwrap();
+    let (said, gate) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let _worker = gated(&jobs, &said, &gate);
+    let (first, second) =
+        (jobs.add("q", "first").await.unwrap().id, jobs.add("q", "second").await.unwrap().id);
+    said.until(2).await;
+    // The copy that the server comes back with: both run.
+    client.commands().command(&::redis::cmd("SAVE")).await.unwrap();
+    gate.add_permits(1);
+    let (ended, other) = tokio::select! {
+        _ = jobs.wait(&first) => (&first, &second),
+        _ = jobs.wait(&second) => (&second, &first),
+    };
+    server.kill().unwrap();
+    server.restart(Data::Keep).unwrap();
+    is_in(&jobs, ended, Some(State::Done)).await;
+    is_in(&jobs, other, Some(State::Running)).await;
+    gate.add_permits(1);
+    is_in(&jobs, other, Some(State::Done)).await;
+    // Whoever takes now takes nothing of these.
+    let third = jobs.add("q", "third").await.unwrap().id;
+    gate.add_permits(1);
+    is_in(&jobs, &third, Some(State::Done)).await;
+    let mut all = said.all();
+    all.sort();
+    assert_eq!(all, ["first 1", "second 1", "third 1"]);
+}

@@ -50,6 +50,8 @@ pub(crate) struct Judge {
     /// Ends whose answer has come: the job's birth, the node's life, and when.
     finished: BTreeMap<String, (String, String, u64)>,
     pub(crate) seen: BTreeSet<String>,
+    /// Executions whose handlers have ended by themselves.
+    pub(crate) returned: BTreeSet<(String, u64)>,
     /// Executions whose handlers have succeeded.
     pub(crate) succeeded: BTreeSet<(String, u64)>,
     pub(crate) handlers: Vec<Alive>,
@@ -107,9 +109,10 @@ impl Judge {
             self.object(now, "a step that reads has written");
         }
         let (old, new) = (std::mem::take(&mut self.records), parsed(&dump));
-        // The names of lanes are new in each run.
-        let lines = dump.lines().into_iter().filter(|line| !line.starts_with("lane:"));
-        (now, lines.collect::<Vec<_>>()).hash(&mut self.digest);
+        now.hash(&mut self.digest);
+        for (id, text) in dump.get("jobs").into_iter().flatten() {
+            (id, text).hash(&mut self.digest);
+        }
         self.lane(now, word, &old, &new);
         self.current.clear();
         for id in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {

@@ -96,6 +96,6 @@ broken! {
     a_lease_that_lasts_for_ever_is_noticed: LeasesLast by "this is left";
     an_end_that_is_kept_for_ever_is_noticed: KeepsForEver by "timers of retention" | "this is left";
     a_handler_that_outlives_its_lease_is_noticed: NoAbort by "two handlers of a job";
-    a_silent_node_after_a_loss_is_noticed: NothingAttested by "do not know it after their loss";
+    a_silent_node_after_a_loss_is_noticed: NothingAttested by "was ended by a loss of data" | "do not know it";
     an_end_that_is_lost_for_good_is_noticed: NoJournal by "after its end was answered";
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_jobs::store::{
@@ -196,7 +197,35 @@ impl Store for Wire {
     }
 
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
-        self.world.store.listen(node)
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (own, mut hints) = (self.clone(), self.world.store.listen(node));
+        tokio::spawn(async move {
+            let mut missed = false;
+            loop {
+                tokio::select! {
+                    biased;
+                    hint = hints.recv() => match hint {
+                        Some(_) if own.fails() => missed = true,
+                        Some(hint) => {
+                            if sender.send(hint).is_err() {
+                                return;
+                            }
+                        }
+                        None => return,
+                    },
+                    // The subscription is made again, and whoever has gone is not heard any more.
+                    () = tokio::time::sleep(Duration::from_millis(700)) => {
+                        let gone = sender.is_closed();
+                        let heard = missed && !own.fails() && sender.send(Hint::Subscribed).is_ok();
+                        if gone {
+                            return;
+                        }
+                        missed &= !heard;
+                    }
+                }
+            }
+        });
+        receiver
     }
 
     fn apart(&self) -> Arc<dyn Store> {

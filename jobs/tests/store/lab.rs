@@ -178,6 +178,21 @@ impl Lab {
         }
     }
 
+    /// The whole names of all keys of the set on Redis.
+    pub(crate) async fn all_keys(&self) -> Vec<String> {
+        let Backend::Redis(_, connection, prefix) = &self.backend else { return Vec::new() };
+        let found =
+            connection.command(redis::cmd("KEYS").arg(prefix.replace(['{', '}'], "?") + "*")).await.unwrap();
+        let redis::Value::Array(names) = found else { panic!("{found:?}") };
+        let text = |name| match name {
+            redis::Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let mut names: Vec<_> = names.into_iter().map(text).collect();
+        names.sort();
+        names
+    }
+
     /// The names of keys, without those of lanes.
     pub(crate) async fn keys(&self) -> Vec<String> {
         self.dump().await.names().filter(|name| !name.starts_with("lane")).map(str::to_owned).collect()

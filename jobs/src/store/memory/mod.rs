@@ -76,6 +76,12 @@ impl MemoryStore {
         state.server += 1;
     }
 
+    /// The whole state but for the lanes: for proofs.
+    #[cfg(feature = "sim")]
+    pub fn dump_without_lanes(&self) -> Dump {
+        self.state().data.dump_without_lanes()
+    }
+
     /// The whole state: for tests.
     #[cfg(feature = "sim")]
     pub fn dump(&self) -> Dump {

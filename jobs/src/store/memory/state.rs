@@ -144,6 +144,14 @@ impl Data {
 
     /// The whole state, as `RedisStore` draws it.
     pub(super) fn dump(&self) -> Dump {
+        let mut dump = self.dump_without_lanes();
+        for (lane, (number, answer)) in &self.lanes {
+            dump.insert(&format!("lane:{lane}"), [("", format!("{number}|{answer}"))]);
+        }
+        dump
+    }
+
+    pub(super) fn dump_without_lanes(&self) -> Dump {
         let mut dump = Dump::default();
         let Meta { incarnation, token, hold, grace, armed, duty, ticked, .. } = &self.meta;
         if let Some(incarnation) = incarnation {
@@ -183,9 +191,6 @@ impl Data {
         }
         self.timers.dump(&mut dump, "timers");
         self.leases.dump(&mut dump, "leases");
-        for (lane, (number, answer)) in &self.lanes {
-            dump.insert(&format!("lane:{lane}"), [("", format!("{number}|{answer}"))]);
-        }
         dump
     }
 }
