@@ -132,7 +132,13 @@ async fn the_data_in_memory_are_the_same() {
 #[tokio::test]
 async fn the_keys_have_these_names() {
     let lab = set(Which::Redis).await;
-    let names: Vec<_> = lab.all_keys().await;
+    let Some(redis::Value::Array(names)) = lab.raw("KEYS", "*", &[]).await else { panic!() };
+    let text = |name| match name {
+        redis::Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut names: Vec<_> = names.into_iter().map(text).collect();
+    names.sort();
     let kinds = [
         "bodies", "clock", "counts", "extras", "groups", "index", "jobs", "lane:an1", "lane:p", "lane:s",
         "leases", "meta", "queues", "ready", "timers", "waiting",

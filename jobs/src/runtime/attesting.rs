@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::keeper::{End, Execution};
@@ -34,7 +35,7 @@ pub(crate) async fn attest(
         let (mut call, mut of, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((execution, again)) = unknown.next_if(|_| call.len() < MOST && bytes < FULL) {
             let body = again.then(|| execution.body());
-            bytes += body.as_ref().map_or(0, |body| body.len());
+            bytes += body.as_ref().map_or(0, Bytes::len);
             call.push(Attesting::new(execution.id.clone(), execution.record.clone(), body));
             of.push(execution);
         }

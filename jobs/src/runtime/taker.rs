@@ -323,7 +323,7 @@ impl Taker {
                 self.registration = registration;
                 let full = jobs.len() >= taking.want as usize;
                 self.look = more || full;
-                // Who was told to take no more while the call was on its way gives back what it brings.
+                // An order to take no more may have come while the call was on its way. Then its jobs are given back.
                 self.heed_orders();
                 for job in jobs {
                     self.begin(job, inc, sent);
@@ -339,7 +339,7 @@ impl Taker {
         }
     }
 
-    /// Takes nothing for a while. What has ended is said meanwhile.
+    /// Takes nothing for a while. Ends are said meanwhile.
     fn rest(&mut self, taking: &Taking, time: Duration) {
         self.look = true;
         self.registration.clone_from(&taking.registration);

@@ -130,7 +130,7 @@ pub enum AddReply {
     Added,
     /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
     Exists,
-    /// It waits for the same time, and that alone was to be changed: nothing was written.
+    /// It waits for the same time, and the mode changes nothing else: nothing was written.
     Same,
     /// It waits, and has the new time and data.
     Changed,

@@ -31,7 +31,7 @@ pub enum Breakage {
     LeasesTakenEarly,
     /// A lease is never taken.
     LeasesLast,
-    /// What has ended stays for ever.
+    /// A job that has ended stays for ever.
     KeepsForEver,
     /// A node does not end the handlers whose leases are over.
     NoAbort,

@@ -194,7 +194,7 @@ async fn what_has_ended_does_not_run_again_when_the_data_go_back() {
     is_in(&jobs, other, Some(State::Running)).await;
     gate.add_permits(1);
     is_in(&jobs, other, Some(State::Done)).await;
-    // Whoever takes now takes nothing of these.
+    // A later take gives nothing of these.
     let third = jobs.add("q", "third").await.unwrap().id;
     gate.add_permits(1);
     is_in(&jobs, &third, Some(State::Done)).await;

@@ -292,7 +292,7 @@ impl Judge {
         self.issued.insert(execution);
     }
 
-    /// What became of executions.
+    /// The fates of executions.
     fn settled(
         &mut self,
         now: u64,
@@ -322,7 +322,10 @@ impl Judge {
         for (job, reply) in jobs.iter().zip(replies) {
             if *reply == SettleReply::Ended && matches!(job.settle, Settle::Done(..)) {
                 // A job that is kept has its birth still; another life of it has another one.
-                let kept = self.records.get(job.id.as_str()).filter(|record| record.token == job.token);
+                let kept = self
+                    .records
+                    .get(job.id.as_str())
+                    .filter(|record| record.token == job.token && over(record.state));
                 if kept.is_none() && self.records.contains_key(job.id.as_str()) {
                     continue;
                 }

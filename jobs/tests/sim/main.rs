@@ -1,5 +1,5 @@
-//! The simulator: real nodes over the store in memory, with a clock of its own, users, and mishaps: words that are lost,
-//! doubled or late, nodes that die, are cut off or closed, a store that is away, data that are lost or go back. A seed is
+//! The simulator: real nodes over the store in memory, with a clock of its own, users, and mishaps. Words are lost,
+//! doubled or late. Nodes die, are cut off, or are closed. The store is away, and its data are lost or go back. A seed is
 //! a run.
 //!
 //! `make sim-jobs` plays other seeds: `SEEDS`, `START` and `STEPS`; `TRACE=1` tells what happens.

@@ -25,7 +25,7 @@ pub(crate) struct Rules {
     pub(crate) grouped: bool,
     pub(crate) concurrency: usize,
     pub(crate) group_concurrency: usize,
-    /// So many in each window in ms.
+    /// The most that begin in a window, and its length in ms.
     pub(crate) group_limit: Option<(u32, u64)>,
 }
 
@@ -98,7 +98,7 @@ struct Node {
     life: Arc<str>,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) seed: u64,

@@ -164,11 +164,10 @@ impl Lab {
     }
 
     /// Sends a command to Redis about one of the set's keys.
-    pub(crate) async fn raw(&self, command: &str, key: &str, args: &[&str]) {
-        if let Backend::Redis(_, connection, prefix) = &self.backend {
-            let mut command = redis::cmd(command);
-            connection.command(command.arg(format!("{prefix}{key}")).arg(args)).await.unwrap();
-        }
+    pub(crate) async fn raw(&self, command: &str, key: &str, args: &[&str]) -> Option<redis::Value> {
+        let Backend::Redis(_, connection, prefix) = &self.backend else { return None };
+        let mut command = redis::cmd(command);
+        Some(connection.command(command.arg(format!("{prefix}{key}")).arg(args)).await.unwrap())
     }
 
     pub(crate) async fn dump(&self) -> Dump {
@@ -176,21 +175,6 @@ impl Lab {
             Backend::Memory(store) => store.dump(),
             Backend::Redis(store, ..) => store.dump().await.unwrap(),
         }
-    }
-
-    /// The whole names of all keys of the set on Redis.
-    pub(crate) async fn all_keys(&self) -> Vec<String> {
-        let Backend::Redis(_, connection, prefix) = &self.backend else { return Vec::new() };
-        let found =
-            connection.command(redis::cmd("KEYS").arg(prefix.replace(['{', '}'], "?") + "*")).await.unwrap();
-        let redis::Value::Array(names) = found else { panic!("{found:?}") };
-        let text = |name| match name {
-            redis::Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
-            other => panic!("{other:?}"),
-        };
-        let mut names: Vec<_> = names.into_iter().map(text).collect();
-        names.sort();
-        names
     }
 
     /// The names of keys, without those of lanes.

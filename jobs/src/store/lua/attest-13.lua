@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- What a node runs, or has lately ended, is running again after a loss of data: the data may know an older state of it,
--- or nothing. Nothing happens where they know of a later one.
+-- After a loss of data, the executions of a node are running again. The data may know an older state of a job, or nothing.
+-- Nothing happens where they know of a later one.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> to make the job again if it is not there,
 --       or ''

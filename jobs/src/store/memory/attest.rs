@@ -1,4 +1,4 @@
-//! What nodes run is running again after a loss of data.
+//! After a loss of data, the executions of nodes are running again.
 
 use super::state::with_prefix;
 use super::step::{Step, flag, unflag};
