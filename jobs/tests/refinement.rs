@@ -288,7 +288,7 @@ impl Walk {
                 // An execution that the data have never seen.
                 record.token = Token(record.token.0 + 5);
                 record.queue = queue(of(&["a", "g", "x", "nowhere"], n[3]));
-                record.group = of(&["", "t1"], n[4]).to_owned();
+                of(&["", "t1"], n[4]).clone_into(&mut record.group);
             }
             let body = (!n[5].is_multiple_of(3)).then(|| taken.body.clone());
             self.tokens.insert(taken.id.clone(), record.token);

@@ -123,7 +123,7 @@ impl JobsBuilder {
             #[cfg(feature = "sim")]
             Backend::Given(store) => (store, Thread::here()),
         };
-        let link = Link::new(store, node.clone(), self.breakage);
+        let link = Link::new(store, &set, node.clone(), self.breakage);
         let own = link.apart();
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));

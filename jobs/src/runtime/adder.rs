@@ -63,12 +63,17 @@ async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
         jobs.extend(request.jobs);
     }
     let (adding, lane) = (Arc::new(Adding { mode, token, jobs }), lane.clone());
+    let sent = adding.clone();
     let answer = link
         .call(move |store, inc| {
-            let (lane, adding) = (lane.clone(), adding.clone());
+            let (lane, adding) = (lane.clone(), sent.clone());
             async move { store.add(inc, &lane, &adding).await }.boxed()
         })
         .await;
+    if let Ok(replies) = &answer {
+        let queues = adding.jobs.iter().map(|job| &job.kind.queue);
+        link.metrics().added(queues.zip(replies.iter().copied()));
+    }
     let mut replies = answer.map(Vec::into_iter);
     for (count, caller) in callers {
         let own = match &mut replies {

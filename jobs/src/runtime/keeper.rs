@@ -116,6 +116,11 @@ impl Execution {
         self.known_in.store(inc.0, Ordering::Release);
     }
 
+    /// The time since it began.
+    pub(crate) fn age(&self) -> Duration {
+        self.times().began.elapsed()
+    }
+
     pub(crate) fn lease(&self) -> Duration {
         self.times().lease
     }

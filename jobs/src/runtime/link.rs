@@ -11,8 +11,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::Metrics;
 use crate::error::Error;
-use crate::model::id::{Incarnation, NodeName, QueueName, Token};
+use crate::model::id::{Incarnation, NodeName, QueueName, SetName, Token};
 use crate::model::queue::Settings;
 use crate::store::{Booted, Breakage, Result as StoreResult, Store, StoreError};
 
@@ -37,6 +38,7 @@ struct Shared {
     queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
+    metrics: Metrics,
     breakage: Option<Breakage>,
 }
 
@@ -49,8 +51,14 @@ pub(crate) trait Call<T>:
 impl<T, F: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>> Call<T> for F {}
 
 impl Link {
-    pub(crate) fn new(store: Arc<dyn Store>, node: NodeName, breakage: Option<Breakage>) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        set: &SetName,
+        node: NodeName,
+        breakage: Option<Breakage>,
+    ) -> Self {
         let shared = Shared {
+            metrics: Metrics::new(set, &node),
             node,
             life: ulid::Ulid::generate().to_string(),
             incarnation: watch::Sender::new(Incarnation(0)),
@@ -75,6 +83,10 @@ impl Link {
     /// The name of a lane of this life of the node.
     pub(crate) fn lane(&self, of: &str) -> String {
         format!("{}.{}.{of}", self.shared.node, self.shared.life)
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Whether a proof has left this line out.
@@ -183,6 +195,7 @@ impl Link {
             self.store.declare(incarnation, &queue, &settings).await?;
         }
         if former.0 != 0 && former != incarnation {
+            self.metrics().data_are_lost();
             tracing::warn!(node = %self.shared.node, %incarnation, "the data of the jobs were lost or went back");
         }
         self.shared.incarnation.send_replace(incarnation);

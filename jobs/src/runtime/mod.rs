@@ -10,6 +10,7 @@ pub(crate) mod attesting;
 pub(crate) mod hearer;
 pub(crate) mod keeper;
 pub(crate) mod link;
+pub(crate) mod metrics;
 pub(crate) mod taker;
 pub(crate) mod thread;
 pub(crate) mod ticker;

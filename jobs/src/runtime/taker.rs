@@ -182,6 +182,7 @@ impl Taker {
     fn note(&mut self, event: Event) {
         if !matches!(event, Event::Ended(_)) {
             self.busy = self.busy.saturating_sub(1);
+            self.link.metrics().leaves();
         }
         if let Event::Ended(end) | Event::Left(end) = event {
             self.keeper.forget(&end.execution.id, end.execution.token);
@@ -298,6 +299,7 @@ impl Taker {
         self.journal.note(inc, ends, &replies);
         for (end, reply) in ends.iter().zip(replies) {
             let Execution { id, token, .. } = &*end.execution;
+            self.link.metrics().ends(&end.execution.record.queue, reply, end.execution.age());
             match reply {
                 SettleReply::Halt => tracing::debug!(job = %id, %token, "the end comes too late"),
                 SettleReply::NoQueue | SettleReply::Bad if !matches!(end.settle, Settle::Fail(..)) => {
@@ -355,6 +357,7 @@ impl Taker {
             return;
         }
         self.busy += 1;
+        self.link.metrics().begins(&execution.record.queue);
         self.keeper.add(&execution);
         (self.plan.runner)(execution);
     }

@@ -33,6 +33,7 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
                     if lost > 0 {
                         tracing::info!(lost, "executions have lost their leases");
                     }
+                    link.metrics().ticked(lost, promoted);
                     tracing::trace!(next, promoted, gone, "ticked");
                     next
                 }

@@ -159,7 +159,7 @@ impl Judge {
             let Word::Steer(requests) = word else { return false };
             requests
                 .iter()
-                .any(|request| matches!(request, Request::Job(of, steer) if of == &id && what(steer)))
+                .any(|request| matches!(request, Request::Job(of, steer) if *of == *id && what(steer)))
         };
         match (old, new) {
             (None, Some(new)) => {
@@ -414,9 +414,12 @@ fn indexes(jobs: &BTreeMap<String, Record>, dump: &Dump) -> Vec<String> {
         }
     };
     let in_state = |state: State| jobs.iter().filter(move |(_, job)| job.state == state);
-    let ready = in_state(State::Ready).map(|(id, job)| match rules(job.queue.as_str()).grouped {
-        true => format!("{}|{}|{}{id}", job.queue, job.group, job.place),
-        false => format!("{}|{}{id}", job.queue, job.place),
+    let ready = in_state(State::Ready).map(|(id, job)| {
+        if rules(job.queue.as_str()).grouped {
+            format!("{}|{}|{}{id}", job.queue, job.group, job.place)
+        } else {
+            format!("{}|{}{id}", job.queue, job.place)
+        }
     });
     compare("ready", members(dump, "ready", ""), ready.collect());
     compare(
@@ -457,12 +460,12 @@ fn indexes(jobs: &BTreeMap<String, Record>, dump: &Dump) -> Vec<String> {
             wrong.push(format!("{id} runs on no node, or a node does not run it: {job}"));
         }
     }
-    let number = |queue: &str, of: &str| -> i64 {
+    let number = |queue: &str, of: &str| -> usize {
         dump.value("counts", &format!("{queue}|{of}")).map_or(0, |text| text.parse().unwrap())
     };
     for queue in super::world::QUEUES {
         let count = |states: &[State]| {
-            jobs.values().filter(|job| job.queue == queue && states.contains(&job.state)).count() as i64
+            jobs.values().filter(|job| job.queue == queue && states.contains(&job.state)).count()
         };
         let counts = [
             ("running", count(&[State::Running])),

@@ -53,7 +53,7 @@ impl Wire {
         if self.fails() { Err(StoreError::Unanswered(reason())) } else { answer }
     }
 
-    fn saw(&self, word: Word<'_>) {
+    fn saw(&self, word: &Word<'_>) {
         self.world.saw(&self.life, word);
     }
 
@@ -66,7 +66,7 @@ impl Wire {
 #[async_trait]
 impl Store for Wire {
     async fn boot(&self, seen: Token) -> Result<Booted> {
-        self.pass(self.world.store.boot(seen), |own, _| own.saw(Word::Other)).await
+        self.pass(self.world.store.boot(seen), |own, _| own.saw(&Word::Other)).await
     }
 
     async fn recover(
@@ -77,12 +77,12 @@ impl Store for Wire {
         hold: u64,
         grace: u64,
     ) -> Result<Incarnation> {
-        self.pass(self.world.store.recover(inc, seen, server, hold, grace), |own, _| own.saw(Word::Other))
+        self.pass(self.world.store.recover(inc, seen, server, hold, grace), |own, _| own.saw(&Word::Other))
             .await
     }
 
     async fn server(&self) -> Result<Box<str>> {
-        self.pass(self.world.store.server(), |own, _| own.saw(Word::Other)).await
+        self.pass(self.world.store.server(), |own, _| own.saw(&Word::Other)).await
     }
 
     fn bless(&self, server: &str) {
@@ -90,7 +90,7 @@ impl Store for Wire {
     }
 
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
-        self.pass(self.world.store.declare(inc, queue, settings), |own, _| own.saw(Word::Other)).await
+        self.pass(self.world.store.declare(inc, queue, settings), |own, _| own.saw(&Word::Other)).await
     }
 
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
@@ -99,11 +99,11 @@ impl Store for Wire {
             tokio::spawn(async move {
                 tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
                 if own.world.store.add(inc, &lane, &adding).await.is_ok() {
-                    own.world.saw(&own.life, Word::Add(&lane, &adding));
+                    own.world.saw(&own.life, &Word::Add(&lane, &adding));
                 }
             });
         }
-        self.pass(self.world.store.add(inc, lane, adding), |own, _| own.saw(Word::Add(lane, adding))).await
+        self.pass(self.world.store.add(inc, lane, adding), |own, _| own.saw(&Word::Add(lane, adding))).await
     }
 
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
@@ -112,11 +112,11 @@ impl Store for Wire {
             tokio::spawn(async move {
                 tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
                 if own.world.store.take(inc, &lane, &taking).await.is_ok() {
-                    own.world.saw(&own.life, Word::Take(&lane));
+                    own.world.saw(&own.life, &Word::Take(&lane));
                 }
             });
         }
-        self.pass(self.world.store.take(inc, lane, taking), |own, _| own.saw(Word::Take(lane))).await
+        self.pass(self.world.store.take(inc, lane, taking), |own, _| own.saw(&Word::Take(lane))).await
     }
 
     async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
@@ -125,22 +125,22 @@ impl Store for Wire {
             tokio::spawn(async move {
                 tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
                 if let Ok(replies) = own.world.store.settle(inc, &lane, &jobs).await {
-                    own.world.saw(&own.life, Word::Settle(&lane, &jobs, &replies));
+                    own.world.saw(&own.life, &Word::Settle(&lane, &jobs, &replies));
                 }
             });
         }
         let step = self.world.store.settle(inc, lane, jobs);
-        let replies = self.pass(step, |own, replies| own.saw(Word::Settle(lane, jobs, replies))).await?;
+        let replies = self.pass(step, |own, replies| own.saw(&Word::Settle(lane, jobs, replies))).await?;
         self.world.judge().heard(&self.life, self.world.now(), jobs, &replies);
         Ok(replies)
     }
 
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
-        self.pass(self.world.store.extend(inc, jobs), |own, _| own.saw(Word::Other)).await
+        self.pass(self.world.store.extend(inc, jobs), |own, _| own.saw(&Word::Other)).await
     }
 
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
-        self.pass(self.world.store.attest(inc, jobs), |own, _| own.saw(Word::Attest(jobs))).await
+        self.pass(self.world.store.attest(inc, jobs), |own, _| own.saw(&Word::Attest(jobs))).await
     }
 
     async fn tick(
@@ -153,13 +153,13 @@ impl Store for Wire {
         off_duty: bool,
     ) -> Result<Ticked> {
         self.pass(self.world.store.tick(inc, node, most, pause, grace, off_duty), |own, _| {
-            own.saw(Word::Tick)
+            own.saw(&Word::Tick);
         })
         .await
     }
 
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
-        self.pass(self.world.store.steer(inc, requests), |own, _| own.saw(Word::Steer(requests))).await
+        self.pass(self.world.store.steer(inc, requests), |own, _| own.saw(&Word::Steer(requests))).await
     }
 
     async fn watch(
@@ -169,31 +169,31 @@ impl Store for Wire {
         on: bool,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
-        self.pass(self.world.store.watch(inc, node, on, ids), |own, _| own.saw(Word::Other)).await
+        self.pass(self.world.store.watch(inc, node, on, ids), |own, _| own.saw(&Word::Other)).await
     }
 
     async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        self.pass(self.world.store.peek(inc, children, ids), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.peek(inc, children, ids), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
-        self.pass(self.world.store.figures(inc, queues), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.figures(inc, queues), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueName>> {
-        self.pass(self.world.store.queues(), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.queues(), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page> {
-        self.pass(self.world.store.list(listing, after, size), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.list(listing, after, size), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)> {
-        self.pass(self.world.store.scan(cursor, size), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.scan(cursor, size), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn time(&self) -> Result<u64> {
-        self.pass(self.world.store.time(), |own, _| own.saw(Word::Read)).await
+        self.pass(self.world.store.time(), |own, _| own.saw(&Word::Read)).await
     }
 
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {

@@ -162,8 +162,8 @@ impl World {
         self.outage.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn saw(&self, life: &str, word: Word<'_>) {
-        self.judge().after(self.now(), life, self.store.dump_without_lanes(), &word);
+    pub(crate) fn saw(&self, life: &str, word: &Word<'_>) {
+        self.judge().after(self.now(), life, self.store.dump_without_lanes(), word);
     }
 
     fn say(&self, what: impl FnOnce() -> String) {
@@ -268,12 +268,11 @@ impl World {
         self.say(|| "all is well".to_owned());
         self.faults.store(false, Ordering::SeqCst);
         for (n, node) in nodes.iter_mut().enumerate() {
-            match node {
-                Some(node) => node.cut.store(false, Ordering::SeqCst),
-                None => {
-                    lives += 1;
-                    *node = self.join(&format!("n{n}"), lives).await;
-                }
+            if let Some(node) = node {
+                node.cut.store(false, Ordering::SeqCst);
+            } else {
+                lives += 1;
+                *node = self.join(&format!("n{n}"), lives).await;
             }
         }
         let mut left = Vec::new();
@@ -494,7 +493,6 @@ async fn handled(world: Arc<World>, alive: Alive, ctx: Ctx, work: Work) -> Resul
 async fn work_on(world: &Arc<World>, ctx: &Ctx, work: Work) -> Result<Outcome, BoxError> {
     let Work { act, n } = work;
     match act {
-        Act::Quick => {}
         Act::Slow => tokio::time::sleep(Duration::from_millis(300 * n)).await,
         Act::Fails if u64::from(ctx.attempt()) <= n => return Err("not yet".into()),
         Act::Later if world.rng.one_in(2) => {
@@ -517,7 +515,7 @@ async fn work_on(world: &Arc<World>, ctx: &Ctx, work: Work) -> Result<Outcome, B
                 long.await;
             }
         }
-        Act::MovesOn if ctx.queue() == &"plain" => return Ok(Outcome::go_on().to("next")),
+        Act::MovesOn if *ctx.queue() == "plain" => return Ok(Outcome::go_on().to("next")),
         Act::Checkpoints => {
             for _ in 0..n {
                 tokio::time::sleep(Duration::from_millis(150)).await;
