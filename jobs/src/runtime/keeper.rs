@@ -351,7 +351,12 @@ pub(crate) async fn run(link: Link, keeper: Keeper) {
 }
 
 async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
-    for executions in due.chunks(MOST) {
+    // The answer has the shortest lease of a call: jobs with longer ones go in other calls.
+    let mut by_lease: BTreeMap<Duration, Vec<Arc<Execution>>> = BTreeMap::new();
+    for execution in due {
+        by_lease.entry(execution.lease()).or_default().push(execution);
+    }
+    for executions in by_lease.values().flat_map(|alike| alike.chunks(MOST)) {
         let sent = Instant::now();
         let jobs: Arc<[_]> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
         let these: Arc<[_]> = executions.iter().map(|one| (one.clone(), true)).collect();
