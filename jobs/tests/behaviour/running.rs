@@ -227,16 +227,19 @@ async fn close_finishes_what_runs_and_gives_back_the_rest(world: World) {
     let figures = jobs.queue("quick").unwrap().figures().await.unwrap();
     assert_eq!((figures.done, figures.ready, figures.running), (1, 1, 0));
 
-    let stuck = jobs.worker("stuck", async |_: Ctx, (): ()| {
-        std::future::pending::<()>().await;
-        Ok(())
+    let begun = said.clone();
+    let stuck = jobs.worker("stuck", move |_: Ctx, (): ()| {
+        let begun = begun.clone();
+        async move {
+            begun.say("stuck");
+            std::future::pending::<()>().await;
+            Ok(())
+        }
     });
     let stuck = stuck.start().unwrap();
     let id = jobs.add("stuck", &()).await.unwrap().id;
-    tenure_testing::eventually(MINUTE, "it runs", async || {
-        jobs.get(&id).await.unwrap().unwrap().state() == State::Running
-    })
-    .await;
+    // The store knows that it runs before the worker does.
+    said.until(3).await;
     assert_eq!(stuck.close(Duration::from_millis(50)).await.unwrap().given_back, 1);
     let view = jobs.get(&id).await.unwrap().unwrap();
     assert_eq!((view.state(), view.attempts()), (State::Ready, 0), "another worker may take it at once");
