@@ -46,7 +46,12 @@ async fn the_jobs_of_a_node_that_dies_run_elsewhere(world: World) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_goes_on_after_a_restart_with_the_data() {
     let server = RedisServer::builder().append_only().start().unwrap();
-    let jobs = Jobs::builder("s", Client::open(&server.url()).unwrap()).queue(Queue::new("q").keep(MINUTE));
+    let client = Client::open(&server.url()).unwrap();
+    // Otherwise Redis may answer before it writes, and the job would be lost with the process.
+    let mut always = ::redis::cmd("CONFIG");
+    always.arg("SET").arg("appendfsync").arg("always");
+    client.commands().command(&always).await.unwrap();
+    let jobs = Jobs::builder("s", client).queue(Queue::new("q").keep(MINUTE));
     let jobs = jobs.join().await.unwrap();
     let said = Said::default();
     let before = jobs.add("q", &()).await.unwrap().id;
