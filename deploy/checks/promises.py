@@ -21,8 +21,8 @@ MARGIN = 10
 broken = []
 
 
-def promise(kept, text):
-    if not kept:
+def promise(holds, text):
+    if not holds:
         broken.append(text)
 
 
@@ -37,6 +37,13 @@ def options_of(command):
     return set(re.findall(r"(?<![\w-])-{1,2}[a-z][a-z-]*", page.read_text())) if page.exists() else None
 
 
+def commands_below(command):
+    """The commands of a command that has some. Their options are on pages of their own, which the tests do not keep."""
+    page = HELP / f"{command}.txt"
+    listed = re.search(r"^Commands:\n((?:  .*\n)+)", page.read_text(), re.MULTILINE) if page.exists() else None
+    return set(re.findall(r"^  ([a-z]+)", listed[1], re.MULTILINE)) if listed else set()
+
+
 def words_exist(where, words):
     """The command and its options exist. Those after `--` are the program's."""
     command = next((word for word in words if not word.startswith("-")), None)
@@ -45,6 +52,10 @@ def words_exist(where, words):
         return
     options = options_of(command)
     promise(options is not None, f"{where}: there is no command tenure {command}")
+    below = commands_below(command)
+    if below:
+        promise(set(words) & below, f"{where}: tenure {command} has none of its commands in {' '.join(words)}")
+        return
     for word in words[: words.index("--")] if "--" in words else words:
         name = word.split("=")[0]
         if name.startswith("-") and options is not None:
@@ -65,7 +76,8 @@ def worker(where, words, ends_after):
     """A command line of `tenure work`, and the seconds after SIGTERM after which it is killed."""
     words_exist(where, words)
     drain = seconds(value_of(words, "--drain", "25s"))
-    promise(ends_after == drain + MARGIN, f"{where}: it is killed after {ends_after} s, not {MARGIN} s after its drain of {drain} s")
+    late = f"{where}: it is killed after {ends_after} s, not {MARGIN} s after its drain of {drain} s"
+    promise(ends_after == drain + MARGIN, late)
     # The node needs up to 3 s more to have them dead.
     grace = seconds(value_of(words, "--grace", "10s"))
     promise(grace + 3 < drain, f"{where}: programs have {grace} s to end, too many for a drain of {drain} s")
@@ -92,7 +104,8 @@ def compose(words, exposed):
     service = kit["services"]["worker"]
     port = worker("compose/compose.yaml", words, seconds(service["stop_grace_period"]))
     scrape = yaml.safe_load((DEPLOY / "compose/prometheus.yml").read_text())["scrape_configs"][0]
-    for where, other in (("docker/app/Dockerfile", exposed), ("compose/prometheus.yml", scrape["dns_sd_configs"][0]["port"])):
+    asked = scrape["dns_sd_configs"][0]["port"]
+    for where, other in (("docker/app/Dockerfile", exposed), ("compose/prometheus.yml", asked)):
         promise(str(other) == port, f"{where}: port {other}, but workers listen at {port}")
     promise(scrape.get("honor_labels"), "compose/prometheus.yml: the label `node` would be renamed: honor_labels is not set")
     redis("compose/compose.yaml", kit["services"]["redis"]["command"])
@@ -108,7 +121,8 @@ def systemd():
     # A key may stand on several lines; of these only the last counts here.
     unit = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / where).read_text(), re.MULTILINE))
     env = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / "systemd/feeds.env").read_text(), re.MULTILINE))
-    command = unit["ExecStart"].replace("$TENURE_OPTIONS", env["TENURE_OPTIONS"]).replace("${TENURE_LISTEN}", env["TENURE_LISTEN"])
+    command = unit["ExecStart"].replace("$TENURE_OPTIONS", env["TENURE_OPTIONS"])
+    command = command.replace("${TENURE_LISTEN}", env["TENURE_LISTEN"])
     for name in re.findall(r"\$\{?(\w+)", unit["ExecStart"]):
         promise(name in env, f"systemd/feeds.env: the unit needs {name}")
     worker(where, command.split()[1:], seconds(unit["TimeoutStopSec"]))
@@ -130,7 +144,8 @@ def kubernetes(where, documents):
     promise(value_of(words, "--listen").startswith("0.0.0.0:"), f"{where}: the kubelet does not reach the probes")
 
     rolling = spec["strategy"].get("rollingUpdate", {})
-    promise((rolling.get("maxSurge"), rolling.get("maxUnavailable")) == (1, 0), f"{where}: a new pod has to come before an old one goes")
+    surge = (rolling.get("maxSurge"), rolling.get("maxUnavailable"))
+    promise(surge == (1, 0), f"{where}: a new pod has to come before an old one goes")
     promise("preStop" not in container.get("lifecycle", {}), f"{where}: a preStop delays the drain")
     ports = {each["name"]: str(each["containerPort"]) for each in container["ports"]}
     for probe, path in (("startupProbe", "/livez"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")):
@@ -194,15 +209,28 @@ def page():
             words_exist(where, words.split())
 
 
+def kept(part, *given):
+    """Looks at a part of the kit. One that lacks what it should have is broken, too."""
+    try:
+        return part(*given)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        where = given[0] if given and isinstance(given[0], str) else part.__name__
+        promise(False, f"{where}: it lacks something, or has it in another form: {error!r}")
+        return None
+
+
 def main():
-    words, exposed = docker()
-    compose(words, exposed)
-    systemd()
+    image = kept(docker)
+    if image:
+        kept(compose, *image)
+    kept(systemd)
     base = [path for path in sorted((DEPLOY / "kubernetes/base").glob("*.yaml")) if path.name != "kustomization.yaml"]
-    deployment = kubernetes("kubernetes/base", [each for path in base for each in documents_of(path.read_text())])
+    base = [each for path in base for each in documents_of(path.read_text())]
+    deployment = kept(kubernetes, "kubernetes/base", base)
     for path in map(Path, sys.argv[1:]):
-        kubernetes(f"kubernetes overlay {path.stem}", documents_of(path.read_text()))
-    keda(deployment)
+        kept(kubernetes, f"kubernetes overlay {path.stem}", documents_of(path.read_text()))
+    if deployment:
+        kept(keda, deployment)
     page()
     print("\n".join(broken), end="\n" if broken else "")
     sys.exit(bool(broken))

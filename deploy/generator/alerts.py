@@ -131,7 +131,10 @@ def rules(ttl):
         ),
         Rule(
             "TenureStoreRefuses", "critical",
-            rises('tenure_pool_store_errors_total{kind="not_executed"}', by="pool"), "2m",
+            rises('tenure_pool_store_errors_total{kind="not_executed"}', by="pool")
+            # Without workers it is out of reach.
+            + " and on (pool) sum by (pool) (tenure_pool_workers) > 0",
+            "2m",
             f"Redis refuses writes of {pool}: nothing new starts",
             "It is full, or cannot write its append-only file. Free memory or disk.",
         ),
