@@ -21,6 +21,7 @@
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
+#   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
 #   make ci            the checks that every change must pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -42,7 +43,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs ci
+.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -114,6 +115,9 @@ soak:
 
 sdk:
 	@scripts/sdk $(ONLY)
+
+deploy-check:
+	@scripts/deploy-check
 
 ci:
 	@.ci/run
