@@ -2,10 +2,15 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::error::SourceError;
+
+/// How long a sealed source waits for the answer whether a job is there. Then a look finds out.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Jobs by their index, 1, 2, 3 and so on. A job of an index never changes, and jobs appear in order.
 ///
@@ -106,7 +111,8 @@ impl<S: Source> Source for Arc<S> {
 }
 
 /// A source of which only the jobs up to a seal are there yet: what is above it is "not found". The seal moves up as
-/// something else confirms jobs, such as another consumer's progress.
+/// something else confirms jobs, such as another consumer's progress. A seal that moves wakes the consumer, whether or not
+/// the source can tell of new jobs.
 #[derive(Debug)]
 pub struct Sealed<S> {
     source: S,
@@ -172,6 +178,10 @@ impl<S: Source> Source for Sealed<S> {
         if seal.wait_for(|seal| *seal > above).await.is_err() && self.seal() <= above {
             std::future::pending::<()>().await;
         }
-        self.source.changed(above).await;
+        // A job that was there before the seal moved is news, and the source does not tell of it again.
+        let next = timeout(ANSWER_MAX, self.source.at(above.saturating_add(1))).await;
+        if matches!(next, Ok(Ok(None))) {
+            self.source.changed(above).await;
+        }
     }
 }

@@ -578,6 +578,29 @@ async fn above_a_sealed_head_nothing_is_found() {
     drop(seal);
 }
 
+#[tokio::test]
+async fn a_seal_that_moves_wakes_though_its_source_cannot_tell() {
+    let shelf = Shelf::with(1..=4);
+    let (source, seal) = Sealed::new(shelf.clone(), 2);
+    let source = Arc::new(source);
+    let consumer = Consumer::builder(source.clone(), MemoryProgress::new());
+    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    // Nobody checks.
+    for (up_to, done) in [(2, 2), (3, 3), (9, 4)] {
+        seal.up_to(up_to);
+        tenure_testing::eventually(PATIENCE, "all to be done", async || consumer.stored() == done).await;
+    }
+    for _ in 0..2 {
+        // However many wait for it.
+        assert!(source.changed(3).now_or_never().is_some(), "4 is there");
+        assert!(source.changed(4).now_or_never().is_none(), "5 is not there, and the shelf tells of nothing");
+        assert!(source.changed(9).now_or_never().is_none(), "10 is above the seal");
+    }
+    shelf.fail(5, true);
+    assert!(source.changed(4).now_or_never().is_some(), "a look says why");
+}
+
 /// An even number.
 struct Even(u64);
 
