@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::consumer::delivery::Delivery;
 use crate::error::SourceError;
-use crate::log::{Appended, LogError};
+use crate::log::{Appended, Below, LogError};
 use crate::source::Source;
 
 /// A log in the memory of this process, for tests, and for pipelines within one process. Clones share it.
@@ -141,7 +141,11 @@ impl<J: Clone + Send + Sync + 'static> Source for MemoryLog<J> {
         let Some(at) = first.checked_sub(kept.trimmed + 1) else {
             return Err(SourceError::Gone { index: first, left: Some(kept.trimmed + 1) });
         };
-        let at = usize::try_from(at).unwrap_or(usize::MAX).min(kept.jobs.len());
+        let head = kept.head();
+        if first - 1 > head {
+            return Err(SourceError::broken(Below { head, read: first - 1 }));
+        }
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
         let end = at.saturating_add(most).min(kept.jobs.len());
         Ok(kept.jobs.range(at..end).cloned().collect())
     }

@@ -19,6 +19,20 @@ pub struct Appended {
     pub repeated: bool,
 }
 
+/// A log that ends before what was read of it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the log ends at {head}, before {read}: it has lost its last bodies, or the progress is not of this log, such as a \
+     default index above its head; forget the progress and store the last index that is known to be good, before its \
+     consumer starts again"
+)]
+pub(crate) struct Below {
+    /// The last index of the log.
+    pub(crate) head: u64,
+    /// The index up to which it was read.
+    pub(crate) read: u64,
+}
+
 /// Why nothing was appended to a log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

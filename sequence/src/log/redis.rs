@@ -14,7 +14,7 @@ use crate::consumer::delivery::Delivery;
 use crate::error::{Error, SourceError, stays};
 use crate::keys;
 use crate::log::bell::{Belfry, Heard};
-use crate::log::{Appended, LogError};
+use crate::log::{Appended, Below, LogError};
 use crate::progress::redis::RedisProgress;
 use crate::source::Source;
 
@@ -271,16 +271,6 @@ enum Found {
     Bodies(Vec<Bytes>),
     /// Nothing, and the log ends here, before the index that comes ahead of the first one.
     Below(u64),
-}
-
-/// A log that ends before what was read of it.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the log ends at {head}, before {read}: it has lost its last bodies, or the progress is not that of a consumer of it"
-)]
-struct Below {
-    head: u64,
-    read: u64,
 }
 
 impl RedisLog {

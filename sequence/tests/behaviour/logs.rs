@@ -103,6 +103,29 @@ async fn a_log_that_has_lost_its_end_ends_its_consumers() {
 }
 
 #[tokio::test]
+async fn a_progress_above_the_head_of_a_log_ends_its_consumer() {
+    let server = RedisServer::start().unwrap();
+    let (redis, memory) = (logs(&server).log("acme").unwrap(), MemoryLog::new());
+    redis.append(["a", "b", "c"]).await.unwrap();
+    memory.append(["a", "b", "c"]);
+    memory.trim(2);
+    for read in [redis.read(5, 9).await.err(), memory.read(5, 9).await.err()] {
+        let error = read.unwrap();
+        assert!(matches!(error, SourceError::Broken(_)), "{error:?}");
+        assert!(tenure_testing::describe(&error).contains("the log ends at 3, before 4"), "{error:?}");
+    }
+    assert!(redis.read(4, 9).await.unwrap().is_empty() && memory.read(4, 9).await.unwrap().is_empty());
+    assert_eq!(memory.at(77).await.unwrap(), None, "to ask for one is no look");
+    for (source, default_index) in [(memory, 7), (MemoryLog::new(), 1)] {
+        let consumer = Consumer::builder(source, MemoryProgress::new()).default_index(default_index);
+        let consumer = consumer.build(async |_: Delivery<&str>| Ok::<_, BoxError>(())).unwrap();
+        consumer.start().await.unwrap();
+        let error = timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap_err();
+        assert!(matches!(error, Error::Source(SourceError::Broken(_))), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_hole_in_a_log_ends_the_read_before_it() {
     let server = RedisServer::start().unwrap();
     let log = logs(&server).log("acme").unwrap();
