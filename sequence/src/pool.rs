@@ -24,6 +24,7 @@ use crate::error::{BoxError, Error, ProgressError, whole};
 ///   consumer's explanation.
 /// - When the key moves, the consumer shuts down: jobs are asked to end, have the consumer's grace, and the last progress is
 ///   stored. Then the next owner goes on behind it.
+/// - A consumer that has not ended within the pool's `stop_timeout` is ended with its job, whoever else has a handle of it.
 /// - When the lease is lost, the consumer ends at once: its jobs are dropped, and nothing is stored any more.
 /// - A consumer that a later owner has fenced ends its job as lost. One that can never go on, such as by a job that is
 ///   irrecoverable, has its key parked. Any other failure goes by the job's restart policy: dispatch it with
@@ -75,7 +76,7 @@ struct OnPool<F> {
     refusals: Throttle,
 }
 
-/// Forgets a consumer when its job's future has ended, or is dropped.
+/// Ends and forgets a consumer when its job's future has ended, or is dropped.
 struct Registered {
     running: Running,
     key: JobKey,
@@ -84,6 +85,8 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        // The pool may have dropped the job, and begins it elsewhere, whoever has another handle of the consumer.
+        self.consumer.kill();
         let mut running = lock(&self.running);
         // A later start of the key may have taken the place.
         if running.get(&self.key).is_some_and(|consumer| consumer.is(&self.consumer)) {

@@ -141,6 +141,37 @@ async fn a_lost_lease_drops_the_jobs_without_grace() {
     node.abandon();
 }
 
+#[tokio::test]
+async fn a_job_that_the_pool_drops_ends_its_consumer() {
+    let builder = Node::builder("test", MemoryStore::new()).name("first");
+    let builder = builder.worker_ttl(Duration::from_secs(2)).join_settle(Duration::from_millis(100));
+    let node = builder.stop_timeout(Duration::from_millis(100)).assume_fresh(true).join().await.unwrap();
+    let log = MemoryLog::new();
+    log.append([1_u64]);
+    let kept = Arc::new(Mutex::new(None));
+    let keeps = kept.clone();
+    let handler = on_pool(move |job: Job| {
+        let (log, keeps) = (log.clone(), keeps.clone());
+        async move {
+            let builder = Consumer::builder(log, CheckpointProgress::of(&job));
+            // Longer than the pool waits.
+            let builder = builder.grace(Duration::from_secs(24 * 3_600));
+            let consumer = builder
+                .build(async |_: Delivery<u64>| std::future::pending::<Result<(), BoxError>>().await)?;
+            *keeps.lock().unwrap() = Some(consumer.clone());
+            Ok(consumer)
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    node.dispatch(("acme", "")).await.unwrap();
+    let consumer = kept.lock().unwrap().clone().unwrap();
+    eventually(PATIENCE, "the job to run", async || consumer.running() == 1).await;
+    let _ = node.close().await;
+    // Another worker may begin the job by now, whatever handle is kept.
+    let ended = tokio::time::timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap();
+    assert_eq!((ended.progress, ended.unfinished), (0, 1));
+}
+
 /// A source that tells of nothing.
 struct Quiet(Arc<Mutex<u64>>);
 impl tenure_sequence::Source for Quiet {

@@ -137,6 +137,12 @@ impl Consumer {
         self.ended().await
     }
 
+    /// Ends as if its last handle were dropped: its jobs are dropped. After an end it changes nothing.
+    #[cfg(feature = "pool")]
+    pub(crate) fn kill(&self) {
+        self.owner.shared.kill();
+    }
+
     /// Whether both are handles of the same consumer.
     #[cfg(feature = "pool")]
     pub(crate) fn is(&self, other: &Self) -> bool {
