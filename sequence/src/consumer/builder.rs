@@ -52,6 +52,10 @@ impl<S: Source, P: Progress> Builder<S, P> {
     }
 
     /// The progress of a consumer without any: its first job is the one after it. 0 by default.
+    ///
+    /// Above the head of a log it ends the consumer, with [`SourceError::Broken`](crate::SourceError::Broken). The start has
+    /// stored it by then. So another value changes nothing until that progress is forgotten
+    /// ([`RedisProgress::forget`](crate::RedisProgress::forget)).
     pub fn default_index(mut self, index: u64) -> Self {
         self.settings.default_index = index;
         self
