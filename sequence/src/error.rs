@@ -152,6 +152,9 @@ impl ProgressError {
 
 /// Says that no further attempt of a job can succeed. A handler returns it as its error: whatever the retry policy, the
 /// consumer ends, and the job is not done.
+///
+/// It may be the cause of another error, as [`source`](StdError::source) tells. `anyhow::Error` hides one that it was made
+/// of: return it without that.
 #[derive(Debug)]
 pub struct Irrecoverable(BoxError);
 
@@ -159,6 +162,11 @@ impl Irrecoverable {
     /// For this reason.
     pub fn new(why: impl Into<BoxError>) -> Self {
         Self(why.into())
+    }
+
+    /// Whether it is this error, or a cause of it.
+    pub(crate) fn is_in(error: &(dyn StdError + 'static)) -> bool {
+        std::iter::successors(Some(error), |&error| error.source()).any(<dyn StdError>::is::<Self>)
     }
 }
 

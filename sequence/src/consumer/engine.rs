@@ -219,7 +219,7 @@ where
             };
             let Err(error) = attempted else { return true };
             self.count(|metrics| &metrics.failures);
-            let irrecoverable = error.is::<Irrecoverable>();
+            let irrecoverable = Irrecoverable::is_in(&*error);
             if !irrecoverable && shared.asked.is_cancelled() {
                 // It was told to end.
                 return false;

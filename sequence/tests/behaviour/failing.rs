@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenure_connection::Client;
 use tenure_sequence::{
-    BoxError, Consumer, Delivery, Error, MemoryLog, MemoryProgress, Progress, ProgressError, RedisProgress,
-    Retry, Source, SourceError, Verdict,
+    BoxError, Consumer, Delivery, Error, Irrecoverable, MemoryLog, MemoryProgress, Progress, ProgressError,
+    RedisProgress, Retry, Source, SourceError, Verdict,
 };
 use tenure_testing::{RedisServer, eventually};
 
@@ -56,6 +56,24 @@ async fn a_job_whose_attempts_are_used_up_ends_the_consumer() {
     let error = consumer.ended().await.unwrap_err();
     assert!(matches!(error, Error::Job { index: 3, attempts: 3, irrecoverable: false, .. }), "{error:?}");
     assert_eq!((consumer.stored(), consumer.begun()), (2, 4));
+}
+
+/// An error of a handler's own, with its cause.
+#[derive(Debug, thiserror::Error)]
+#[error("the payment has failed")]
+struct Payment(#[source] BoxError);
+
+#[tokio::test(start_paused = true)]
+async fn an_irrecoverable_cause_of_another_error_is_found() {
+    let builder = Consumer::builder(Shelf::with(1..=1), MemoryProgress::new()).retry(patient());
+    let consumer = builder.build(async |_: Delivery<u64>| {
+        let cause = Payment(Irrecoverable::new("no such account").into());
+        Err::<(), _>(Payment(cause.into()))
+    });
+    let consumer = consumer.unwrap();
+    consumer.start().await.unwrap();
+    let error = tokio::time::timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap_err();
+    assert!(matches!(error, Error::Job { index: 1, attempts: 1, irrecoverable: true, .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
