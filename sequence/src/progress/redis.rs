@@ -9,12 +9,17 @@ use crate::error::{Error, ProgressError, stays};
 use crate::keys;
 use crate::progress::Progress;
 
+// Both need next to no memory. Done jobs must not run again, and no consumer must stand still, because others have
+// filled the server.
 static CLAIM: LazyLock<Script> = LazyLock::new(|| {
-    let source = concat!("#!lua\n", include_str!("../lua/decimal.lua"), include_str!("../lua/claim-1.lua"));
+    let source = concat!(
+        "#!lua flags=allow-oom\n",
+        include_str!("../lua/decimal.lua"),
+        include_str!("../lua/claim-1.lua")
+    );
     Script::new("sequence.claim", source)
 });
 
-// It needs next to no memory, and what is done must not run again because others have filled the server.
 static SAVE: LazyLock<Script> = LazyLock::new(|| {
     let source = concat!(
         "#!lua flags=allow-oom\n",

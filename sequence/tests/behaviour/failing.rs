@@ -376,6 +376,18 @@ async fn a_former_owner_can_neither_save_nor_claim() {
 }
 
 #[tokio::test]
+async fn a_full_server_refuses_no_start_and_no_save() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let progress = RedisProgress::new(&client, "set", "acme").unwrap();
+    let mut fill = redis::cmd("CONFIG");
+    client.commands().command(fill.arg("SET").arg("maxmemory").arg(1)).await.unwrap();
+    assert_eq!(progress.init(3).await.unwrap(), 3);
+    progress.save(4).await.unwrap();
+    assert_eq!(progress.clone().fenced(7).init(0).await.unwrap(), 4);
+}
+
+#[tokio::test]
 async fn a_consumer_that_is_fenced_ends_and_drops_its_jobs() {
     let server = RedisServer::start().unwrap();
     let client = Client::open(&server.url()).unwrap();
