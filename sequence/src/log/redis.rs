@@ -275,6 +275,9 @@ enum Found {
 
 impl RedisLog {
     async fn find(&self, first: u64, most: usize) -> Result<Found, SourceError> {
+        if most == 0 {
+            return Ok(Found::Bodies(Vec::new()));
+        }
         let mut call = READ.call(&self.keys[..2]);
         call.arg(&*self.name).arg(first).arg(most);
         let Value::Array(reply) = self.redis.call(&call).await.map_err(failure)? else {

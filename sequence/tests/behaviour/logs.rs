@@ -49,6 +49,18 @@ async fn a_log_numbers_its_bodies_without_a_hole() {
 }
 
 #[tokio::test]
+async fn a_read_of_no_bodies_has_none() {
+    let server = RedisServer::start().unwrap();
+    let (redis, memory) = (logs(&server).log("acme").unwrap(), MemoryLog::new());
+    for _ in 0..2 {
+        assert_eq!(redis.read(1, 0).await.unwrap(), Vec::<Bytes>::new());
+        assert_eq!(memory.read(1, 0).await.unwrap(), Vec::<&str>::new());
+        redis.append(["a"]).await.unwrap();
+        memory.append(["a"]);
+    }
+}
+
+#[tokio::test]
 async fn a_trimmed_index_is_gone_and_not_missing() {
     let server = RedisServer::start().unwrap();
     let log = logs(&server).log("acme").unwrap();
