@@ -88,7 +88,7 @@ where
                 Err(error) => (Vec::new(), self.failed(look, error)),
             };
             self.shared.changed.notify_waiters();
-            let mut begun = (look.first..).zip(jobs);
+            let mut begun = (look.first..=u64::MAX).zip(jobs);
             let kept = if next.is_none() && keeps_one { begun.next() } else { None };
             for (index, job) in begun {
                 self.begin(index, job);

@@ -1,7 +1,6 @@
 //! The task that saves the progress, and tells of it in order. One save is under way at a time, and the newest progress is
 //! the next one.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +41,8 @@ where
         // The end of the last attempts.
         let mut until = None;
         loop {
+            // A store that answers at once must leave time to others.
+            tokio::task::consume_budget().await;
             let Some(to) = shared.to_save() else {
                 if shared.closing.is_cancelled() {
                     return;
@@ -52,7 +53,7 @@ where
                 }
                 continue;
             };
-            tell(self.notifications.in_order.as_ref(), told + 1..=to).await;
+            tell(self.notifications.in_order.as_ref(), told, to).await;
             told = to;
             if shared.closing.is_cancelled() {
                 until.get_or_insert_with(|| Instant::now() + shared.settings.call_deadline);
@@ -60,7 +61,7 @@ where
             match self.save(to, until).await {
                 Ok(before) => {
                     pauses.reset();
-                    tell(self.notifications.after.as_ref(), before + 1..=to).await;
+                    tell(self.notifications.after.as_ref(), before, to).await;
                     continue;
                 }
                 Err(error) if error.is_transient() => {
@@ -120,10 +121,10 @@ where
     }
 }
 
-/// Tells of each index, and leaves time to others in between.
-async fn tell(whom: Option<&Notification>, indexes: RangeInclusive<u64>) {
+/// Tells of each index above one, up to another one, and leaves time to others in between.
+async fn tell(whom: Option<&Notification>, above: u64, to: u64) {
     let Some(whom) = whom else { return };
-    for index in indexes {
+    for index in (above..=to).skip(1) {
         whom(index);
         tokio::task::consume_budget().await;
     }

@@ -183,7 +183,7 @@ where
                     index,
                     seconds,
                     held_up,
-                    "the job at the head does not end, and nothing is stored"
+                    "the job at the head does not end, and nothing further is stored"
                 );
             }
         }

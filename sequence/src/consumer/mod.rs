@@ -55,7 +55,7 @@ impl fmt::Debug for Consumer {
     }
 }
 
-/// How a consumer has ended that was told to end.
+/// How a consumer has ended that was told to end. Both are 0 if it had not started: it has read no progress then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
@@ -197,7 +197,7 @@ impl Consumer {
     /// The highest index of the source.
     ///
     /// # Errors
-    /// The source cannot say.
+    /// The source cannot say, or does not within the call deadline.
     ///
     /// # Cancel safety
     /// Safe: it only reads.

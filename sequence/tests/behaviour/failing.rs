@@ -282,6 +282,23 @@ async fn jobs_run_on_while_the_progress_cannot_be_stored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_highest_index_is_done_and_told_once() {
+    let (progress, told) = (Failing::default(), Arc::new(Mutex::new(Vec::new())));
+    let tell = told.clone();
+    let builder = Consumer::builder(Shelf::with(u64::MAX - 1..=u64::MAX), progress.clone());
+    let builder = builder.default_index(u64::MAX - 2).in_order(move |index| tell.lock().unwrap().push(index));
+    let consumer = builder.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    progress.fails.store(true, Ordering::SeqCst);
+    // Several saves fail.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((consumer.progress(), consumer.stored()), (u64::MAX, u64::MAX - 2));
+    progress.fails.store(false, Ordering::SeqCst);
+    eventually(PATIENCE, "the progress to be stored", async || consumer.stored() == u64::MAX).await;
+    assert_eq!(*told.lock().unwrap(), [u64::MAX - 1, u64::MAX]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_that_fails_may_be_made_again() {
     let progress = Failing::default();
     progress.fails.store(true, Ordering::SeqCst);

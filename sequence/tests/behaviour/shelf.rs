@@ -69,7 +69,7 @@ impl Source for Shelf {
         self.0.reads.fetch_add(1, Ordering::SeqCst);
         let _open = self.0.gate.lock().await;
         let mut jobs = Vec::new();
-        for index in (first..).take(most) {
+        for index in (first..=u64::MAX).take(most) {
             match self.at(index).await? {
                 Some(job) => jobs.push(job),
                 None => break,
