@@ -127,7 +127,7 @@ where
             let now = Instant::now();
             let was_soon = now - began <= self.shared.settings.call_deadline / SOON;
             let mut state = self.shared.lock();
-            state.source_trouble = None;
+            (state.source_trouble, state.failed_at) = (None, None);
             state.look_pauses.reset();
             let run = |_| Run { begun: now, attempts: 1, last_error: None, word: None };
             let begin = state.core.found(look, jobs.len(), run);
@@ -159,6 +159,7 @@ where
                 state.core.narrow(look);
             }
             state.look_pauses.fail();
+            state.failed_at = Some(Instant::now());
             state.source_trouble.clone_from(&trouble);
         }
         match trouble {

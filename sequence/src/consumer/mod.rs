@@ -99,7 +99,7 @@ impl Consumer {
     }
 
     /// Says that the source may have something new. Any number of calls make one look. It returns at once, and has no effect
-    /// before the start and after the end.
+    /// before the start and after the end. A source that has just failed is left alone for 50 ms.
     pub fn check(&self) {
         self.owner.shared.check();
     }

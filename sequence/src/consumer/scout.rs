@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_connection::Backoff;
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
 use crate::consumer::engine::{Called, Engine, called};
 use crate::consumer::handler::Handler;
@@ -15,6 +15,8 @@ use crate::source::Source;
 
 /// The pauses after looks that failed.
 pub(crate) const FAILED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The least of them, which a check does not shorten.
+const FAILED_LEAST: Duration = Duration::from_millis(50);
 /// The pauses after news of the source that brought nothing.
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
@@ -36,6 +38,18 @@ where
         // The highest index that had begun when the source last told of something new.
         let mut told_at = None;
         loop {
+            // A check may have woken it.
+            let rest = {
+                let state = shared.lock();
+                if state.core.is_due() { state.failed_at.map(|at| at + FAILED_LEAST) } else { None }
+            };
+            if let Some(rest) = rest {
+                tokio::select! {
+                    biased;
+                    () = shared.stopping.cancelled() => return,
+                    () = sleep_until(rest) => {}
+                }
+            }
             let look = shared.lock().core.look();
             if let Some(look) = look {
                 self.look(look, false).await;

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) error: Option<Error>,
     /// Why the last look failed, until one succeeds.
     pub(crate) source_trouble: Option<SourceError>,
+    /// When the last look failed, until one succeeds.
+    pub(crate) failed_at: Option<Instant>,
     /// The pauses after looks that fail one after the other.
     pub(crate) look_pauses: Backoff,
     /// Why the last save failed, until one succeeds.
@@ -103,6 +105,7 @@ impl Shared {
                 core,
                 error: None,
                 source_trouble: None,
+                failed_at: None,
                 look_pauses: Backoff::new(FAILED.0, FAILED.1),
                 progress_trouble: None,
                 keeper_is_told: false,

@@ -1,7 +1,7 @@
 //! Jobs, sources and stores that fail, hang or panic.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tenure_connection::Client;
@@ -489,6 +489,66 @@ async fn pauses_after_failed_looks_begin_anew_after_one_that_succeeds() {
     // The first pause, not the one after a minute of failures.
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert!(shelf.reads() > before);
+}
+
+/// A source that fails, and has its consumer checked whenever it is read.
+#[derive(Clone, Default)]
+struct Nagging(Arc<(OnceLock<Consumer>, AtomicU32)>);
+
+impl Source for Nagging {
+    type Job = u64;
+
+    async fn at(&self, _: u64) -> Result<Option<u64>, SourceError> {
+        let (consumer, reads) = &*self.0;
+        assert!(reads.fetch_add(1, Ordering::SeqCst) < 10_000, "it is left alone");
+        consumer.get().unwrap().check();
+        Err(SourceError::unavailable("the disk is away"))
+    }
+
+    async fn head(&self) -> Result<u64, SourceError> {
+        Ok(0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_leave_a_source_that_fails_its_first_pause() {
+    let source = Nagging::default();
+    let consumer = Consumer::builder(source.clone(), MemoryProgress::new());
+    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+    assert!(source.0.0.set(consumer.clone()).is_ok());
+    consumer.start().await.unwrap();
+    let reads = || source.0.1.load(Ordering::SeqCst);
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        consumer.check();
+    }
+    // 10 s have 200 pauses of 50 ms, and would have three of 5 s.
+    assert!((100..=201).contains(&reads()), "{} reads", reads());
+    assert!(matches!(consumer.explain().verdict, Verdict::SourceFails { .. }));
+    consumer.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_cuts_a_long_pause_of_a_source_that_failed() {
+    let shelf = Shelf::with(1..=2);
+    shelf.fail(1, true);
+    let consumer = Consumer::builder(shelf.clone(), MemoryProgress::new());
+    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = shelf.reads();
+    tokio::time::timeout(Duration::from_secs(6), async {
+        while shelf.reads() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+    // A look has just failed, and the next one would come after seconds.
+    shelf.fail(1, false);
+    consumer.check();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(consumer.stored(), 2);
 }
 
 #[tokio::test(start_paused = true)]
