@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_connection::Client;
 use tenure_sequence::{
     BoxError, Consumer, Delivery, Error, Irrecoverable, MemoryLog, MemoryProgress, Progress, ProgressError,
-    RedisProgress, Retry, Source, SourceError, Verdict,
+    RedisProgress, Retry, Sealed, Source, SourceError, Verdict,
 };
 use tenure_testing::{RedisServer, eventually};
 
@@ -216,6 +216,13 @@ async fn a_source_that_hangs_is_asked_again_after_a_deadline() {
     })
     .await;
     assert!(consumer.head().await.unwrap_err().is_transient());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sealed_source_that_hangs_is_looked_into() {
+    let (source, _seal) = Sealed::new(Odd(Mutex::new(vec!["hangs"])), 9);
+    let news = tokio::time::timeout(Duration::from_secs(6), source.changed(0)).await;
+    assert!(news.is_ok(), "a look finds out");
 }
 
 #[tokio::test(start_paused = true)]
