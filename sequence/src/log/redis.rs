@@ -1,7 +1,7 @@
 //! Logs in Redis: one stream per log, whose ids are the indexes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,9 +19,9 @@ use crate::progress::redis::RedisProgress;
 use crate::source::Source;
 
 static APPEND: LazyLock<Script> =
-    LazyLock::new(|| Script::new("sequence.append", concat!("#!lua\n", include_str!("../lua/append-4.lua"))));
+    LazyLock::new(|| Script::new("sequence.append", concat!("#!lua\n", include_str!("../lua/append-5.lua"))));
 static READ: LazyLock<Script> = LazyLock::new(|| {
-    Script::new("sequence.read", concat!("#!lua flags=no-writes\n", include_str!("../lua/read-2.lua")))
+    Script::new("sequence.read", concat!("#!lua flags=no-writes\n", include_str!("../lua/read-3.lua")))
 });
 
 /// The most bodies of one append.
@@ -70,6 +70,7 @@ impl RedisLogs {
             name,
             belfry: self.belfry.clone(),
             listening: Listening::default(),
+            last: Last::default(),
         })
     }
 
@@ -85,6 +86,9 @@ impl RedisLogs {
 /// A log in Redis: a stream whose entry `0-5` is the body of index 5. Cheap to clone.
 ///
 /// An append wakes the consumers of the log. A consumer looks once in 30 s in any case.
+///
+/// A log that has lost its last bodies gives their indexes again. It knows the last one that its consumer has read, and fails
+/// with [`SourceError::Broken`] when that is another one by now. So give each consumer a clone of its own.
 #[derive(Clone, Debug)]
 pub struct RedisLog {
     redis: Connection,
@@ -94,6 +98,34 @@ pub struct RedisLog {
     name: Arc<str>,
     belfry: Arc<Belfry>,
     listening: Listening,
+    last: Last,
+}
+
+/// The last entry that one consumer of a log has seen. Its number may be given again after a loss of data, and its mark is
+/// not. A clone of the log is for another consumer, and has seen nothing.
+#[derive(Debug, Default)]
+struct Last(Mutex<Option<(u64, Vec<u8>)>>);
+
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Last {
+    /// The mark of the entry with this index; empty if another one was seen, or it had none.
+    fn mark(&self, index: u64) -> Vec<u8> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|last| last.0 == index).map(|last| last.1.clone()).unwrap_or_default()
+    }
+
+    fn see(&self, index: u64, mark: Vec<u8>) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An entry that is trimmed has no mark any more: the one that is known tells it from a later one.
+        if !mark.is_empty() || last.as_ref().is_none_or(|last| last.0 != index) {
+            *last = Some((index, mark));
+        }
+    }
 }
 
 /// The news that one consumer of a log has heard. A clone of the log is for another consumer, and has heard nothing.
@@ -159,6 +191,7 @@ impl RedisLog {
             Some((input, done)) => call.arg(input).arg(done),
             None => call.arg("").arg(0),
         };
+        call.arg(&rand::random::<[u8; 8]>()[..]);
         let (mut count, mut bytes) = (0, 0);
         for body in bodies {
             let body = body.as_ref();
@@ -190,8 +223,9 @@ impl RedisLog {
         }
     }
 
-    /// Deletes the bodies up to this index. Call it with an index that all consumers of the log have stored: one that
-    /// still needs a deleted body ends with [`SourceError::Gone`].
+    /// Deletes the bodies up to this index. Call it with an index below what all consumers of the log have stored. One that
+    /// still needs a deleted body ends with [`SourceError::Gone`]. The last one that a consumer has done lets it notice a loss
+    /// of data.
     ///
     /// # Errors
     /// [`LogError::Redis`].
@@ -206,7 +240,7 @@ impl RedisLog {
     }
 
     /// Deletes the log, and what is known of its inputs. The next body has index 1 again. Forget the progress of its
-    /// consumers, too: they end otherwise, or skip the new bodies up to it.
+    /// consumers, too. Otherwise those that run end, and later ones end or skip the new bodies up to it.
     ///
     /// # Errors
     /// [`LogError::Redis`].
@@ -231,8 +265,8 @@ impl Source for RedisLog {
     type Job = Bytes;
 
     async fn at(&self, index: u64) -> Result<Option<Bytes>, SourceError> {
-        match self.find(index, 1).await? {
-            Found::Bodies(mut bodies) => Ok(bodies.pop()),
+        match self.find(index, 1, &[]).await? {
+            Found::Bodies { mut bodies, .. } => Ok(bodies.pop()),
             Found::Below(_) => Ok(None),
         }
     }
@@ -247,9 +281,16 @@ impl Source for RedisLog {
     }
 
     async fn read(&self, first: u64, most: usize) -> Result<Vec<Bytes>, SourceError> {
-        match self.find(first, most).await? {
-            Found::Bodies(bodies) => Ok(bodies),
-            Found::Below(head) => Err(SourceError::broken(Below { head, read: first - 1 })),
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let read = first.saturating_sub(1);
+        match self.find(first, most, &self.last.mark(read)).await? {
+            Found::Bodies { bodies, mark } => {
+                self.last.see(read + bodies.len() as u64, mark);
+                Ok(bodies)
+            }
+            Found::Below(head) => Err(SourceError::broken(Below { head, read })),
         }
     }
 
@@ -268,30 +309,33 @@ impl Source for RedisLog {
 
 /// The part of a log that a read has found.
 enum Found {
-    Bodies(Vec<Bytes>),
+    Bodies {
+        bodies: Vec<Bytes>,
+        /// Of the last one; without any, of the entry ahead of the first one.
+        mark: Vec<u8>,
+    },
     /// Nothing, and the log ends here, before the index that comes ahead of the first one.
     Below(u64),
 }
 
 impl RedisLog {
-    async fn find(&self, first: u64, most: usize) -> Result<Found, SourceError> {
-        if most == 0 {
-            return Ok(Found::Bodies(Vec::new()));
-        }
+    /// `mark` is that of the entry ahead of the first one when it was seen, or empty.
+    async fn find(&self, first: u64, most: usize, mark: &[u8]) -> Result<Found, SourceError> {
         let mut call = READ.call(&self.keys[..2]);
-        call.arg(&*self.name).arg(first).arg(most);
+        call.arg(&*self.name).arg(first).arg(first.saturating_sub(1)).arg(mark).arg(most);
         let Value::Array(reply) = self.redis.call(&call).await.map_err(failure)? else {
             return Err(damaged());
         };
         let mut reply = reply.into_iter();
         match reply.next() {
-            Some(Value::Int(0)) => reply
-                .map(|body| match body {
+            Some(Value::Int(0)) => {
+                let Some(Value::BulkString(mark)) = reply.next() else { return Err(damaged()) };
+                let body = |body| match body {
                     Value::BulkString(body) => Ok(Bytes::from(body)),
                     _ => Err(damaged()),
-                })
-                .collect::<Result<_, _>>()
-                .map(Found::Bodies),
+                };
+                Ok(Found::Bodies { bodies: reply.map(body).collect::<Result<_, _>>()?, mark })
+            }
             Some(Value::Int(1)) => {
                 let left = reply.next().as_ref().and_then(number);
                 Err(SourceError::Gone { index: first, left })
@@ -300,9 +344,20 @@ impl RedisLog {
                 let head = reply.next().as_ref().and_then(number).ok_or_else(damaged)?;
                 Ok(Found::Below(head))
             }
+            Some(Value::Int(3)) => Err(SourceError::broken(GivenAgain { index: first.saturating_sub(1) })),
             _ => Err(damaged()),
         }
     }
+}
+
+/// A log whose last entry that was read is another one by now.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the index {index} was given again: the log has lost its last bodies; forget the progress and store the last index \
+     that is known to be good, before its consumer starts again"
+)]
+struct GivenAgain {
+    index: u64,
 }
 
 fn number(value: &Value) -> Option<u64> {

@@ -115,6 +115,74 @@ async fn a_log_that_has_lost_its_end_ends_its_consumers() {
 }
 
 #[tokio::test]
+async fn indexes_that_a_loss_has_freed_are_not_taken_for_those_read() {
+    let server = RedisServer::start().unwrap();
+    let set = logs(&server);
+    let log = set.log("acme").unwrap();
+    log.append(["a", "b"]).await.unwrap();
+    log.append(["c"]).await.unwrap();
+    let (reads, waits, knows_nothing) =
+        (set.log("acme").unwrap(), set.log("acme").unwrap(), set.log("acme").unwrap());
+    assert_eq!(reads.read(1, 2).await.unwrap(), ["a", "b"]);
+    assert_eq!(reads.read(3, 9).await.unwrap(), ["c"]);
+    assert!(waits.read(4, 9).await.unwrap().is_empty(), "it has begun behind 3");
+    let consumer = Consumer::builder(set.log("acme").unwrap(), MemoryProgress::new());
+    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
+    consumer.start().await.unwrap();
+    eventually(PATIENCE, "3 to be done", async || consumer.stored() == 3).await;
+    // A loss of data, and indexes 1 to 5 are given to others.
+    log.destroy().await.unwrap();
+    log.append(["d", "e", "f", "g", "h"]).await.unwrap();
+    for log in [&reads, &waits] {
+        let error = log.read(4, 9).await.unwrap_err();
+        assert!(matches!(error, SourceError::Broken(_)), "{error:?}");
+        assert!(tenure_testing::describe(&error).contains("index 3 was given again"), "{error:?}");
+    }
+    consumer.check();
+    let error = timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap_err();
+    assert!(matches!(error, Error::Source(SourceError::Broken(_))), "{error:?}");
+    // A consumer that begins by now cannot tell.
+    assert_eq!(knows_nothing.read(4, 9).await.unwrap(), ["g", "h"]);
+    assert_eq!(reads.clone().read(4, 9).await.unwrap(), ["g", "h"], "a clone is for another consumer");
+}
+
+#[tokio::test]
+async fn a_log_that_is_trimmed_up_to_the_progress_is_read_on() {
+    let server = RedisServer::start().unwrap();
+    let set = logs(&server);
+    let (log, reads) = (set.log("acme").unwrap(), set.log("acme").unwrap());
+    log.append(["a", "b", "c"]).await.unwrap();
+    assert_eq!(reads.read(1, 9).await.unwrap(), ["a", "b", "c"]);
+    let others = set.log("acme").unwrap();
+    assert_eq!(others.read(1, 9).await.unwrap(), ["a", "b", "c"]);
+    log.trim(3).await.unwrap();
+    assert!(reads.read(4, 9).await.unwrap().is_empty() && others.read(4, 9).await.unwrap().is_empty());
+    log.append(["d", "e", "f"]).await.unwrap();
+    assert_eq!(reads.read(4, 2).await.unwrap(), ["d", "e"], "no more than were asked for");
+    assert_eq!(reads.read(6, 2).await.unwrap(), ["f"]);
+    // One that has read what is trimmed notices a loss all the same.
+    log.destroy().await.unwrap();
+    log.append(["g", "h", "i", "j"]).await.unwrap();
+    assert!(matches!(others.read(4, 9).await, Err(SourceError::Broken(_))));
+}
+
+#[tokio::test]
+async fn an_entry_without_a_mark_is_read_like_any() {
+    let server = RedisServer::start().unwrap();
+    let set = logs(&server);
+    let reads = set.log("acme").unwrap();
+    let redis = client(&server).commands();
+    for (head, body) in [(1, "a"), (2, "b")] {
+        let mut add = redis::cmd("XADD");
+        add.arg("tenure:sequence:{set}:log:acme").arg("0-*").arg("b").arg(body);
+        redis.command(&add).await.unwrap();
+        assert_eq!(reads.read(head, 9).await.unwrap(), [body]);
+    }
+    reads.append(["c"]).await.unwrap();
+    assert_eq!(reads.read(3, 9).await.unwrap(), ["c"]);
+}
+
+#[tokio::test]
 async fn a_progress_above_the_head_of_a_log_ends_its_consumer() {
     let server = RedisServer::start().unwrap();
     let (redis, memory) = (logs(&server).log("acme").unwrap(), MemoryLog::new());
@@ -126,6 +194,11 @@ async fn a_progress_above_the_head_of_a_log_ends_its_consumer() {
         assert!(matches!(error, SourceError::Broken(_)), "{error:?}");
         assert!(tenure_testing::describe(&error).contains("the log ends at 3, before 4"), "{error:?}");
     }
+    for read in [redis.read(u64::MAX, 9).await.err(), memory.read(u64::MAX, 9).await.err()] {
+        let text = tenure_testing::describe(&read.unwrap());
+        assert!(text.contains("before 18446744073709551614"), "{text}");
+    }
+    assert_eq!(redis.at(u64::MAX).await.unwrap(), None);
     assert!(redis.read(4, 9).await.unwrap().is_empty() && memory.read(4, 9).await.unwrap().is_empty());
     assert_eq!(memory.at(77).await.unwrap(), None, "to ask for one is no look");
     for (source, default_index) in [(memory, 7), (MemoryLog::new(), 1)] {

@@ -1,9 +1,9 @@
 -- Appends bodies to a log, in their order. For an input only once.
 -- KEYS: stream, heads, inputs, floors
--- ARGV: channel, log, input or '', the input up to which the feeder has stored its progress, body*
+-- ARGV: channel, log, input or '', the input up to which the feeder has stored its progress, mark, body*
 -- Returns: {first index, count, 1 when an earlier call has appended them | 0} | {'LATE', floor}
 local stream, heads, inputs, floors = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local channel, log, input = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local channel, log, input, mark = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[5]
 -- A key of another type raises here, before anything is written.
 redis.call('XLEN', stream)
 redis.call('HLEN', heads)
@@ -19,12 +19,12 @@ if input then
   redis.call('ZREMRANGEBYSCORE', inputs, '-inf', floor)
 end
 local first, last
-for i = 5, #ARGV do
-  -- The next number of the stream, whatever was trimmed.
-  last = string.match(redis.call('XADD', stream, '0-*', 'b', ARGV[i]), '^0%-(%d+)$')
+for i = 6, #ARGV do
+  -- The next number of the stream, whatever was trimmed. The mark tells it from another entry with its number.
+  last = string.match(redis.call('XADD', stream, '0-*', 'b', ARGV[i], 'm', mark), '^0%-(%d+)$')
   first = first or last
 end
-local count = #ARGV - 4
+local count = #ARGV - 5
 if count == 0 then
   last = redis.call('HGET', heads, log) or '0'
   first = string.format('%.0f', last + 1)
