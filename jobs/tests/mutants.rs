@@ -151,6 +151,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_new_life_of_a_job_is_no_execution_of_the_old_one";
     "what was said to have ended is made again": "attest", "or not j and body == '' then return 'H' end"
         => "then return 'H' end", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "an attested job loses its data": "attest", "if body ~= '' then set_body"
+        => "if not job(id) then set_body", by "an_older_state_gives_way_to_what_runs";
     "an attested job has no lease": "attest", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
         => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
     "an attested token comes again": "attest", "call('HSET', META, 'token', num(highest))"

@@ -155,7 +155,13 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
         let mut second = first.clone();
         second.record.token = Token(first.record.token.0 + 7);
         (second.record.attempts, second.record.queue) = (first.record.attempts + 1, queue("b"));
+        let kept = lab.body("j").await;
         assert_eq!(lab.attest_one(&second, false).await, SettleReply::GoesOn);
+        assert_eq!(lab.body("j").await, kept, "none were sent");
+        second.record.token = Token(second.record.token.0 + 7);
+        second.body = format!("of {}", second.record.token).into();
+        assert_eq!(lab.attest_one(&second, true).await, SettleReply::GoesOn);
+        assert_eq!(lab.body("j").await, format!("of {}", second.record.token), "the data come with it");
         let record = lab.record("j").await.unwrap();
         assert_eq!(
             (record.state, record.token, record.attempts),

@@ -2,8 +2,8 @@
 -- After a loss of data, the executions of a node are running again. The data may know an older state of a job, or nothing.
 -- Nothing happens where they know of a later one.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
--- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> to make the job again if it is not there,
---       or ''
+-- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> as the execution has left them, which make the
+--       job again if it is not there, or ''
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
 --          wants it cancelled | H halt: it was given up since, or is not there | X bad
 --@base
@@ -39,12 +39,11 @@ local function count_children(j)
   if j.open > 0 or number_of('c:' .. of) > 0 then flag(j, 'c') end
 end
 
-local function remake(own, body)
+local function remake(own)
   own.flags, own.again, own.news = gsub(own.flags, '[^fopc]', ''), '', 0
   jobs[own.id] = own
   count_children(own)
   if own.parent ~= '' then join(own) end
-  set_body(own.id, body)
   return own
 end
 
@@ -75,7 +74,8 @@ local function attested(i)
   if not (j and j.state == 'R' and j.token == own.token) then
     if j and (j.birth > own.birth or tonumber(j.token) >= token) or not j and body == '' then return 'H' end
     local of_token, attempts, node = own.token, own.attempts, own.node
-    j = j and adopt(j, own) or remake(own, sub(body, 2))
+    j = j and adopt(j, own) or remake(own)
+    if body ~= '' then set_body(id, sub(body, 2)) end
     j.state, j.token, j.attempts, j.node = 'R', of_token, attempts, node
     if q.known and not q.grouped then j.group = '' end
     changed[id] = j

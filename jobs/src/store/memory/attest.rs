@@ -36,11 +36,12 @@ impl Step<'_> {
             (Some(job), _) if job.birth > own.birth || job.token >= own.token => return SettleReply::Halt,
             (None, None) => return SettleReply::Halt,
             (known, body) => {
-                let mut job = if let Some(job) = known {
-                    self.adopt(id, job, own)
-                } else {
-                    self.state.data.bodies.insert(id.to_string(), body.clone().unwrap_or_default());
-                    self.remake(id, own)
+                if let Some(body) = body {
+                    self.state.data.bodies.insert(id.to_string(), body.clone());
+                }
+                let mut job = match known {
+                    Some(job) => self.adopt(id, job, own),
+                    None => self.remake(id, own),
                 };
                 self.runs_again(id, &mut job, own);
                 job
