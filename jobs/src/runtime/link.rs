@@ -179,14 +179,21 @@ impl Link {
         }
         let seen = Token(self.shared.seen.load(Ordering::Relaxed));
         let server = self.store.server().await?;
-        let incarnation = match self.store.boot(seen).await? {
-            Booted::Created { incarnation } => incarnation,
-            Booted::Exists { incarnation, server: known } if known == server => incarnation,
-            Booted::Exists { incarnation, .. } => {
-                match self.store.recover(incarnation, seen, &server, HOLD, GRACE).await {
-                    Ok(incarnation) | Err(StoreError::Stale(incarnation)) => incarnation,
-                    Err(error) => return Err(error),
-                }
+        // A set that was made anew, by whomever, waits for those who know the former one.
+        let knows_a_former = former.0 != 0;
+        let (found, is_sound) = match self.store.boot(seen).await? {
+            Booted::Created { incarnation } => (incarnation, !knows_a_former),
+            Booted::Exists { incarnation, server: known, recovered } => {
+                let made_anew = knows_a_former && incarnation != former && !recovered;
+                (incarnation, known == server && !made_anew)
+            }
+        };
+        let incarnation = if is_sound {
+            found
+        } else {
+            match self.store.recover(found, seen, &server, HOLD, GRACE).await {
+                Ok(incarnation) | Err(StoreError::Stale(incarnation)) => incarnation,
+                Err(error) => return Err(error),
             }
         };
         self.store.bless(&server);
@@ -207,5 +214,51 @@ impl Link {
         let mut hasher = DefaultHasher::new();
         self.shared.node.hash(&mut hasher);
         Backoff::new(Duration::from_millis(20), Duration::from_secs(1)).with_seed(hasher.finish())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::MemoryStore;
+    use crate::store::{Lane, TakeReply, Taking};
+
+    #[tokio::test]
+    async fn no_job_begins_right_after_a_loss_of_all_data() {
+        for a_newcomer_comes_first in [false, true] {
+            let clock = Arc::new(AtomicU64::new(1_000_000_000));
+            let read = clock.clone();
+            let store = MemoryStore::with_clock(move || read.load(Ordering::Relaxed));
+            let link = |name: &str| {
+                let set = SetName::new("s").unwrap();
+                Link::new(Arc::new(store.clone()), &set, NodeName::new(name).unwrap(), None)
+            };
+            let take = async |link: &Link| {
+                let queue = QueueName::new("q").unwrap();
+                let taking = Arc::new(Taking::new(link.node().clone(), queue, 1));
+                let lane = Lane::new(link.lane("take"));
+                let step = move |store: Arc<dyn Store>, inc| {
+                    let (lane, taking) = (lane.clone(), taking.clone());
+                    async move { store.take(inc, &lane, &taking).await }.boxed()
+                };
+                link.call(step).await.unwrap()
+            };
+            let (first, second) = (link("n"), link("m"));
+            for link in [&first, &second] {
+                assert!(matches!(take(link).await, TakeReply::Taken { .. }), "a new set holds nobody up");
+            }
+            store.wipe();
+            clock.fetch_add(1_000, Ordering::Relaxed);
+            if a_newcomer_comes_first {
+                link("new").follow(Incarnation(0)).await.unwrap();
+            }
+            assert!(matches!(take(&second).await, TakeReply::Hold(_)));
+            let incarnation = *second.incarnations().borrow();
+            assert!(matches!(take(&first).await, TakeReply::Hold(_)));
+            assert_eq!(*first.incarnations().borrow(), incarnation, "one recovery is enough");
+        }
     }
 }

@@ -69,6 +69,8 @@ pub enum Booted {
         incarnation: Incarnation,
         /// The identity of the server that they were last known to live on.
         server: Box<str>,
+        /// Whether a recovery has begun this incarnation.
+        recovered: bool,
     },
     /// This call has made them.
     Created {

@@ -1,7 +1,7 @@
 //! Loss of data, and servers that change.
 
 use tenure_jobs::store::{
-    AddMode, AddReply, Attesting, Data, Settle, SettleReply, StoreError, TakeReply, Taking,
+    AddMode, AddReply, Attesting, Booted, Data, Settle, SettleReply, StoreError, TakeReply, Taking,
 };
 use tenure_jobs::{State, Token};
 
@@ -36,8 +36,14 @@ async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
 async fn the_first_of_many_recovers(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     let old = lab.inc.get();
+    let is_recovered = async || match lab.store.boot(Token(0)).await.unwrap() {
+        Booted::Exists { recovered, .. } => recovered,
+        other => panic!("{other:?}"),
+    };
+    assert!(!is_recovered().await);
     let new = lab.store.recover(old, Token(0), "other", 10, 10).await.unwrap();
     assert!(new > old);
+    assert!(is_recovered().await);
     assert!(is_stale(&lab.store.recover(old, Token(0), "other", 10, 10).await.unwrap_err()));
     let stale = lab.store.figures(old, &[queue("a")]).await.unwrap_err();
     assert!(matches!(stale, StoreError::Stale(inc) if inc == new), "{stale:?}");

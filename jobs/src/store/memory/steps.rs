@@ -87,7 +87,8 @@ impl Store for MemoryStore {
         let server = state.server;
         let meta = &mut state.data.meta;
         if let Some(incarnation) = meta.incarnation {
-            return Ok(Booted::Exists { incarnation, server: server_name(meta.server) });
+            let (server, recovered) = (server_name(meta.server), meta.hold > 0);
+            return Ok(Booted::Exists { incarnation, server, recovered });
         }
         meta.server = server;
         let incarnation = Incarnation(now);

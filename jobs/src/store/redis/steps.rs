@@ -73,6 +73,7 @@ impl Store for RedisStore {
             _ => Ok(Booted::Exists {
                 incarnation: Incarnation(values.number()?),
                 server: values.text()?.into(),
+                recovered: values.number()? == 1,
             }),
         }
     }
