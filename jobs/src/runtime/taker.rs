@@ -359,6 +359,10 @@ impl Taker {
         self.busy += 1;
         self.link.metrics().begins(&execution.record.queue);
         self.keeper.add(&execution);
+        // Its data were lost while the answer was on its way.
+        if inc != *self.incarnations.borrow() {
+            self.keeper.renew_all();
+        }
         (self.plan.runner)(execution);
     }
 }
