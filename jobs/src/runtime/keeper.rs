@@ -4,6 +4,7 @@
 //! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -233,6 +234,12 @@ impl Execution {
     }
 }
 
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution").field("id", &self.id).field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
 /// All executions of a node.
 #[derive(Clone, Default)]
 pub(crate) struct Keeper(Arc<Shared>);
@@ -376,6 +383,9 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
                     error = &error as &dyn std::error::Error,
                     "leases were not renewed, they will be"
                 );
+                // Data that were lost may not know these yet: they do not wait until a third of a lease is over.
+                tokio::time::sleep(LOOK).await;
+                keeper.renew_all();
                 return;
             }
         };

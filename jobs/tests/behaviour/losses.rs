@@ -207,3 +207,37 @@ async fn what_has_ended_does_not_run_again_when_the_data_go_back() {
     all.sort();
     assert_eq!(all, ["first 1", "second 1", "third 1"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_attestation_is_made_again_soon() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let say = async |words: &str| {
+        let mut words = words.split(' ');
+        let mut command = ::redis::cmd(words.next().unwrap());
+        for word in words {
+            command.arg(word);
+        }
+        client.commands().command(&command).await.unwrap()
+    };
+    // A third of its lease is longer than this test waits.
+    let queue = Queue::new("q").keep(MINUTE).lease(20 * MINUTE);
+    let jobs = Jobs::builder("s", client.clone()).queue(queue).join().await.unwrap();
+    let (said, gate) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let _worker = gated(&jobs, &said, &gate);
+    let id = jobs.add("q", "runs").await.unwrap().id;
+    said.until(1).await;
+    // A job cannot be made again without this.
+    say("ACL SETUSER default -zlexcount").await;
+    say("FLUSHALL").await;
+    tenure_testing::eventually(MINUTE, "an attestation is refused", async || {
+        let log = say("ACL LOG").await;
+        if matches!(&log, ::redis::Value::Array(entries) if !entries.is_empty()) { Ok(()) } else { Err(log) }
+    })
+    .await;
+    say("ACL SETUSER default +zlexcount").await;
+    is_in(&jobs, &id, Some(State::Running)).await;
+    gate.add_permits(1);
+    is_in(&jobs, &id, Some(State::Done)).await;
+    assert_eq!(said.all(), ["runs 1"]);
+}
