@@ -1,7 +1,7 @@
 //! Adding jobs: builders that are futures.
 
 use std::future::IntoFuture;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -14,8 +14,9 @@ use super::jobs::Jobs;
 use super::queue::{kept, millis};
 use crate::data;
 use crate::error::Error;
-use crate::model::id::{GroupName, InvalidName, JobId, QueueName, Token};
+use crate::model::id::{GroupName, InvalidName, JobId, QueueName};
 use crate::runtime::adder::Request;
+use crate::runtime::keeper::Execution;
 use crate::store::{AddMode, AddReply, Kind, NewJob};
 
 /// The result of an add.
@@ -75,7 +76,7 @@ struct Draft {
     body: Bytes,
     kind: Kind,
     unique: Unique,
-    token: Option<Token>,
+    parent: Option<Arc<Execution>>,
     lookups: Vec<String>,
     delay: Option<Duration>,
     life: Option<Duration>,
@@ -89,7 +90,7 @@ impl<'a> Add<'a> {
             let mut kind = Kind::new(queue);
             kind.keep = keep;
             let (unique, lookups) = (Unique::Keep, Vec::new());
-            Ok(Draft { id: None, body, kind, unique, token: None, lookups, delay: None, life: None })
+            Ok(Draft { id: None, body, kind, unique, parent: None, lookups, delay: None, life: None })
         };
         Self { jobs, new: body.and_then(draft) }
     }
@@ -215,10 +216,10 @@ impl<'a> Add<'a> {
         }
     }
 
-    pub(crate) fn child_of(self, parent: &JobId, token: Token) -> Self {
+    pub(crate) fn child_of(self, parent: &Arc<Execution>) -> Self {
         self.with(|draft| {
-            draft.kind.parent = Some(parent.clone());
-            draft.token = Some(token);
+            draft.kind.parent = Some(parent.id.clone());
+            draft.parent = Some(parent.clone());
             Ok(())
         })
     }
@@ -242,7 +243,7 @@ impl<'a> Add<'a> {
 
     async fn send(self) -> Result<Added, Error> {
         let Self { jobs, new } = self;
-        let Draft { id, body, mut kind, unique, token, lookups, delay, life } = new?;
+        let Draft { id, body, mut kind, unique, parent, lookups, delay, life } = new?;
         if delay.is_some() || life.is_some() {
             let now = jobs.now().await?;
             if let Some(delay) = delay {
@@ -264,7 +265,7 @@ impl<'a> Add<'a> {
             Unique::Again => AddMode::Again,
             Unique::Replace => AddMode::Replace,
         };
-        let replies = add_all(jobs, mode, token, vec![job]).await?;
+        let replies = add_all(jobs, mode, parent, vec![job]).await?;
         added(id, &queue, replies.into_iter().next().unwrap_or(AddReply::Bad))
     }
 }
@@ -273,11 +274,11 @@ impl<'a> Add<'a> {
 pub(crate) async fn add_all(
     jobs: &Jobs,
     mode: AddMode,
-    token: Option<Token>,
+    parent: Option<Arc<Execution>>,
     new: Vec<NewJob>,
 ) -> Result<Vec<AddReply>, Error> {
     let (reply, answer) = oneshot::channel();
-    jobs.adder().send(Request { mode, token, jobs: new, reply }).map_err(|_| Error::Closed)?;
+    jobs.adder().send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
     answer.await.map_err(|_| Error::Closed)?
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::add::Add;
 use super::jobs::Jobs;
-use super::view::ChildEnd;
+use super::view::{ChildEnd, JobView};
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
@@ -192,7 +192,7 @@ impl Ctx {
     pub fn spawn<C: Serialize + ?Sized>(&self, queue: &str, name: &str, payload: &C) -> Add<'_> {
         let (jobs, parent) = (&self.shared.jobs, self.id());
         let id = JobId::encoded(name).and_then(|name| JobId::new(format!("{parent}.{name}")));
-        Add::new(jobs, queue, data::encode(payload)).child_of(parent, self.token()).named(id)
+        Add::new(jobs, queue, data::encode(payload)).child_of(&self.shared.execution).named(id)
     }
 
     /// The ends of this job's children, as far as they have ended. `None` when it had no child before this run, and has
@@ -202,14 +202,26 @@ impl Ctx {
     /// [`Error::Halted`] when the job is gone, and [`Error::Store`].
     ///
     /// # Cancel safety
-    /// Safe: it only reads.
+    /// Safe: it changes nothing.
     pub async fn children(&self) -> Result<Option<Vec<ChildEnd>>, Error> {
         if !self.record().has('c') {
             return Ok(None);
         }
-        let view = self.shared.jobs.get(self.id()).await?;
-        let view = view.ok_or_else(|| Error::Halted(self.id().clone()))?;
-        Ok(Some(view.children().to_vec()))
+        let (jobs, own) = (&self.shared.jobs, self.shared.execution.clone());
+        let link = jobs.link().clone();
+        let found = jobs
+            .call(move |store, inc| {
+                let (own, link) = (own.clone(), link.clone());
+                async move {
+                    let id = [own.id.clone()];
+                    attest(&link, inc, vec![(own, true)]).await?;
+                    store.peek(inc, true, &id).await
+                }
+                .boxed()
+            })
+            .await?;
+        let found = found.into_iter().next().flatten().ok_or_else(|| Error::Halted(self.id().clone()))?;
+        Ok(Some(JobView::new(self.id().clone(), found).children().to_vec()))
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
+use super::attesting::attest;
+use super::keeper::Execution;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::Token;
@@ -16,12 +18,17 @@ const FULL: usize = 1_048_576;
 /// Jobs that go together.
 pub(crate) struct Request {
     pub(crate) mode: AddMode,
-    pub(crate) token: Option<Token>,
+    /// The execution whose children these are.
+    pub(crate) parent: Option<Arc<Execution>>,
     pub(crate) jobs: Vec<NewJob>,
     pub(crate) reply: oneshot::Sender<Result<Vec<AddReply>, Error>>,
 }
 
 impl Request {
+    fn token(&self) -> Option<Token> {
+        self.parent.as_ref().map(|parent| parent.token)
+    }
+
     fn bytes(&self) -> usize {
         self.jobs.iter().map(|job| job.body.len() + job.id.as_str().len()).sum()
     }
@@ -44,7 +51,7 @@ pub(crate) async fn run(link: Link, mut requests: mpsc::UnboundedReceiver<Reques
 fn next_call(waiting: &mut Vec<Request>) -> Vec<Request> {
     let (mut jobs, mut bytes, mut count) = (0, 0, 0);
     for request in waiting.iter() {
-        let alike = request.mode == waiting[0].mode && request.token == waiting[0].token;
+        let alike = request.mode == waiting[0].mode && request.token() == waiting[0].token();
         jobs += request.jobs.len();
         if count > 0 && (!alike || jobs > MOST || bytes > FULL) {
             break;
@@ -56,18 +63,29 @@ fn next_call(waiting: &mut Vec<Request>) -> Vec<Request> {
 }
 
 async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
-    let Some((mode, token)) = requests.first().map(|request| (request.mode, request.token)) else { return };
+    let Some(first) = requests.first() else { return };
+    let (mode, token) = (first.mode, first.token());
     let (mut jobs, mut callers) = (Vec::new(), Vec::with_capacity(requests.len()));
+    // Jobs that were taken together have one token.
+    let mut parents: Vec<(Arc<Execution>, bool)> = Vec::new();
     for request in requests {
+        if let Some(parent) = request.parent.filter(|one| parents.iter().all(|(other, _)| other.id != one.id))
+        {
+            parents.push((parent, true));
+        }
         callers.push((request.jobs.len(), request.reply));
         jobs.extend(request.jobs);
     }
     let (adding, lane) = (Arc::new(Adding { mode, token, jobs }), lane.clone());
-    let sent = adding.clone();
+    let (sent, own) = (adding.clone(), link.clone());
     let answer = link
         .call(move |store, inc| {
-            let (lane, adding) = (lane.clone(), sent.clone());
-            async move { store.add(inc, &lane, &adding).await }.boxed()
+            let (lane, adding, link, parents) = (lane.clone(), sent.clone(), own.clone(), parents.clone());
+            async move {
+                attest(&link, inc, parents).await?;
+                store.add(inc, &lane, &adding).await
+            }
+            .boxed()
         })
         .await;
     if let Ok(replies) = &answer {

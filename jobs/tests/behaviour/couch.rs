@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure_jobs::{Accept, Couch, CouchError, CouchJob, CouchState, Jobs, Subscribed, wait_any};
+use tenure_jobs::{Accept, Couch, CouchError, CouchJob, CouchState, Jobs, MemoryStore, Subscribed, wait_any};
 
 use super::world::{MINUTE, SECOND, World};
 
@@ -390,4 +390,16 @@ async fn jobs_are_listed_and_counted(world: World) {
     let count = couch.fold("t", 0, |count, _, state| count + u32::from(state == pending)).await.unwrap();
     assert_eq!(count, 2);
     running.finish(NONE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_is_resubmitted_right_after_a_loss_of_data() {
+    let store = MemoryStore::new();
+    let (_jobs, couch) = couch(&World::Memory(store.clone())).await;
+    couch.add("t", "j", &json!("d"), None).await.unwrap();
+    let mut job = taken(&couch).await;
+    store.wipe();
+    job.resubmit(None).await.unwrap();
+    job.finish(NONE).await.unwrap();
+    assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Pending, "it runs once more");
 }

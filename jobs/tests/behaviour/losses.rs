@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_jobs::{Backoff, Client, Ctx, Jobs, Queue, State};
+use tenure_jobs::{Backoff, Client, Ctx, Jobs, MemoryStore, Outcome, Queue, State};
 use tenure_testing::{Data, RedisServer};
 use tokio::sync::Semaphore;
 
@@ -206,6 +206,33 @@ async fn what_has_ended_does_not_run_again_when_the_data_go_back() {
     let mut all = said.all();
     all.sort();
     assert_eq!(all, ["first 1", "second 1", "third 1"]);
+}
+
+#[tokio::test]
+async fn children_are_made_and_read_right_after_a_loss() {
+    let store = MemoryStore::new();
+    let jobs = Jobs::in_memory(store.clone()).queue(Queue::new("q").keep(MINUTE)).queue(Queue::new("c"));
+    let jobs = jobs.join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let parent = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let (heard, store) = (heard.clone(), store.clone());
+        async move {
+            store.wipe();
+            if let Some(children) = ctx.children().await? {
+                heard.say(format!("{} children", children.len()));
+                return Ok(Outcome::done());
+            }
+            ctx.spawn("c", "1", &()).await?;
+            heard.say("made");
+            Ok(Outcome::wait())
+        }
+    });
+    let _parent = parent.start().unwrap();
+    let _child = jobs.worker("c", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    let id = jobs.add("q", &()).await.unwrap().id;
+    is_in(&jobs, &id, Some(State::Done)).await;
+    assert_eq!(said.all(), ["made", "0 children"], "their ends were lost, and nothing failed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

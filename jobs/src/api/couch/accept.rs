@@ -21,8 +21,8 @@ use crate::model::id::{Incarnation, JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::attesting::needs_its_job;
 use crate::store::{
-    AddMode, Adding, Attesting, Data, Kind, NewJob, Settle, SettleReply, Settling, TakeReply, TakenJob,
-    Taking,
+    AddMode, Adding, Attesting, Data, Kind, NewJob, Result as StoreResult, Settle, SettleReply, Settling,
+    Store, TakeReply, TakenJob, Taking,
 };
 
 /// Which job to accept, and how long to wait for one.
@@ -174,21 +174,22 @@ impl CouchJob {
         data::decode(&self.body)
     }
 
+    fn attesting(&self, body: Option<Bytes>) -> Arc<[Attesting]> {
+        Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)])
+    }
+
     async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
         let said = Arc::new([Settling::new(self.id.clone(), self.record.token, settle)]);
         // Data that were lost learn of it first. A finished job is not made again.
         let body = needs_its_job(&said[0].settle).then(|| self.body.clone());
-        let own = Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)]);
+        let own = self.attesting(body);
         let known_in = self.known_in.clone();
         let replies = self
             .jobs
             .call_once(move |store, inc, lane| {
                 let (said, own, known_in) = (said.clone(), own.clone(), known_in.clone());
                 async move {
-                    if known_in.load(Ordering::Acquire) != inc.0 {
-                        store.attest(inc, &*own).await?;
-                        known_in.store(inc.0, Ordering::Release);
-                    }
+                    attest(&*store, inc, &own, &known_in).await?;
                     store.settle(inc, &lane, &*said).await
                 }
                 .boxed()
@@ -243,15 +244,35 @@ impl CouchJob {
         let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
         adding.mode = AddMode::Schedule;
         let adding = Arc::new(adding);
+        let own = self.attesting(Some(self.body.clone()));
+        let known_in = self.known_in.clone();
         self.jobs
             .call_once(move |store, inc, lane| {
-                let adding = adding.clone();
-                async move { store.add(inc, &lane, &adding).await }.boxed()
+                let (adding, own, known_in) = (adding.clone(), own.clone(), known_in.clone());
+                async move {
+                    attest(&*store, inc, &own, &known_in).await?;
+                    store.add(inc, &lane, &adding).await
+                }
+                .boxed()
             })
             .await?;
         self.again = true;
         Ok(())
     }
+}
+
+/// Makes a run known to data that may have forgotten it.
+async fn attest(
+    store: &dyn Store,
+    inc: Incarnation,
+    own: &[Attesting],
+    known_in: &AtomicU64,
+) -> StoreResult<()> {
+    if known_in.load(Ordering::Acquire) != inc.0 {
+        store.attest(inc, own).await?;
+        known_in.store(inc.0, Ordering::Release);
+    }
+    Ok(())
 }
 
 impl fmt::Debug for CouchJob {
