@@ -40,7 +40,7 @@ const UNFIT: i32 = 78;
 /// How long the last words of a host may take: its exit status, and the end of its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a host that was refused may take to end.
-const REFUSED: Duration = Duration::from_secs(2);
+const REFUSED: Duration = Duration::from_secs(20);
 
 /// The hosts of a node.
 pub(super) struct Hosts {

@@ -21,8 +21,7 @@ struct Pair {
 impl Pair {
     async fn new(args: &[&str]) -> Self {
         let world = World::new().await;
-        let always = ["--grace", "300ms", "--logs", "null", "--host-deadline", "1s"];
-        let host = world.host("h", 2, &[&always[..], args].concat(), &raw("good")).await;
+        let host = world.host("h", 2, &[&["--logs", "null"], args].concat(), &raw("good")).await;
         let [bad, good] = world.one_each().await;
         Self { world, host, bad, good }
     }
@@ -31,7 +30,7 @@ impl Pair {
     async fn is_well(&self, beside: &str) {
         let job = self.world.running(self.good.key.as_str().unwrap()).await;
         assert_eq!(job.token, self.good.token, "beside {beside}");
-        let answer = self.world.node.ask(&self.good.key, "who").await.unwrap();
+        let answer = self.world.ask(self.good.key.as_str().unwrap(), "who").await.unwrap();
         assert_eq!(answer, self.good.key.as_bytes(), "beside {beside}");
     }
 
@@ -48,7 +47,9 @@ impl Pair {
 
 /// Each of these in a run of its own: the second in a row makes a worker leave until its host is ready.
 async fn hurts_its_own_worker_only(how: &str) {
-    let mut pair = Pair::new(&[]).await;
+    // Every other one is noticed by what it does.
+    let args: &[&str] = if how == "hangs" { &["--host-deadline", "5s"] } else { &[] };
+    let mut pair = Pair::new(args).await;
     let _ = pair.world.node.notify(&pair.bad.key, how.to_owned()).await;
     pair.world.line("misbehaves", how).await;
     pair.is_anew(how).await;
@@ -118,7 +119,7 @@ async fn a_host_that_floods_hurts_its_own_worker_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_without_an_answer_costs_its_host_only() {
-    let mut pair = Pair::new(&["--start-timeout", "500ms"]).await;
+    let mut pair = Pair::new(&["--start-timeout", "5s", "--grace", "3s"]).await;
     // It is on the worker of the bad key, or of the good one.
     let error = pair.world.node.dispatch(("mute", "")).await.unwrap_err();
     assert!(error.to_string().contains("too long to start"), "{error}");
@@ -132,7 +133,7 @@ async fn a_start_without_an_answer_costs_its_host_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_does_not_stop_costs_its_host_only() {
-    let pair = Pair::new(&[]).await;
+    let pair = Pair::new(&["--grace", "3s"]).await;
     let mut numbers = 0..;
     let stuck = loop {
         let key = format!("stuck-{}", numbers.next().unwrap());

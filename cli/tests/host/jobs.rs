@@ -9,7 +9,7 @@ use super::world::{PATIENCE, World, python};
 
 async fn world() -> (World, super::world::Host) {
     let world = World::new().await;
-    let host = world.host("h", 1, &["--logs", "null"], &python()).await;
+    let host = world.host("h", 1, &["--logs", "null", "--drain", "300s"], &python()).await;
     (world, host)
 }
 
@@ -17,8 +17,8 @@ async fn world() -> (World, super::world::Host) {
 async fn a_job_starts_answers_and_stops() {
     let (world, host) = world().await;
     world.node.dispatch(("acme", r#"{"do":"run"}"#)).await.unwrap();
-    assert_eq!(world.node.ask("acme", "hi").await.unwrap(), "acme:hi");
-    let refused = world.node.ask("acme", "no").await.unwrap_err();
+    assert_eq!(world.ask("acme", "hi").await.unwrap(), "acme:hi");
+    let refused = world.ask("acme", "no").await.unwrap_err();
     assert!(matches!(&refused, AskError::Refused(why) if why == "no"), "{refused}");
     world.node.notify("acme", "refuse").await.unwrap();
     world.node.notify("acme", "x").await.unwrap();
@@ -66,7 +66,7 @@ async fn a_job_takes_a_payload_or_starts_again_with_it() {
     world.node.dispatch(("acme", r#"{"do":"run"}"#)).await.unwrap();
     let token = world.running("acme").await.token;
     world.node.update(("acme", "silver")).await.unwrap();
-    assert_eq!(world.node.ask("acme", "?").await.unwrap(), "acme:?");
+    assert_eq!(world.ask("acme", "?").await.unwrap(), "acme:?");
     assert_eq!(world.running("acme").await.token, token, "it runs on");
     world.node.update(("acme", "restart")).await.unwrap();
     let again = || async { world.node.job("acme").await.unwrap().is_some_and(|job| job.token > token) };
@@ -80,7 +80,7 @@ async fn a_host_dispatches_by_itself() {
     let call = r#"{"do":"call","op":"dispatch","key":"globex","body":"{\"do\":\"run\"}"}"#;
     world.node.dispatch(("acme", call)).await.unwrap();
     assert_eq!(world.running("globex").await.state, JobState::Running);
-    assert_eq!(world.node.ask("globex", "hi").await.unwrap(), "globex:hi");
+    assert_eq!(world.ask("globex", "hi").await.unwrap(), "globex:hi");
     host.leave().await;
 }
 
@@ -100,12 +100,12 @@ async fn ten_thousand_keys_live_in_one_python_process() {
     const KEYS: usize = 10_000;
     let (world, host) = world().await;
     let jobs = (0..KEYS).map(|number| JobSpec::new(format!("key-{number}"), r#"{"do":"run"}"#));
-    let started = world.node.dispatch_many(jobs).deadline(Duration::from_secs(120)).await;
+    let started = world.node.dispatch_many(jobs).deadline(Duration::from_secs(600)).await;
     assert!(started.iter().all(Result::is_ok), "{:?}", started.iter().find(|it| it.is_err()));
     assert_eq!(host.keepers().len(), 1);
     for number in [0, KEYS / 2, KEYS - 1] {
         let key = format!("key-{number}");
-        let answer = world.node.ask(&*key, "hi").await.unwrap();
+        let answer = world.ask(&*key, "hi").await.unwrap();
         assert_eq!(answer, format!("{key}:hi"));
     }
     host.leave().await;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tenure_pool::{Client, JobInfo, JobState, Node};
+use tenure_pool::{AskError, Client, JobInfo, JobState, Node};
 use tenure_testing::{RedisServer, eventually};
 use tokio::process::{Child, Command};
 
@@ -14,6 +15,8 @@ use super::processes;
 
 /// Long enough for everything on the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a node with thousands of jobs to leave.
+const LEAVING: Duration = Duration::from_secs(360);
 /// A worker TTL for tests of leases.
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 /// A worker TTL that no test outlives: no lease ends, so nothing ends because of one.
@@ -100,6 +103,11 @@ impl World {
         Host { guard: host.spawn().unwrap() }
     }
 
+    /// Asks the owner of a job, and waits for its answer however slow this machine is.
+    pub(crate) async fn ask(&self, key: &str, question: &str) -> Result<Bytes, AskError> {
+        self.node.ask(key, question.to_owned()).deadline(PATIENCE).await
+    }
+
     /// A job that runs.
     pub(crate) async fn running(&self, key: &str) -> JobInfo {
         let runs = || async {
@@ -147,7 +155,7 @@ impl Host {
 
     /// Waits for its end.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.guard.wait()).await.expect("it ends").unwrap()
+        tokio::time::timeout(LEAVING, self.guard.wait()).await.expect("it ends").unwrap()
     }
 
     /// Asks it to leave. It must leave in order.

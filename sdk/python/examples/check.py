@@ -97,7 +97,7 @@ async def take(job, note):
         note.refuse(0.02, "not yet")
         return
     if note.body == b"slow":
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(3)
     if note.body == b"lease":
         job.status("lease over" if job.lease.left == 0 else "lease holds")
     job.status("note " + note.body.decode())
@@ -108,7 +108,7 @@ async def answer(job, body):
     if body == b"no":
         raise Refuse("no")
     if body == b"slow":
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(3)
     return job.key + ":" + body.decode()
 
 

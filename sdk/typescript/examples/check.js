@@ -70,7 +70,7 @@ async function request(job, { op, key, body }) {
 async function take(job, note) {
   const text = note.body.toString();
   if (text === "refuse" && note.refusals === 0) return note.refuse(20, "not yet");
-  if (text === "slow") await sleep(300);
+  if (text === "slow") await sleep(3000);
   if (text === "lease") job.status(job.lease.leftMs === 0 ? "lease over" : "lease holds");
   job.status("note " + text);
 }
@@ -78,7 +78,7 @@ async function take(job, note) {
 host.ask(async (job, body) => {
   const text = body.toString();
   if (text === "no") throw new Refuse("no");
-  if (text === "slow") await sleep(300);
+  if (text === "slow") await job.sleep(3000);
   return `${job.key}:${text}`;
 });
 

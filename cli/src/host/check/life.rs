@@ -27,6 +27,9 @@ super::scenarios! {
     "ends when its connection does" => hang_up,
 }
 
+/// A lease that ends within its scenario, in milliseconds.
+const SHORT: u64 = 2_000;
+
 type Played = Result<(), String>;
 
 async fn pings(host: &mut Player) -> Played {
@@ -65,8 +68,9 @@ async fn lost(host: &mut Player, job: u64) -> Played {
 
 async fn lease_over(host: &mut Player) -> Played {
     host.welcome().await?;
-    host.lease(2, 300).await?;
-    let short = host.run(Player::runs().key("b").lease(2)).await?;
+    host.lease(2, SHORT).await?;
+    // Its lease may be over before it has started.
+    let short = host.start(Player::runs().key("b").lease(2)).await?;
     let long = host.run(Player::runs()).await?;
     lost(host, short).await?;
     host.noted(long, "lease").await?;
@@ -90,18 +94,18 @@ async fn renewed(host: &mut Player) -> Played {
 
 async fn late(host: &mut Player) -> Played {
     host.welcome().await?;
-    let until_ms = monotonic() + 300;
+    let until_ms = monotonic() + SHORT;
     host.tell(&Down::Lease { lease: 2, left_ms: 60_000, until_ms }).await?;
-    let job = host.run(Player::runs().lease(2)).await?;
+    let job = host.start(Player::runs().lease(2)).await?;
     lost(host, job).await
 }
 
 async fn stop_after_lease(host: &mut Player) -> Played {
     host.welcome().await?;
-    host.lease(2, 300).await?;
-    let job = host.run(Job::does(&json!({"do": "slow_stop", "ms": 1_000})).lease(2)).await?;
-    // By now it ends.
-    sleep(Duration::from_millis(600)).await;
+    host.lease(2, SHORT).await?;
+    let job = host.run(Job::does(&json!({"do": "slow_stop", "ms": 3_000})).lease(2)).await?;
+    // By then it ends.
+    sleep(Duration::from_millis(SHORT + 1_000)).await;
     host.stop(job).await?;
     match host.ended(job).await? {
         End::Stopped => host.ping().await,

@@ -24,7 +24,7 @@ use crate::work::launch;
 /// How long a host may take for each thing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a host may take to end.
-const ENDING: Duration = Duration::from_secs(5);
+const ENDING: Duration = Duration::from_secs(20);
 /// A lease that no scenario outlives.
 const LONG: u64 = 600_000;
 

@@ -139,7 +139,7 @@ func take(job *tenure.Job, note *tenure.Notification) {
 			return
 		}
 	case "slow":
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(3 * time.Second)
 	case "lease":
 		if job.Lease.Left() == 0 {
 			job.Status("lease over")
@@ -153,12 +153,16 @@ func take(job *tenure.Job, note *tenure.Notification) {
 
 func main() {
 	host = tenure.Host{Name: "check", Version: "1", ExplicitReady: true, Job: run}
-	host.Ask = func(_ context.Context, job *tenure.Job, body []byte) ([]byte, error) {
+	host.Ask = func(ctx context.Context, job *tenure.Job, body []byte) ([]byte, error) {
 		switch string(body) {
 		case "no":
 			return nil, &tenure.Refuse{Text: "no"}
 		case "slow":
-			time.Sleep(300 * time.Millisecond)
+			select {
+			case <-time.After(3 * time.Second):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		return []byte(job.Key() + ":" + string(body)), nil
 	}
