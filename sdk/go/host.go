@@ -24,7 +24,11 @@ import (
 	"sync"
 )
 
-const textMax = 1000
+const (
+	textMax = 1000
+	// requestsMax is how many requests may be open.
+	requestsMax = 256
+)
 
 // Host is a host of jobs. Set its fields before it runs.
 type Host struct {
@@ -51,7 +55,10 @@ type Host struct {
 	requests map[uint64]chan *answer
 	rid      uint64
 	isOver   bool
-	running  sync.WaitGroup
+	// places has an element for each open request.
+	places  chan struct{}
+	over    chan struct{}
+	running sync.WaitGroup
 }
 
 // answer is that of a request.
@@ -100,6 +107,7 @@ func (h *Host) Serve(path string) (int, error) {
 	h.to = conn
 	h.jobs, h.contexts = map[uint64]*Job{}, map[uint64]context.Context{}
 	h.leases, h.requests = map[uint64]*Lease{}, map[uint64]chan *answer{}
+	h.places, h.over = make(chan struct{}, requestsMax), make(chan struct{})
 	if err := h.hello(); err != nil {
 		return 1, err
 	}
@@ -204,11 +212,11 @@ func (h *Host) hear(m *message) {
 		}
 	case "ask":
 		if job != nil && h.Ask != nil {
-			go h.answerAsk(ctx, job, m)
+			job.serve(func() { h.answerAsk(ctx, job, m) })
 		}
 	case "update":
 		if job != nil && h.Update != nil {
-			go h.takeUpdate(ctx, job, m)
+			job.serve(func() { h.takeUpdate(ctx, job, m) })
 		}
 	}
 }
@@ -246,6 +254,9 @@ func (h *Host) start(m *message) {
 	h.jobs[job.number], h.contexts[job.number] = job, ctx
 	h.mu.Unlock()
 	job.Lease.enter(job)
+	if job.Lease.Left() == 0 {
+		job.cancel("lease_lost", false)
+	}
 	h.running.Add(1)
 	go func() {
 		defer h.running.Done()
@@ -255,19 +266,31 @@ func (h *Host) start(m *message) {
 
 // live runs a job from its start to its last word.
 func (h *Host) live(ctx context.Context, job *Job) {
-	if !h.ExplicitReady {
-		job.Ready()
+	var err error
+	// It may have to end before it has begun.
+	if ctx.Err() == nil {
+		if !h.ExplicitReady {
+			job.Ready()
+		}
+		err = h.run(ctx, job)
 	}
-	last := h.last(job, h.run(ctx, job))
+	last := h.last(job, err)
 	job.mu.Lock()
-	if job.stops {
+	job.ends = true
+	isStopped := job.stops
+	if !isStopped && job.reason != "" {
+		// Nobody has told it to end but its lease.
+		last = fields{"op": "ended", "job": job.number, "error": "the lease was over", "lost": true}
+	}
+	job.mu.Unlock()
+	job.end()
+	job.serving.Wait()
+	job.mu.Lock()
+	if isStopped {
 		last = fields{"op": "stopped", "job": job.number}
 		if job.hasState {
 			last.put("checkpoint", job.state)
 		}
-	} else if job.reason != "" {
-		// Nobody has told it to end but its lease.
-		last = fields{"op": "ended", "job": job.number, "error": "the lease was over", "lost": true}
 	}
 	if _, err := last.line(); err != nil {
 		log.Printf("the last word on %q: %v", job.key, err)
@@ -276,7 +299,6 @@ func (h *Host) live(ctx context.Context, job *Job) {
 	job.sayLocked(last)
 	job.isOver = true
 	job.mu.Unlock()
-	job.end()
 	job.Lease.leave(job)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -377,23 +399,28 @@ func (h *Host) send(f fields) error {
 }
 
 func (h *Host) request(ctx context.Context, f fields) (*answer, error) {
+	select {
+	case h.places <- struct{}{}:
+	case <-h.over:
+		return nil, errEnded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	done := make(chan *answer, 1)
 	h.mu.Lock()
 	if h.isOver {
 		h.mu.Unlock()
+		<-h.places
 		return nil, errEnded
 	}
 	h.rid++
 	rid := h.rid
+	// It is open until it is answered, though nobody may wait for that any more.
 	h.requests[rid] = done
 	h.mu.Unlock()
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.requests, rid)
-	}()
 	f["rid"] = rid
 	if err := h.send(f); err != nil {
+		h.closed(rid)
 		return nil, err
 	}
 	select {
@@ -413,20 +440,28 @@ func (h *Host) request(ctx context.Context, f fields) (*answer, error) {
 var errEnded = &RequestError{Code: "failed", Text: "the connection has ended"}
 
 func (h *Host) answered(a *answer) {
+	if done := h.closed(a.RID); done != nil {
+		done <- a
+	}
+}
+
+// closed ends a request, and returns where its answer is waited for. Nil if it is not open.
+func (h *Host) closed(rid uint64) chan *answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if done := h.requests[a.RID]; done != nil {
-		select {
-		case done <- a:
-		default:
-		}
+	done := h.requests[rid]
+	if done != nil {
+		delete(h.requests, rid)
+		<-h.places
 	}
+	return done
 }
 
 // end ends all jobs: nobody hears of them any more.
 func (h *Host) end() {
 	h.mu.Lock()
 	h.isOver = true
+	close(h.over)
 	jobs := make([]*Job, 0, len(h.jobs))
 	for _, job := range h.jobs {
 		jobs = append(jobs, job)

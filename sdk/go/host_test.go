@@ -8,8 +8,10 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -216,7 +218,7 @@ func TestALeaseThatEndsCancelsItsJobs(t *testing.T) {
 		return nil
 	}}
 	connected(t, host, 0, func(p *played, _ map[string]any) {
-		p.lease(2, 100*time.Millisecond)
+		p.lease(2, 2*time.Second)
 		p.start(1, "long", nil)
 		p.start(2, "short", fields{"lease": 2})
 		p.hear("started")
@@ -289,6 +291,103 @@ func TestAsksAndUpdatesHaveTheirAnswers(t *testing.T) {
 		if updated := p.hear("updated"); updated["restart"] != true {
 			t.Fatal(updated)
 		}
+	})
+}
+
+func TestTheLastWordWaitsForAsksAndUpdates(t *testing.T) {
+	var ends int32
+	slow := func(ctx context.Context) error {
+		<-ctx.Done()
+		for turn := 0; turn < 1000; turn++ {
+			runtime.Gosched()
+		}
+		atomic.AddInt32(&ends, 1)
+		return ctx.Err()
+	}
+	host := &Host{Job: wait}
+	host.Ask = func(ctx context.Context, _ *Job, _ []byte) ([]byte, error) { return nil, slow(ctx) }
+	host.Update = func(ctx context.Context, _ *Job, _ []byte) error { return slow(ctx) }
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.start(1, "acme", nil)
+		p.hear("started")
+		p.say(fields{"op": "ask", "job": 1, "n": 1, "body": ""})
+		p.say(fields{"op": "update", "job": 1, "n": 1, "body": ""})
+		p.stop(1)
+		words := map[string]bool{}
+		for !words["stopped"] {
+			line, err := p.lines.ReadBytes('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			var heard message
+			if err := json.Unmarshal(line, &heard); err != nil {
+				t.Fatal(err)
+			}
+			words[heard.Op] = true
+		}
+		if served := atomic.LoadInt32(&ends); served != 2 || !words["answer"] || !words["updated"] {
+			t.Fatal(served, words)
+		}
+	})
+}
+
+func TestAJobOfALeaseThatIsOverDoesNotRun(t *testing.T) {
+	host := &Host{Job: func(_ context.Context, job *Job) error {
+		t.Errorf("%s runs", job.Key())
+		return nil
+	}}
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.start(1, "acme", fields{"lease": 9})
+		if ended := p.hear("ended"); ended["lost"] != true {
+			t.Fatal(ended)
+		}
+	})
+}
+
+func TestRequestsWaitForAPlace(t *testing.T) {
+	host := &Host{}
+	host.Job = func(ctx context.Context, _ *Job) error {
+		var all sync.WaitGroup
+		for n := 0; n < 300; n++ {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				if _, err := host.Pool().Get(ctx, "b"); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		all.Wait()
+		return host.Pool().Dispatch(ctx, "b", nil, DispatchOptions{Within: -time.Second})
+	}
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.start(1, "acme", nil)
+		p.hear("started")
+		var rids []any
+		next := func() {
+			heard := p.hear("get")
+			rids = append(rids, heard["rid"])
+		}
+		for n := 0; n < 256; n++ {
+			next()
+		}
+		p.say(fields{"op": "ping", "n": 1})
+		p.hear("pong")
+		left := 300 - 256
+		for len(rids) > 0 {
+			p.say(fields{"op": "ok", "rid": rids[0]})
+			rids = rids[1:]
+			if left > 0 {
+				next()
+				left--
+			}
+		}
+		request := p.hear("dispatch")
+		if request["within_ms"] != 0.0 {
+			t.Fatal(request)
+		}
+		p.say(fields{"op": "ok", "rid": request["rid"]})
+		p.hear("ended")
 	})
 }
 

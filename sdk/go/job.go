@@ -39,9 +39,13 @@ type Job struct {
 	isReady     bool
 	stops       bool
 	isOver      bool
-	state       []byte
-	hasState    bool
-	notes       chan *Notification
+	// Its function has ended.
+	ends bool
+	// serving are the asks and updates in hand.
+	serving  sync.WaitGroup
+	state    []byte
+	hasState bool
+	notes    chan *Notification
 }
 
 // Key is its key.
@@ -115,6 +119,20 @@ func (j *Job) sayLocked(f fields) {
 	}
 }
 
+// serve does this for the job, unless the job is over. The job's last word waits for its end.
+func (j *Job) serve(work func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ends {
+		return
+	}
+	j.serving.Add(1)
+	go func() {
+		defer j.serving.Done()
+		work()
+	}()
+}
+
 func (j *Job) cancel(why string, isStop bool) {
 	j.mu.Lock()
 	j.stops = j.stops || isStop
@@ -143,6 +161,6 @@ func (n *Notification) Ack() {
 // Refuse says: not now. It comes again after so long, before any later one.
 func (n *Notification) Refuse(retryAfter time.Duration, why string) {
 	n.job.say(fields{
-		"op": "ack", "job": n.job.number, "n": n.n, "retry_ms": retryAfter.Milliseconds(), "error": why,
+		"op": "ack", "job": n.job.number, "n": n.n, "retry_ms": millis(retryAfter), "error": why,
 	})
 }

@@ -60,7 +60,7 @@ func (p Pool) dispatch(
 		f["id"] = options.ID
 	}
 	if options.Within != 0 {
-		f["within_ms"] = options.Within.Milliseconds()
+		f["within_ms"] = millis(options.Within)
 	}
 	return p.host.request(ctx, f)
 }
@@ -101,6 +101,9 @@ func (p Pool) Get(ctx context.Context, key string) (*JobInfo, error) {
 
 // List has about so many jobs, and where the list continues. Empty: it does not.
 func (p Pool) List(ctx context.Context, limit int, next string) ([]JobInfo, string, error) {
+	if limit < 0 {
+		limit = 0
+	}
 	f := fields{"op": "list", "limit": limit}
 	if next != "" {
 		f["next"] = next

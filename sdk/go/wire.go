@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 	"unicode/utf8"
 )
 
@@ -63,6 +64,14 @@ func (f fields) line() ([]byte, error) {
 		return nil, fmt.Errorf("a message of %d bytes does not fit into a line of %d", line.Len(), lineMax)
 	}
 	return line.Bytes(), nil
+}
+
+// millis is whole milliseconds: none for a time that is negative.
+func millis(time time.Duration) int64 {
+	if time < 0 {
+		return 0
+	}
+	return time.Milliseconds()
 }
 
 // taken is the bytes of a field, or nil if there are none.

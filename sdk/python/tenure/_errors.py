@@ -12,7 +12,7 @@ class Refuse(Exception):
 
     def __init__(self, text: str = "", *, retry_after: float | None = None, elsewhere: bool = False):
         super().__init__(text)
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else float(retry_after)
         self.elsewhere = elsewhere
 
 

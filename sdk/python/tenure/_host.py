@@ -8,15 +8,20 @@ import json
 import os
 import sys
 import traceback
+from collections import deque
 from typing import Any, Awaitable, Callable, Coroutine
 
 from ._errors import Fenced, Park, Refuse, RequestError, Restart
 from ._job import Job, Lease
 from ._pool import Pool
-from ._wire import VERSION, pack, put, take
+from ._wire import VERSION, millis, pack, put, take
 
 JobHandler = Callable[[Job], Awaitable[Any]]
 
+#: How many requests may be open.
+_REQUESTS = 256
+#: The longest text of an error.
+_TEXT = 1000
 #: How long jobs may take to end after the connection has.
 _LAST = 1.0
 
@@ -70,6 +75,8 @@ class Host:
         self._leases: dict[int, Lease] = {}
         self._requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._rid = 0
+        self._free = _REQUESTS
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._transport: Any = None
         self._end: asyncio.Future[int] | None = None
@@ -138,10 +145,11 @@ class Host:
 
     def _disconnected(self) -> None:
         self._over(1)
-        for request in self._requests.values():
+        for request in [*self._requests.values(), *self._waiting]:
             if not request.done():
-                request.set_exception(RequestError("failed", "the connection has ended"))
+                request.set_exception(_lost())
         self._requests.clear()
+        self._waiting.clear()
 
     def _over(self, status: int) -> None:
         if self._end is not None and not self._end.done():
@@ -153,15 +161,50 @@ class Host:
             self._transport.write(line)
 
     async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+        await self._place()
         self._rid += 1
         rid = self._rid
         done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._send({**message, "rid": rid})
-        self._requests[rid] = done
         try:
-            return await done
-        finally:
-            self._requests.pop(rid, None)
+            if self._transport.is_closing():
+                raise _lost()
+            self._send({**message, "rid": rid})
+        except BaseException:
+            self._leave_place()
+            raise
+        # It is open until it is answered, though nobody may wait for that any more.
+        self._requests[rid] = done
+        return await done
+
+    async def _place(self) -> None:
+        """Waits until another request may be open."""
+        if self._free > 0:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._leave_place()
+            raise
+
+    def _leave_place(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def _answer_of(self, message: dict[str, Any]) -> asyncio.Future[dict[str, Any]] | None:
+        """The request that this answers, if somebody waits for it."""
+        request = self._requests.pop(message["rid"], None)
+        if request is None:
+            return None
+        self._leave_place()
+        return None if request.done() else request
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -200,6 +243,8 @@ class Host:
         job._task = self._spawn(self._lived(job))
         # Also for one that is cancelled before its first step.
         job._task.add_done_callback(lambda task: self._ended(job, task))
+        if lease.left == 0:
+            job._cancel("lease_lost")
 
     def _hear_stop(self, message: dict[str, Any]) -> None:
         job = self._jobs.get(message["job"])
@@ -216,24 +261,33 @@ class Host:
     def _hear_ask(self, message: dict[str, Any]) -> None:
         job = self._jobs.get(message["job"])
         if job is not None and self._answer is not None:
-            self._spawn(self._answered(job, message))
+            self._serve(job, self._answered(job, message))
 
     def _hear_update(self, message: dict[str, Any]) -> None:
         job = self._jobs.get(message["job"])
         if job is not None and self._update is not None:
-            self._spawn(self._updated(job, message))
+            self._serve(job, self._updated(job, message))
+
+    def _serve(self, job: Job, work: Coroutine[Any, Any, Any]) -> None:
+        """Does this for a job, unless the job is over. The job's last word waits for its end."""
+        if job._ends:
+            work.close()
+            return
+        task = self._spawn(work)
+        job._serving.add(task)
+        task.add_done_callback(job._serving.discard)
 
     def _hear_ping(self, message: dict[str, Any]) -> None:
         self._send({"op": "pong", "n": message["n"]})
 
     def _hear_ok(self, message: dict[str, Any]) -> None:
-        request = self._requests.get(message["rid"])
-        if request is not None and not request.done():
+        request = self._answer_of(message)
+        if request is not None:
             request.set_result(message)
 
     def _hear_error(self, message: dict[str, Any]) -> None:
-        request = self._requests.get(message["rid"])
-        if request is not None and not request.done():
+        request = self._answer_of(message)
+        if request is not None:
             kind = Fenced if message["code"] == "fenced" else RequestError
             request.set_exception(kind(message["code"], message["text"]))
 
@@ -249,8 +303,21 @@ class Host:
             last = {"op": "ended", "job": number, "error": "the lease was over", "lost": True}
         elif task.cancelled():
             last = {"op": "ended", "job": number, "error": "it was cancelled by its own code"}
+        elif (error := task.exception()) is not None:
+            last = self._failed(job, _text(error), park=False)
         else:
             last = task.result()
+        job._ends = True
+        if job._serving:
+            self._spawn(self._closed(job, last))
+        else:
+            self._last_word(job, last)
+
+    async def _closed(self, job: Job, last: dict[str, Any]) -> None:
+        serving = list(job._serving)
+        for task in serving:
+            task.cancel()
+        await asyncio.wait(serving)
         self._last_word(job, last)
 
     async def _lived(self, job: Job) -> dict[str, Any]:
@@ -264,7 +331,7 @@ class Host:
         except Refuse as refusal:
             return self._refused(job, refusal)
         except Park as why:
-            return self._failed(job, str(why), park=True)
+            return self._failed(job, str(why)[:_TEXT], park=True)
         except Exception as error:
             if job.stop_reason is None or job._stops:
                 traceback.print_exc()
@@ -272,10 +339,10 @@ class Host:
 
     def _refused(self, job: Job, refusal: Refuse) -> dict[str, Any]:
         if job._ready:
-            return self._failed(job, str(refusal) or "it was refused after it was ready", park=False)
+            return self._failed(job, str(refusal)[:_TEXT] or "it was refused after it was ready", park=False)
         message: dict[str, Any] = {"op": "refused", "job": job._number}
         if refusal.retry_after is not None:
-            message["retry_ms"] = round(refusal.retry_after * 1000)
+            message["retry_ms"] = millis(refusal.retry_after)
         if refusal.elsewhere:
             message["elsewhere"] = True
         return message
@@ -289,12 +356,16 @@ class Host:
     def _last_word(self, job: Job, message: dict[str, Any]) -> None:
         if job._over:
             return
-        if message["op"] == "stopped" and job._state is not None:
-            put(message, "checkpoint", job._state)
+        number = job._number
         try:
-            job._say(message)
-        except ValueError as error:
-            job._say({"op": message["op"], "job": job._number, "error": _text(error)[:1000]})
+            if message["op"] == "stopped" and job._state is not None:
+                job._say(put(dict(message), "checkpoint", job._state))
+            else:
+                job._say(message)
+        except Exception as error:
+            # Its last state does not fit into a line.
+            traceback.print_exc()
+            job._say({"op": message["op"], "job": number, "error": _text(error)})
         job._over = True
         self._jobs.pop(job._number, None)
         job.lease.jobs.discard(job)
@@ -305,10 +376,10 @@ class Host:
         try:
             job._say(put(dict(answer), "body", await self._answer(job, take(message, "body") or b"")))
         except Refuse as refusal:
-            job._say({**answer, "error": str(refusal)})
+            job._say({**answer, "error": str(refusal)[:_TEXT]})
         except Exception as error:
             traceback.print_exc()
-            job._say({**answer, "error": _text(error)[:1000]})
+            job._say({**answer, "error": _text(error)})
 
     async def _updated(self, job: Job, message: dict[str, Any]) -> None:
         assert self._update is not None
@@ -321,7 +392,7 @@ class Host:
             answer["restart"] = True
         except Exception as error:
             traceback.print_exc()
-            answer["error"] = _text(error)[:1000]
+            answer["error"] = _text(error)
         job._say(answer)
 
 
@@ -337,4 +408,8 @@ def _async(handler: Any) -> Any:
 
 
 def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}"[:_TEXT]
+
+
+def _lost() -> RequestError:
+    return RequestError("failed", "the connection has ended")

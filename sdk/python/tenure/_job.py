@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
 from ._errors import LeaseLost
-from ._wire import put, take
+from ._wire import data, millis, put, take
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -68,7 +68,7 @@ class Notification:
 
     def refuse(self, retry_after: float, why: str = "") -> None:
         """Not now: it comes again after so many seconds, before any later one."""
-        self._say({"retry_ms": round(retry_after * 1000), "error": why})
+        self._say({"retry_ms": millis(retry_after), "error": str(why)})
 
     def _say(self, more: dict[str, Any]) -> None:
         if self._open:
@@ -106,8 +106,13 @@ class Job:
         self._cancels = True
         self._ready = False
         self._stops = False
+        #: Its function has ended.
+        self._ends = False
+        #: It has said its last word.
         self._over = False
-        self._state: bytes | str | None = None
+        #: The asks and updates in hand.
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._state: bytes | None = None
         self._notes: deque[Notification] = deque()
         self._noted = asyncio.Event()
 
@@ -139,7 +144,7 @@ class Job:
 
     def leave(self, state: bytes | str) -> None:
         """The state for the next run, if this one is told to stop. Call it at any time; the last one counts."""
-        self._state = state
+        self._state = data(state)
 
     def progress(self) -> None:
         """It makes progress. A job with a progress timeout must call this more often than that."""
@@ -147,7 +152,7 @@ class Job:
 
     def status(self, text: str) -> None:
         """A text for people. It counts as progress."""
-        self._say({"op": "status", "job": self._number, "text": text})
+        self._say({"op": "status", "job": self._number, "text": str(text)})
 
     async def notified(self) -> Notification:
         """The next notification."""

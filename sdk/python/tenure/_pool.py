@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._wire import put, take
+from ._wire import millis, put, take
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -49,9 +49,9 @@ class Pool:
 
     async def list(self, limit: int = 100, next: str | None = None) -> tuple[list[dict[str, Any]], str | None]:
         """About so many jobs, and where the list continues. None: it does not."""
-        request: dict[str, Any] = {"op": "list", "limit": limit}
+        request: dict[str, Any] = {"op": "list", "limit": max(0, int(limit))}
         if next is not None:
-            request["next"] = next
+            request["next"] = str(next)
         answer = await self._host._request(request)
         return answer.get("jobs") or [], answer.get("next")
 
@@ -66,6 +66,8 @@ class Pool:
             put(request, "body", body)
         within = options.pop("within", None)
         if within is not None:
-            request["within_ms"] = round(within * 1000)
-        request.update({name: value for name, value in options.items() if value not in (None, False)})
+            request["within_ms"] = millis(within)
+        for name, value in options.items():
+            if value not in (None, False):
+                request[name] = str(value) if name in ("policy", "id") else True
         return await self._host._request(request)

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from tenure import Fenced, Host, LeaseLost, Park, Refuse, RequestError, Restart
-from tenure._wire import LINE_MAX, pack, put, take
+from tenure._wire import LINE_MAX, millis, pack, put, take
 
 
 class Tenure:
@@ -61,6 +61,10 @@ class Wire(unittest.TestCase):
             message = json.loads(pack(put({}, "body", data)))
             self.assertEqual(take(message, "body"), data)
         self.assertIsNone(take({}, "body"))
+
+    def test_a_time_is_whole_milliseconds(self):
+        times = [0.0015, -1, float("nan"), float("inf"), 2]
+        self.assertEqual([millis(time) for time in times], [2, 0, 0, (1 << 53) - 1, 2000])
 
     def test_a_line_that_is_too_long_is_an_error(self):
         with self.assertRaises(ValueError):
@@ -187,7 +191,7 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
                     checks.append(job.key)
 
         async with connected(host) as tenure:
-            tenure.lease(2, left=0.1)
+            tenure.lease(2, left=2)
             tenure.start(job=1, key="long")
             tenure.start(job=2, key="short", lease=2)
             await tenure.hear("started")
@@ -248,6 +252,94 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await tenure.hear("answer"))["error"], "never")
             tenure.say(op="update", job=1, n=2, body="other")
             self.assertTrue((await tenure.hear("updated"))["restart"])
+
+    async def test_the_last_word_waits_for_asks_and_updates(self):
+        host, ends = Host(), []
+
+        @host.job
+        async def run(job):
+            await asyncio.sleep(1000)
+
+        async def slow(job, body):
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                ends.append(body)
+
+        host.ask(slow)
+        host.update(slow)
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            tenure.say(op="ask", job=1, n=1, id="a", asker="n", within_ms=1000, body="ask")
+            tenure.say(op="update", job=1, n=1, body="update")
+            tenure.say(op="ping", n=1)
+            await tenure.hear("pong")
+            tenure.say(op="stop", job=1, why="stopped", within_ms=1000)
+            await tenure.hear("stopped")
+            self.assertEqual(sorted(ends), [b"ask", b"update"])
+
+    async def test_a_job_of_a_lease_that_is_over_does_not_run(self):
+        host, runs = Host(), []
+
+        @host.job
+        async def run(job):
+            runs.append(job.key)
+
+        async with connected(host) as tenure:
+            tenure.start(lease=9)
+            self.assertTrue((await tenure.hear("ended"))["lost"])
+        self.assertEqual(runs, [])
+
+    async def test_values_that_do_not_fit_hurt_their_caller_only(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            job.status(42)
+            job.status("lone \ud800")
+            for call in [lambda: job.leave(42), lambda: job.leave({}), lambda: Refuse(retry_after="soon")]:
+                with self.assertRaises((TypeError, ValueError)):
+                    call()
+            with self.assertRaises(TypeError):
+                await job.checkpoint(42)
+            await host.pool.dispatch("b", within=-1.5, policy=3)
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            self.assertEqual((await tenure.hear("status"))["text"], "42")
+            self.assertEqual((await tenure.hear("status"))["text"], "lone ?")
+            request = await tenure.hear("dispatch")
+            self.assertEqual((request["within_ms"], request["policy"]), (0, "3"))
+            tenure.say(op="ok", rid=request["rid"])
+            await tenure.hear("ended")
+
+    async def test_requests_wait_for_a_place(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            # Nobody waits for the first one: it is open all the same.
+            first = asyncio.ensure_future(host.pool.get("key-0"))
+            await asyncio.sleep(0)
+            first.cancel()
+            await asyncio.gather(*(host.pool.get(f"key-{n}") for n in range(1, 300)))
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            rids = [(await tenure.hear("get"))["rid"] for _ in range(256)]
+            tenure.say(op="ping", n=1)
+            await tenure.hear("pong")
+            for _ in range(256, 300):
+                tenure.say(op="ok", rid=rids.pop(0))
+                rids.append((await tenure.hear("get"))["rid"])
+            for rid in rids:
+                tenure.say(op="ok", rid=rid)
+            await tenure.hear("ended")
 
     async def test_requests_and_checkpoints_have_their_answers(self):
         host, results = Host(), []

@@ -5,7 +5,7 @@ export class Refuse extends Error {
   constructor(text = "", { retryAfterMs, elsewhere = false } = {}) {
     super(text);
     this.name = "Refuse";
-    this.retryAfterMs = retryAfterMs;
+    this.retryAfterMs = retryAfterMs === undefined ? undefined : Number(retryAfterMs);
     this.elsewhere = elsewhere;
   }
 }

@@ -2,12 +2,14 @@
 
 import net from "node:net";
 
-import { Fenced, Park, Refuse, RequestError, Restart } from "./errors.js";
+import { Cancelled, Fenced, Park, Refuse, RequestError, Restart } from "./errors.js";
 import { Job, Lease } from "./job.js";
 import { Pool } from "./pool.js";
-import { VERSION, pack, put, take } from "./wire.js";
+import { VERSION, millis, pack, put, take } from "./wire.js";
 
 const TEXT_MAX = 1000;
+/** How many requests may be open. */
+const REQUESTS = 256;
 
 /** A host of jobs. */
 export class Host {
@@ -20,6 +22,8 @@ export class Host {
   #leases = new Map();
   #requests = new Map();
   #rid = 0;
+  #free = REQUESTS;
+  #waiting = [];
   #socket;
   #end;
   /** The pool, to dispatch, ask and look. */
@@ -98,8 +102,9 @@ export class Host {
 
   #disconnected() {
     for (const job of this.#jobs.values()) job._cancel("lease_lost");
-    for (const { reject } of this.#requests.values()) reject(new RequestError("failed", "the connection has ended"));
+    for (const { reject } of [...this.#requests.values(), ...this.#waiting]) reject(lost());
     this.#requests.clear();
+    this.#waiting = [];
     this.#end(1);
   }
 
@@ -108,10 +113,31 @@ export class Host {
     if (!this.#socket.destroyed) this.#socket.write(line);
   }
 
-  _request(message) {
+  async _request(message) {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
     const rid = ++this.#rid;
-    this._send({ ...message, rid });
+    try {
+      if (this.#socket.destroyed) throw lost();
+      this._send({ ...message, rid });
+    } catch (error) {
+      this.#leavePlace();
+      throw error;
+    }
     return new Promise((resolve, reject) => this.#requests.set(rid, { resolve, reject }));
+  }
+
+  #leavePlace() {
+    const next = this.#waiting.shift();
+    if (next) next.resolve();
+    else this.#free += 1;
+  }
+
+  /** The request that this message answers. */
+  #requestOf({ rid }) {
+    const request = this.#requests.get(rid);
+    if (this.#requests.delete(rid)) this.#leavePlace();
+    return request;
   }
 
   #lease(number) {
@@ -150,22 +176,20 @@ export class Host {
         job?._note(message);
         break;
       case "ask":
-        if (job && this.#answer) this.#answered(job, message);
+        if (job && this.#answer) job._serve(() => this.#answered(job, message));
         break;
       case "update":
-        if (job && this.#update) this.#updated(job, message);
+        if (job && this.#update) job._serve(() => this.#updated(job, message));
         break;
       case "ping":
         this._send({ op: "pong", n: message.n });
         break;
       case "ok":
-        this.#requests.get(message.rid)?.resolve(message);
-        this.#requests.delete(message.rid);
+        this.#requestOf(message)?.resolve(message);
         break;
       case "error": {
         const kind = message.code === "fenced" ? Fenced : RequestError;
-        this.#requests.get(message.rid)?.reject(new kind(message.code, message.text));
-        this.#requests.delete(message.rid);
+        this.#requestOf(message)?.reject(new kind(message.code, message.text));
         break;
       }
       case "bye":
@@ -180,15 +204,18 @@ export class Host {
     const job = new Job(this, message, lease);
     this.#jobs.set(job._number, job);
     lease.jobs.add(job);
-    const last = await this.#lived(job);
-    if (job._stops) {
-      this.#lastWord(job, { op: "stopped", job: job._number });
-    } else if (job.stopReason !== undefined) {
-      // Nobody has told it to end but its lease.
-      this.#lastWord(job, { op: "ended", job: job._number, error: "the lease was over", lost: true });
-    } else {
-      this.#lastWord(job, last);
-    }
+    if (lease.leftMs === 0) job._cancel("lease_lost");
+    const last = this.#lastOf(job, job.isCancelled ? undefined : await this.#lived(job));
+    await job._ended();
+    this.#lastWord(job, last);
+  }
+
+  /** The last word on a job whose function has come to this. */
+  #lastOf(job, lived) {
+    if (job._stops) return { op: "stopped", job: job._number };
+    // Nobody has told it to end but its lease.
+    if (job.stopReason !== undefined) return { op: "ended", job: job._number, error: "the lease was over", lost: true };
+    return lived;
   }
 
   async #lived(job) {
@@ -200,8 +227,8 @@ export class Host {
     } catch (error) {
       if (error instanceof Refuse && !job._ready) {
         const { retryAfterMs, elsewhere } = error;
-        const retry = retryAfterMs === undefined ? {} : { retry_ms: Math.round(retryAfterMs) };
-        return { op: "refused", job: number, ...retry, ...(elsewhere ? { elsewhere } : {}) };
+        const retry = retryAfterMs === undefined ? {} : { retry_ms: millis(retryAfterMs) };
+        return { op: "refused", job: number, ...retry, ...(elsewhere ? { elsewhere: true } : {}) };
       }
       const park = error instanceof Park;
       const expected = park || error instanceof Refuse || job.stopReason !== undefined;
@@ -229,6 +256,8 @@ export class Host {
     try {
       job._say(put(answer, "body", await this.#answer(job, take(message, "body") ?? Buffer.alloc(0))));
     } catch (error) {
+      // The job ends, so nobody waits for it.
+      if (error instanceof Cancelled && job.isCancelled) return;
       if (!(error instanceof Refuse)) console.error(error);
       job._say({ ...answer, error: textOf(error) });
     }
@@ -245,6 +274,7 @@ export class Host {
       if (error instanceof Restart) {
         answer.restart = true;
       } else {
+        if (error instanceof Cancelled && job.isCancelled) return;
         console.error(error);
         answer.error = textOf(error);
       }
@@ -255,5 +285,13 @@ export class Host {
 
 function textOf(error) {
   const plain = error instanceof Refuse || error instanceof Park;
-  return (plain ? error.message : String(error)).slice(0, TEXT_MAX);
+  try {
+    return String(plain ? error.message : error).slice(0, TEXT_MAX);
+  } catch {
+    return "an error without a text";
+  }
+}
+
+function lost() {
+  return new RequestError("failed", "the connection has ended");
 }

@@ -1,7 +1,7 @@
 // A job in a handler's hands.
 
 import { Cancelled, LeaseLost } from "./errors.js";
-import { monotonic, put, take } from "./wire.js";
+import { millis, monotonic, put, take } from "./wire.js";
 
 /** The longest time of a timer. */
 const TIMER_MAX = 2 ** 31 - 1;
@@ -68,7 +68,7 @@ export class Notification {
 
   /** Not now: it comes again after so long, before any later one. */
   refuse(retryAfterMs, why = "") {
-    this.#say({ retry_ms: Math.round(retryAfterMs), error: why });
+    this.#say({ retry_ms: millis(retryAfterMs), error: String(why) });
   }
 
   #say(more) {
@@ -84,6 +84,9 @@ export class Job {
   #abort = new AbortController();
   #notes = [];
   #wake;
+  /** The asks and updates in hand. */
+  #serving = new Set();
+  #ends = false;
 
   constructor(host, message, lease) {
     this.#host = host;
@@ -132,7 +135,7 @@ export class Job {
 
   /** The state for the next run, if this one is told to stop. The last one counts. */
   leave(state) {
-    this._state = state;
+    this._state = typeof state === "string" ? state : Buffer.from(state);
   }
 
   /** It makes progress. A job with a progress timeout must call this more often than that. */
@@ -142,14 +145,18 @@ export class Job {
 
   /** A text for people. It counts as progress. */
   status(text) {
-    this._say({ op: "status", job: this._number, text });
+    this._say({ op: "status", job: this._number, text: String(text) });
   }
 
   /** Waits for the promise. Throws Cancelled as soon as the job must end. */
   until(promise) {
     return new Promise((resolve, reject) => {
       const cancel = () => reject(new Cancelled(`the job must end: ${this.stopReason}`));
-      if (this.isCancelled) return cancel();
+      if (this.isCancelled) {
+        // Nobody waits for it.
+        Promise.resolve(promise).catch(() => {});
+        return cancel();
+      }
       this.signal.addEventListener("abort", cancel, { once: true });
       const done = () => this.signal.removeEventListener("abort", cancel);
       Promise.resolve(promise).then(resolve, reject).finally(done);
@@ -200,6 +207,22 @@ export class Job {
   _say(message) {
     // After its last word there is nothing to say of a job.
     if (!this._over) this.#host._send(message);
+  }
+
+  /** Does this for the job, unless the job is over. The job's last word waits for its end. */
+  _serve(work) {
+    if (this.#ends) return;
+    const serving = work();
+    this.#serving.add(serving);
+    serving.finally(() => this.#serving.delete(serving));
+  }
+
+  /** Its function has ended: all that it serves must end, too. */
+  async _ended() {
+    this.#ends = true;
+    if (this.#serving.size === 0) return;
+    this._cancel("ended");
+    await Promise.allSettled([...this.#serving]);
   }
 
   _note(message) {

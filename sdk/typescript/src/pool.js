@@ -1,6 +1,6 @@
 // The pool, as a host uses it.
 
-import { put, take } from "./wire.js";
+import { millis, put, take } from "./wire.js";
 
 /** Requests to the pool. Each throws RequestError. */
 export class Pool {
@@ -47,17 +47,18 @@ export class Pool {
 
   /** About so many jobs, and where the list continues. */
   async list({ limit = 100, next } = {}) {
-    const answer = await this.#host._request({ op: "list", limit, ...(next === undefined ? {} : { next }) });
+    const answer = await this.#host._request({ op: "list", limit: millis(limit), ...(next === undefined ? {} : { next: String(next) }) });
     return { jobs: answer.jobs ?? [], next: answer.next };
   }
 
   #ask(op, key, body, { policy, id, withinMs, untilStopped, idempotent }) {
     let request = put({ op }, "key", key);
     if (body !== undefined) request = put(request, "body", body);
-    const options = { policy, id, within_ms: withinMs, until_stopped: untilStopped, idempotent };
-    for (const [name, value] of Object.entries(options)) {
-      if (value !== undefined && value !== false) request[name] = value;
-    }
+    if (policy !== undefined) request.policy = String(policy);
+    if (id !== undefined) request.id = String(id);
+    if (withinMs !== undefined) request.within_ms = millis(withinMs);
+    if (untilStopped) request.until_stopped = true;
+    if (idempotent) request.idempotent = true;
     return this.#host._request(request);
   }
 }

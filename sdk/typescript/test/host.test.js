@@ -7,10 +7,13 @@ import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
+import { test as unbounded } from "node:test";
 
 import { Fenced, Host, LeaseLost, Park, Refuse, Restart } from "../src/index.js";
-import { LINE_MAX, monotonic, pack, put, take } from "../src/wire.js";
+import { LINE_MAX, millis, monotonic, pack, put, take } from "../src/wire.js";
+
+/** A test that hangs fails. */
+const test = (name, body) => unbounded(name, { timeout: 60_000 }, body);
 
 /** The other side of a host's connection. */
 class Tenure {
@@ -148,7 +151,7 @@ test("a lease that ends cancels its jobs", async () => {
     checks.push(job.key);
   });
   await connected(host, async (tenure) => {
-    tenure.lease(2, 100);
+    tenure.lease(2, 2000);
     tenure.start({ job: 1, key: "long" });
     tenure.start({ job: 2, key: "short", lease: 2 });
     await tenure.hear("started");
@@ -201,6 +204,106 @@ test("asks and updates have their answers", async () => {
     assert.equal((await tenure.hear("answer")).error, "never");
     tenure.say({ op: "update", job: 1, n: 2, body: "other" });
     assert.equal((await tenure.hear("updated")).restart, true);
+  });
+});
+
+test("the last word waits for asks and updates", async () => {
+  const ends = [];
+  const host = new Host().job((job) => job.cancelled());
+  const slow = async (job, body) => {
+    await job.cancelled();
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    ends.push(body.toString());
+    return "";
+  };
+  host.ask(slow).update(slow);
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "ask", job: 1, n: 1, id: "a", asker: "n", within_ms: 1000, body: "ask" });
+    tenure.say({ op: "update", job: 1, n: 1, body: "update" });
+    tenure.say({ op: "stop", job: 1, why: "stopped", within_ms: 1000 });
+    await tenure.hear("answer");
+    await tenure.hear("updated");
+    await tenure.hear("stopped");
+    assert.deepEqual(ends.sort(), ["ask", "update"]);
+  });
+});
+
+test("a job that ends by itself ends its asks", async () => {
+  let end;
+  const host = new Host().job(() => new Promise((resolve) => (end = resolve)));
+  host.ask((job) => job.sleep(1_000_000));
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "ask", job: 1, n: 1, id: "a", asker: "n", within_ms: 1000, body: "ask" });
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+    end();
+    assert.equal((await tenure.hear("ended")).error, undefined);
+  });
+});
+
+test("a job of a lease that is over does not run", async () => {
+  let runs = 0;
+  const host = new Host().job(() => (runs += 1));
+  await connected(host, async (tenure) => {
+    tenure.start({ lease: 9 });
+    assert.equal((await tenure.hear("ended")).lost, true);
+  });
+  assert.equal(runs, 0);
+});
+
+test("values that do not fit hurt their caller only", async () => {
+  const host = new Host().job(async (job) => {
+    job.status(42);
+    job.status("lone \ud800");
+    assert.throws(() => job.leave(42), TypeError);
+    await assert.rejects(job.checkpoint(42), TypeError);
+    await host.pool.dispatch("b", "", { withinMs: -1.5, policy: 3 });
+  });
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    assert.equal((await tenure.hear("status")).text, "42");
+    assert.equal((await tenure.hear("status")).text, "lone \ufffd");
+    const { rid, within_ms, policy } = await tenure.hear("dispatch");
+    assert.deepEqual([within_ms, policy], [0, "3"]);
+    tenure.say({ op: "ok", rid });
+    assert.equal((await tenure.hear("ended")).error, undefined);
+  });
+  assert.deepEqual([1.5, -1, NaN, Infinity].map(millis), [2, 0, 0, Number.MAX_SAFE_INTEGER]);
+});
+
+test("a promise that fails after its job is passed over", async () => {
+  const host = new Host().job(async (job) => {
+    await job.cancelled();
+    await job.until(Promise.reject(new Error("late"))).catch(() => {});
+  });
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "stop", job: 1, why: "stopped", within_ms: 1000 });
+    await tenure.hear("stopped");
+  });
+});
+
+test("requests wait for a place", async () => {
+  const host = new Host().job(() => Promise.all(Array.from({ length: 300 }, (_, n) => host.pool.get(`key-${n}`))));
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    const rids = [];
+    for (let n = 0; n < 256; n += 1) rids.push((await tenure.hear("get")).rid);
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+    for (let n = 256; n < 300; n += 1) {
+      tenure.say({ op: "ok", rid: rids.shift() });
+      rids.push((await tenure.hear("get")).rid);
+    }
+    for (const rid of rids) tenure.say({ op: "ok", rid });
+    assert.equal((await tenure.hear("ended")).error, undefined);
   });
 });
 
