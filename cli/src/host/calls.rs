@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobSpec, Node, NotSaved, RestartPolicy};
 use tokio::time::timeout;
 
+use super::link::CALLS;
 use super::wire::body::{Body, Key};
 use super::wire::down::{Done, Down, Info};
 use super::wire::up::{Request, Up};
@@ -65,6 +66,27 @@ impl Failed {
 /// The answer of a request that failed.
 pub(super) fn error(rid: u64, code: &str, text: &str) -> Down {
     Down::Error { rid, code: code.to_owned(), text: text.to_owned() }
+}
+
+/// The answer of a request that is one too many.
+pub(super) fn busy(rid: u64) -> Down {
+    error(rid, "busy", &format!("{CALLS} requests are open"))
+}
+
+/// The number of a request.
+pub(super) fn rid_of(request: &Up) -> u64 {
+    match request {
+        Up::Dispatch(request)
+        | Up::Ensure(request)
+        | Up::Submit(request)
+        | Up::Stop(request)
+        | Up::Notify(request)
+        | Up::Ask(request)
+        | Up::Get(request)
+        | Up::List(request) => request.rid,
+        // The table takes all others.
+        _ => 0,
+    }
 }
 
 /// The answer of a checkpoint.

@@ -298,9 +298,16 @@ impl Child {
     ) {
         let link = talk.link.clone();
         let (mut end, mut why) = (None, None);
-        tokio::select! {
-            ended = first_end(&mut self.processes) => end = Some(ended),
-            over = talk.run(lines, to, from) => why = Some(over),
+        {
+            let mut talking = std::pin::pin!(talk.run(lines, to, from));
+            tokio::select! {
+                ended = first_end(&mut self.processes) => {
+                    end = Some(ended);
+                    // The last words on its jobs may wait in its socket.
+                    let _ = timeout(LAST_WORDS, &mut talking).await;
+                }
+                over = &mut talking => why = Some(over),
+            }
         }
         // One that has closed its connection ends in a moment, and its exit status says more.
         if matches!(why, Some(talk::Over::Closed)) {

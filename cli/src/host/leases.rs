@@ -65,11 +65,12 @@ impl Leases {
     }
 
     /// A job is to run under its lease: returns the lease's number, and the message that must reach the host before the job
-    /// does. None if the lease is over, or the host cannot be bound to it.
+    /// does, if it has not heard how long the lease lasts. None if the lease is over, or the host cannot be bound to it.
     pub(super) fn enter(&mut self, holder: Holder, job: &Job) -> Option<(u64, Option<Down>)> {
+        let least = millis(self.least);
         if let Some(held) = self.held.get_mut(&holder) {
             held.jobs += 1;
-            return Some((held.number, None));
+            return Some((held.number, held.news(least)));
         }
         let (number, lease) = (self.last + 1, job.lease().clone());
         // The keeper must know of the lease before the host knows of the job.

@@ -3,7 +3,7 @@
 //! A job that is in a host's hands has a [`Held`]. If that is dropped before the host's last word on the job, the host is
 //! killed, and the drop waits until nothing of it is left. So nothing of a job runs once the pool takes it for ended.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const WAITING: usize = 64 << 20;
 /// How many starts a host has in hand that does not say.
 const STARTING: u32 = 64;
 const STARTING_MAX: u32 = 65_536;
-/// How many requests of a host may be open. Beyond that nothing more is read from it.
+/// How many requests of a host may be open. Each one beyond that is refused.
 pub(super) const CALLS: usize = 256;
 
 /// How long the kill of a host may take, first by its keeper, then by the node.
@@ -41,8 +41,6 @@ pub(super) struct Link {
     /// How many starts it may have in hand.
     pub(super) starting: Semaphore,
     pub(super) calls: Arc<Semaphore>,
-    /// Nothing is read from it, because it has too many requests open.
-    pub(super) is_unread: AtomicBool,
     /// The last ping, and the last one that was answered.
     pub(super) pinged: AtomicU64,
     pub(super) ponged: AtomicU64,
@@ -95,7 +93,6 @@ impl Link {
             waiting: AtomicUsize::new(0),
             starting: Semaphore::new(starting as usize),
             calls: Arc::new(Semaphore::new(CALLS)),
-            is_unread: AtomicBool::new(false),
             pinged: AtomicU64::new(0),
             ponged: AtomicU64::new(0),
             wish: watch::Sender::new(None),

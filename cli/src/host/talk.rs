@@ -63,13 +63,14 @@ impl Talk {
         tokio::select! {
             biased;
             () = self.link.doom.notified() => Over::Because(self.link.doomed().unwrap_or_default()),
-            over = self.listen(lines) => over,
+            why = self.pulse() => Over::Because(why),
             error = speak(&self.link, to, from) => match error.kind() {
                 // The reason is on the other half.
                 std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => Over::Closed,
                 _ => Over::Because(format!("its socket failed: {error}")),
             },
-            why = self.pulse() => Over::Because(why),
+            // A host that never stops talking starves none of the others.
+            over = self.listen(lines) => over,
         }
     }
 
@@ -112,8 +113,11 @@ impl Talk {
                 Heard::Answer(ask, Ok(answer)) => ask.answer(answer),
                 Heard::Answer(ask, Err(why)) => ask.refuse(why),
                 Heard::Checkpoint { rid, of, state } => {
+                    let Ok(permit) = link.calls.clone().try_acquire_owned() else {
+                        link.send(&calls::busy(rid));
+                        continue;
+                    };
                     let saving = of.map(|job| job.checkpoint(state));
-                    let Some(permit) = self.permit().await else { return Over::Closed };
                     tasks.spawn(answered(link.clone(), permit, async move {
                         match saving {
                             None => calls::error(rid, "fenced", "the job has ended"),
@@ -122,25 +126,16 @@ impl Talk {
                     }));
                 }
                 Heard::Request(request) => {
-                    let Some(permit) = self.permit().await else { return Over::Closed };
+                    let Ok(permit) = link.calls.clone().try_acquire_owned() else {
+                        link.send(&calls::busy(calls::rid_of(&request)));
+                        continue;
+                    };
                     let node = self.node.clone();
                     let call = async move { calls::perform(&node, request).await };
                     tasks.spawn(answered(link.clone(), permit, call));
                 }
             }
         }
-    }
-
-    /// Waits until another request may be open.
-    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        let link = &self.link;
-        if let Ok(permit) = link.calls.clone().try_acquire_owned() {
-            return Some(permit);
-        }
-        link.is_unread.store(true, Ordering::Relaxed);
-        let permit = link.calls.clone().acquire_owned().await.ok();
-        link.is_unread.store(false, Ordering::Relaxed);
-        permit
     }
 
     /// Pings the host, and tells it of renewals. Returns when it does not answer.
@@ -151,10 +146,7 @@ impl Talk {
         loop {
             link.tell_leases();
             let is_answered = link.ponged.load(Ordering::Relaxed) >= n;
-            // One that is not heard cannot answer.
-            if link.is_unread.load(Ordering::Relaxed) {
-                sent = Instant::now();
-            } else if !is_answered && sent.elapsed() > *deadline {
+            if !is_answered && sent.elapsed() > *deadline {
                 let limit = humantime::format_duration(*deadline);
                 return format!("no sign of life for {limit}");
             }
@@ -172,10 +164,11 @@ impl Talk {
 /// Sends the answer of a request, when there is one.
 async fn answered(link: Arc<Link>, permit: OwnedSemaphorePermit, call: impl Future<Output = Down>) {
     let answer = call.await;
+    // A host that has its answer may make another request at once.
+    drop(permit);
     if let (false, Down::Ok { rid, .. }) = (link.send(&answer), &answer) {
         link.send(&calls::error(*rid, "too_long", "the answer does not fit into a line"));
     }
-    drop(permit);
 }
 
 async fn speak(

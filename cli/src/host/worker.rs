@@ -67,10 +67,10 @@ impl Serves {
         let mut between = Between { member: None, failures: 0, had_one: false };
         loop {
             let Some(link) = self.next_host(&mut between).await? else { continue };
-            between.had_one = true;
+            let is_first = !std::mem::replace(&mut between.had_one, true);
             self.gate.send_replace(Gate::Ready(link.clone()));
             if between.member.is_none() {
-                between.member = Some(self.join().await?);
+                between.member = self.joined(&link, is_first).await?;
             }
             let since = Instant::now();
             match over(&link, between.member.as_ref()).await {
@@ -94,6 +94,26 @@ impl Serves {
                     farewell(&link).await;
                     return Ok(());
                 }
+            }
+        }
+    }
+
+    /// Joins the pool. A worker that was in it before tries again while the pool cannot be reached. None: the host has gone.
+    async fn joined(&self, link: &Link, is_first: bool) -> Result<Option<Worker>, Failure> {
+        let mut failures = 1;
+        loop {
+            let failure = match self.join().await {
+                Ok(member) => return Ok(Some(member)),
+                Err(failure) => failure,
+            };
+            if is_first || !matches!(failure.code, Code::Redis | Code::Late) {
+                return Err(failure);
+            }
+            failures += 1;
+            tracing::warn!(worker = self.number, %failure, "a worker has not joined its pool, it tries again");
+            tokio::select! {
+                () = sleep(pause(failures)) => {}
+                _ = link.gone() => return Ok(None),
             }
         }
     }

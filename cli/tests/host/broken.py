@@ -29,6 +29,8 @@ def say(host, message):
     if what == "stops twice" and op == "stopped":
         send(host, dict(message))
     send(host, message)
+    if what == "answers after the end" and op == "stopped":
+        send(host, {"op": "answer", "job": message["job"], "n": 1, "body": "late"})
 
 
 def listen(host, message):

@@ -43,6 +43,7 @@ async fn a_broken_host_fails_where_it_is_broken() {
         ("stops twice", "stops a job"),
         ("ignores stops", "stops a job"),
         ("fails on unknown words", "passes over words that it does not know"),
+        ("answers after the end", "answers for a job before its last word, or not at all"),
         ("trusts late leases", "goes by the clock when a renewal comes late"),
         ("ignores leases", "ends the jobs of a lease that is over, and no others"),
         ("stays after bye", "ends with status 0 when there is nothing more to do"),

@@ -17,6 +17,7 @@ super::scenarios! {
     "answers an ask" => answer,
     "refuses an ask" => refuse_ask,
     "answers asks of a job in any order" => any_order,
+    "answers for a job before its last word, or not at all" => before_last_word,
     "takes another payload" => update,
     "starts again for another payload" => restart,
     "keeps a checkpoint" => checkpoint,
@@ -117,6 +118,22 @@ async fn any_order(host: &mut Player) -> Played {
     host.until("two answers", |host| (host.answers.len() == 2).then_some(())).await?;
     let answers: Vec<_> = host.answers.iter().map(|(_, answer)| answer.clone().unwrap_or_default()).collect();
     if answers == ["acme:quick", "acme:slow"] { Ok(()) } else { Err(format!("its answers are {answers:?}")) }
+}
+
+async fn before_last_word(host: &mut Player) -> Played {
+    host.welcome().await?;
+    if !has(host, "ask") {
+        return host.ping().await;
+    }
+    let job = host.run(Player::runs()).await?;
+    host.ask(job, "slow").await?;
+    host.stopped(job).await?;
+    host.answers.clear();
+    // A late answer to the first ask would come before that to the second one.
+    let other = host.run(Player::runs().key("b")).await?;
+    host.ask(other, "slow").await?;
+    host.until("an answer", |host| host.answers.pop()).await.map(drop)?;
+    host.stopped(other).await
 }
 
 async fn update(host: &mut Player) -> Played {

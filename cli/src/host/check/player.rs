@@ -340,6 +340,12 @@ impl Player {
             Ok(None) => return Err("it closed its connection".to_owned()),
             Err(bad) => return Err(format!("it does not speak the protocol: {bad}")),
         };
+        if let Up::Answer { job, .. } | Up::Updated { job, .. } = &up
+            && *job < self.next
+            && !self.table.has(*job)
+        {
+            return Err(format!("it has answered for the job {job} after its last word on it"));
+        }
         match self.table.hear(up).map_err(|breach| format!("it breaks the protocol: {breach}"))? {
             Heard::Nothing => {}
             Heard::Pong(n) if n > self.pings => return Err(format!("pong {n}, which answers no ping")),

@@ -33,11 +33,26 @@ pub(in crate::host) struct Key {
     key64: Option<String>,
 }
 
+/// Text up to this length stands as it is, for people, however JSON escapes it.
+const READABLE: usize = 4 << 10;
+
 fn split(bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => (Some(text.to_owned()), None),
-        Err(_) => (None, Some(STANDARD.encode(bytes))),
+        Ok(text) if bytes.len() <= READABLE || escaped(bytes) <= bytes.len().div_ceil(3) * 4 => {
+            (Some(text.to_owned()), None)
+        }
+        _ => (None, Some(STANDARD.encode(bytes))),
     }
+}
+
+/// The length of text in JSON.
+fn escaped(text: &[u8]) -> usize {
+    let lengths = text.iter().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    lengths.sum()
 }
 
 fn joined(name: &str, text: Option<String>, base64: Option<String>) -> Result<Option<Bytes>, String> {
@@ -113,5 +128,18 @@ mod tests {
         assert_eq!(serde_json::to_string(&Body::of(b"\xff")).unwrap(), r#"{"body64":"/w=="}"#);
         let both = Body { body: Some(String::new()), body64: Some(String::new()) };
         assert!(both.bytes().is_err() && Key::default().job_key().is_err());
+    }
+
+    #[test]
+    fn long_text_is_never_longer_than_in_base_64() {
+        for (byte, is_text) in [(b'x', true), (b'"', false), (0, false)] {
+            let bytes = vec![byte; 512 << 10];
+            let body = Body::of(&bytes);
+            assert_eq!(body.body.is_some(), is_text, "{byte}");
+            assert!(serde_json::to_string(&body).unwrap().len() < 800_000);
+            assert_eq!(body.bytes().unwrap(), bytes);
+        }
+        let every: String = (0..=0x7f).map(char::from).collect();
+        assert_eq!(escaped(every.as_bytes()) + 2, serde_json::to_string(&every).unwrap().len());
     }
 }
