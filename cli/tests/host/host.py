@@ -97,6 +97,11 @@ def misbehave(how, message):
         threading.Thread(target=flood, args=(job,), daemon=True).start()
     elif how == "bye":
         say(op="bye")
+    elif how == "asks itself":
+        # None is answered before all are said.
+        for rid in range(300):
+            say(op="ask", rid=rid, key=jobs[job][0], body="who", within_ms=60000)
+        say(op="ack", job=job, n=n)
     else:
         say(op="ack", job=job, n=n)
 
@@ -130,6 +135,8 @@ def hear(message):
         misbehave(text(message, "body"), message)
     elif op == "ask":
         say(op="answer", job=job, n=message["n"], body=jobs[job][0])
+    elif op in ("ok", "error"):
+        note("answers", message.get("code", op))
     elif op == "refused":
         note("refused", message["why"])
         sys.exit(78)
