@@ -337,8 +337,9 @@ mod cases {
         };
         let keys = server.keys().unwrap();
         let sizes: Vec<u64> = keys.iter().map(size).collect();
-        // Entries stay in a node's bounded stream until it is trimmed, and ended ids are kept for half a minute.
-        let bounded = [key_of("node:a"), key_of("ended")];
+        // Entries stay in a node's bounded stream until it is trimmed, and ended ids are kept for half a minute. The
+        // history has a bound of its own.
+        let bounded = [key_of("node:a"), key_of("ended"), key_of("history")];
         let mut all: BTreeMap<_, _> =
             keys.into_iter().zip(sizes).filter(|(key, _)| !bounded.contains(key)).collect();
         let others = routers(&mut redis, &key_of("starts")).into_iter().filter(|name| name != "a").count();
@@ -358,7 +359,11 @@ mod cases {
         let ground = ground.routed();
         let a = ground.node_with("a", 1).await;
         ground.dispatch_one(&a, "stays").await;
-        let before = inventory(&ground.server);
+        // The node says what it is when it first renews.
+        let before = eventually(ground.patience, "the node to say what it is", async || {
+            Some(inventory(&ground.server)).filter(|all| all.contains_key(&key_of("nodes")))
+        })
+        .await;
         for round in 0..2 {
             let guest = ground.node_with(&format!("guest-{round}"), 1).await;
             let caller = ground.builder(&format!("caller-{round}")).client_only().join().await.unwrap();
