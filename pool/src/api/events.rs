@@ -19,8 +19,18 @@ pub struct EventCursor {
     /// The last entry that was read of each shard; of the others, all are read from `since` on.
     read: Vec<EntryId>,
     since: EntryId,
-    /// The last entry of each node in each shard: its process, and its number. One that was written twice is read once.
-    said: BTreeMap<(usize, String), (u64, u64)>,
+    /// The last entry of each node in each shard.
+    said: BTreeMap<(usize, String), Said>,
+}
+
+/// The last entry of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// The process that wrote it, and its number there: one that was written twice is read once.
+    life: u64,
+    n: u64,
+    /// The time of its last event, ms. Those that the node notes later are not before it.
+    at: u64,
 }
 
 impl EventCursor {
@@ -43,7 +53,7 @@ impl EventCursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventPage {
-    /// The events, ordered by time.
+    /// The events, ordered by time. Those of one node in one shard are in its order.
     pub events: Vec<Event>,
     /// Where the next page begins.
     pub next: EventCursor,
@@ -101,12 +111,16 @@ impl EventPage {
             return;
         };
         let said = self.next.said.entry((shard, node.clone())).or_default();
-        if said.0 == life && said.1 >= n {
+        if said.life == life && said.n >= n {
             return;
         }
-        *said = (life, n);
+        (said.life, said.n) = (life, n);
         self.dropped += dropped;
-        self.events.extend(events.into_iter().map(|line| line.event(shard, &node, id.ms)));
+        for line in events {
+            // Messages take times that differ, so an entry that was written later may seem to begin earlier.
+            said.at = said.at.max(line.at(id.ms));
+            self.events.push(line.event(shard, &node, said.at));
+        }
     }
 }
 
@@ -174,6 +188,23 @@ mod tests {
             10,
         );
         assert_eq!(texts(&next), ["two"]);
+    }
+
+    #[test]
+    fn the_events_of_one_node_keep_their_order() {
+        let at = |n, age| {
+            let line =
+                Line::of(&News::new(EventKind::Asked).saying(&format!("{n}")), Duration::from_millis(age));
+            Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] }.encode()
+        };
+        let first = EventPage::of(
+            vec![shard(&[(1_000, at(1, 0)), (1_001, at(2, 200))])],
+            &EventCursor::default(),
+            10,
+        );
+        assert_eq!(texts(&first), ["1", "2"]);
+        let next = EventPage::of(vec![shard(&[(1_002, at(3, 300))])], &first.next, 10);
+        assert!(first.events[1].at <= next.events[0].at);
     }
 
     #[test]

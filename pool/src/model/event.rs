@@ -213,10 +213,15 @@ impl Line {
         }
     }
 
-    /// The event of an entry that was written at this time, by the store's clock, ms.
-    pub(crate) fn event(self, shard: usize, node: &str, written: u64) -> Event {
+    /// When it happened, if its entry was written at this time, by the store's clock, ms.
+    pub(crate) fn at(&self, written: u64) -> u64 {
+        written.saturating_sub(self.age)
+    }
+
+    /// The event, which happened at this time, ms.
+    pub(crate) fn event(self, shard: usize, node: &str, at: u64) -> Event {
         Event {
-            at: SystemTime::UNIX_EPOCH + Duration::from_millis(written.saturating_sub(self.age)),
+            at: SystemTime::UNIX_EPOCH + Duration::from_millis(at),
             shard,
             node: node.to_owned(),
             kind: self.kind,
@@ -261,7 +266,9 @@ mod tests {
         let sent = entry(vec![Line::of(&news(), Duration::from_millis(250))]);
         let mut read = Entry::decode(&sent.encode()).unwrap();
         assert_eq!(read, sent);
-        let event = read.events.remove(0).event(2, "n1", 1_000);
+        let line = read.events.remove(0);
+        let at = line.at(1_000);
+        let event = line.event(2, "n1", at);
         let News { kind, keys, count, worker, why, text } = news();
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(750);
         let node = "n1".to_owned();

@@ -224,7 +224,7 @@ impl Inspector {
 
     /// The events that the nodes of the pool have noted. They are failures, moves, losses, parked jobs, and handlers that do
     /// not end. Others are the life of the pool, and the requests of operators. A page begins after `after`, and its events are ordered
-    /// by time. It has about `limit` of them.
+    /// by time. It has those of up to `limit` entries of each shard, 256 at most, and an entry has up to 64 events.
     ///
     /// Events are hints for people. A node writes its own within a moment, and one that dies takes those of its last moment
     /// with it. The pool keeps the last [`history_max`](Settings::history_max) entries, each of up to 64 events. A job that
@@ -257,14 +257,18 @@ impl Inspector {
         after: EventCursor,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + use<> {
         let inspector = self.clone();
-        let pages = stream::try_unfold((inspector, after), |(inspector, after)| async move {
+        let pages = stream::try_unfold((inspector, after), |(inspector, mut after)| async move {
             loop {
                 let page = inspector.events(&after, PAGE).await?;
                 if !page.events.is_empty() {
                     let events = stream::iter(page.events.into_iter().map(Ok));
                     return Ok::<_, Error>(Some((events, (inspector, page.next))));
                 }
-                tokio::time::sleep(LOOK).await;
+                // Entries that cannot be read are passed over.
+                after = page.next;
+                if page.is_last {
+                    tokio::time::sleep(LOOK).await;
+                }
             }
         });
         Box::pin(pages.try_flatten())
