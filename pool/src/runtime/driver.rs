@@ -306,6 +306,7 @@ impl Driver {
             self.history.hear(now, input);
             tracing::trace!(?input, "input");
         }
+        self.history.nudge(now, &self.store);
         self.engine.set_leases(self.leases.soft_deadlines());
         for (local, room) in &self.rooms {
             self.engine.set_taken_beside(*local, room.taken_beside());

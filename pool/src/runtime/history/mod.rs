@@ -46,10 +46,12 @@ pub(super) struct Chronicle {
     waiting: VecDeque<(Time, News)>,
     /// The bytes of those.
     bytes: usize,
-    /// How many were forgotten since the last entry.
+    /// How many were forgotten since the last batch was made.
     dropped: u64,
     /// The news of the entry that is being written. It has its number until it is written.
     batch: Vec<(Time, News)>,
+    /// How many were forgotten before that batch.
+    before: u64,
     writing: Option<Writing>,
     /// When the next batch is written at the latest. `None`: nothing waits.
     due: Option<Time>,
@@ -69,6 +71,7 @@ impl Chronicle {
             bytes: 0,
             dropped: 0,
             batch: Vec::new(),
+            before: 0,
             writing: None,
             due: None,
             seated: BTreeMap::new(),
@@ -91,7 +94,8 @@ impl Chronicle {
     fn forget(&mut self) {
         self.waiting.clear();
         self.batch.clear();
-        (self.bytes, self.dropped, self.due, self.writing) = (0, 0, None, None);
+        (self.bytes, self.dropped, self.before) = (0, 0, 0);
+        (self.due, self.writing) = (None, None);
     }
 
     /// Something has happened. News of the same worker and cause are told together.
@@ -134,8 +138,20 @@ impl Chronicle {
                 self.written(clock::now(), &answer);
             }
             let Some(due) = self.due else { return std::future::pending().await };
-            tokio::time::sleep(due.since(clock::now())).await;
+            let rest = due.since(clock::now());
+            // A sleep ends only after a turn of the timer, which a busy node does not wait for.
+            if !rest.is_zero() {
+                tokio::time::sleep(rest).await;
+            }
             self.begin(clock::now(), store);
+        }
+    }
+
+    /// Begins what is due, and goes on with it without a wait. A node that always has other things to do never polls
+    /// [`write`](Self::write).
+    pub(super) fn nudge(&mut self, now: Time, store: &Arc<dyn Store>) {
+        if self.writing.is_some() || self.due.is_some_and(|due| due <= now) {
+            let _ = self.write(store).now_or_never();
         }
     }
 
@@ -176,6 +192,7 @@ impl Chronicle {
                     break;
                 }
             }
+            self.before += std::mem::take(&mut self.dropped);
         }
         if self.batch.is_empty() {
             self.due = None;
@@ -186,7 +203,7 @@ impl Chronicle {
             node: self.node.to_string(),
             life: self.life,
             n: self.next,
-            dropped: self.dropped,
+            dropped: self.before,
             events: self.batch.iter().map(|(at, news)| Line::of(news, now.since(*at))).collect(),
         };
         let (store, most, entry) = (store.clone(), self.most, entry.encode());
@@ -206,7 +223,7 @@ impl Chronicle {
             Ok(()) => {}
         }
         self.next += 1;
-        self.dropped = 0;
+        self.before = 0;
         self.batch.clear();
         let oldest = self.waiting.front().map(|(at, _)| *at);
         let full = self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES;

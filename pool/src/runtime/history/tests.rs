@@ -119,11 +119,12 @@ async fn what_waits_is_written_at_the_end() {
 async fn an_entry_that_was_not_written_is_sent_again_under_its_number() {
     let (store, memory, mut chronicle) = pool().await;
     memory.set_available(false);
-    chronicle.add(clock::now(), failed(0));
-    chronicle.begin(clock::now(), &store);
+    let now = clock::now();
+    chronicle.add(now, failed(0));
+    chronicle.begin(now, &store);
     let answer = chronicle.writing.take().unwrap().await;
-    chronicle.written(clock::now(), &answer);
-    assert!(chronicle.due.is_some_and(|due| due > clock::now()), "after a pause");
+    chronicle.written(now, &answer);
+    assert_eq!(chronicle.due, Some(now + AGAIN), "after a pause");
     memory.set_available(true);
     chronicle.add(clock::now(), failed(1));
     chronicle.begin(clock::now(), &store);
@@ -132,6 +133,58 @@ async fn an_entry_that_was_not_written_is_sent_again_under_its_number() {
     let entries = entries(&store).await;
     assert_eq!((entries.len(), entries[0].n, entries[0].events.len()), (1, 1, 1));
     assert!(chronicle.due.is_some(), "the other one is next");
+}
+
+#[tokio::test]
+async fn what_is_due_begins_at_the_first_poll() {
+    let (store, _, mut chronicle) = pool().await;
+    chronicle.add(Time(0), failed(0));
+    assert!(chronicle.write(&store).now_or_never().is_none());
+    assert!(chronicle.writing.is_some() || chronicle.next == 2);
+}
+
+#[tokio::test]
+async fn a_busy_node_writes_what_is_due() {
+    let (store, _, mut chronicle) = pool().await;
+    let now = clock::now();
+    chronicle.add(now, failed(0));
+    chronicle.nudge(now, &store);
+    assert!(chronicle.writing.is_none() && chronicle.next == 1, "not yet");
+    let due = now + PATIENCE;
+    while clock::now() < due {
+        tokio::time::sleep(due.since(clock::now())).await;
+    }
+    while chronicle.next == 1 {
+        chronicle.nudge(due, &store);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(entries(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_entry_keeps_its_count_of_what_was_dropped() {
+    let (store, memory, mut chronicle) = pool().await;
+    let now = clock::now();
+    let turn = async |chronicle: &mut Chronicle| {
+        chronicle.begin(now, &store);
+        let answer = chronicle.writing.take().unwrap().await;
+        chronicle.written(now, &answer);
+    };
+    memory.set_available(false);
+    for n in 0..WAITING_MAX + 3 {
+        chronicle.add(now, failed(n));
+    }
+    turn(&mut chronicle).await;
+    // While the first batch waits to be sent again, the queue overflows once more.
+    for n in 0..BATCH + 5 {
+        chronicle.add(now, failed(n));
+    }
+    memory.set_available(true);
+    turn(&mut chronicle).await;
+    turn(&mut chronicle).await;
+    turn(&mut chronicle).await;
+    let counts: Vec<_> = entries(&store).await.iter().map(|entry| (entry.n, entry.dropped)).collect();
+    assert_eq!(counts, [(1, 3), (2, 5), (3, 0)]);
 }
 
 #[tokio::test]
