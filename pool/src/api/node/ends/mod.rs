@@ -19,6 +19,9 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(10);
 /// How long a call waits after its deadline, in case its answer was lost.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// How long a call waits for a node that has left to write its last events. The node gives up after a second.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// The result of [`Node::close`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -130,12 +133,16 @@ impl Shard {
             return Err(Error::Deadline(budget));
         };
         match closed {
-            Some(Answer::Closed { complete, left }) => Ok(CloseReport { complete, left }),
-            _ if self.shared.left.load(Ordering::Acquire) => {
-                Ok(CloseReport { complete: true, left: Vec::new() })
+            Some(Answer::Closed { complete: false, left }) => {
+                return Ok(CloseReport { complete: false, left });
             }
-            _ => Err(self.gone().await.into()),
+            Some(Answer::Closed { .. }) => {}
+            _ if self.shared.left.load(Ordering::Acquire) => {}
+            _ => return Err(self.gone().await.into()),
         }
+        // The node has left. A process that ends now must not take the node's last events with it.
+        let _ = tokio::time::timeout(LAST_WORDS, self.shared.health.end()).await;
+        Ok(CloseReport { complete: true, left: Vec::new() })
     }
 
     /// Waits until the shard was left, for any reason.
