@@ -31,6 +31,14 @@ impl Jobs {
         }
     }
 
+    /// Why a job does not start on this worker, which it was given to.
+    fn turned_away(&self) -> Cause {
+        match self.leaving {
+            Some(_) => self.cause_of(ReleaseMode::GiveBack, None),
+            None => Cause::Refused,
+        }
+    }
+
     /// Gives back a job that was not started here.
     pub(super) fn give_back(
         &mut self,
@@ -40,8 +48,18 @@ impl Jobs {
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
+        self.give_back_for(self.turned_away(), (key, token), out, tell, entries);
+    }
+
+    fn give_back_for(
+        &mut self,
+        cause: Cause,
+        (key, token): (JobKey, Token),
+        out: LeavingJob,
+        tell: Option<NodeName>,
+        entries: Vec<EntryId>,
+    ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let cause = self.cause_of(mode, None);
         let item =
             ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, entries);
@@ -73,6 +91,7 @@ impl Jobs {
 
     /// Gives back a job that the store assigns to this worker and that does not run here.
     pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
-        self.give_back(key, record.token, LeavingJob::of(record), None, Vec::new());
+        let out = LeavingJob::of(record);
+        self.give_back_for(Cause::Missing, (key, record.token), out, None, Vec::new());
     }
 }
