@@ -235,7 +235,7 @@ async fn look_at_all(seen: &Inspector) {
     assert_eq!(seen.explain("one").await.unwrap().checkpoint.unwrap().len, 7);
     assert_eq!(seen.figures().await.unwrap().jobs, 4);
     assert!(seen.statuses().await.unwrap().len() <= 1);
-    assert!(seen.events(&tenure_pool::EventCursor::default(), 10).await.unwrap().is_last);
+    assert!(seen.events(&tenure_pool::EventCursor::default(), 1_000).await.unwrap().is_last);
     assert_eq!(seen.owner("one").await.unwrap().unwrap().node.as_deref(), Some("a"));
     assert_eq!(seen.payload("two").await.unwrap().unwrap(), "payload of two");
     assert_eq!(seen.checkpoint_of("three").await.unwrap().unwrap().bytes(), "halfway");
