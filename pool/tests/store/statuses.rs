@@ -13,6 +13,7 @@ scenarios! {
     who_has_no_member_says_nothing,
     what_a_node_said_goes_with_its_last_worker,
     a_status_of_another_type_costs_no_lease,
+    a_status_of_another_type_begins_anew,
     a_stray_status_goes_with_the_pool,
 }
 
@@ -84,6 +85,16 @@ async fn a_status_of_another_type_costs_no_lease(kind: Kind) {
     lab.backend.write("SET", "nodes", &["of another type"]).await;
     lab.say("a", &[worker], "hello").await;
     lab.leave(worker).await;
+}
+
+/// In memory no key is of another type.
+async fn a_status_of_another_type_begins_anew(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker_of("a").await;
+    lab.backend.write("SET", "nodes", &["of another type"]).await;
+    lab.say("a", &[worker], "hello").await;
+    assert_eq!(lab.said().await, [("a".to_owned(), Bytes::from("hello"))]);
 }
 
 /// In memory no node is without a member.

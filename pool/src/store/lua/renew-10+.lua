@@ -81,8 +81,14 @@ for i = 6, #argv do
   lives = lives or entry
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
 end
--- Only shown: a key of another type costs nobody a lease.
-if lives and argv[4] ~= '' and argv[5] ~= '' then redis.pcall('HSET', NODES, argv[4], argv[5]) end
+-- Only shown: a key of another type costs nobody a lease, and goes.
+if lives and argv[4] ~= '' and argv[5] ~= '' then
+  local said = redis.pcall('HSET', NODES, argv[4], argv[5])
+  if type(said) == 'table' and find(said.err, 'WRONGTYPE', 1, true) then
+    call('UNLINK', NODES)
+    call('HSET', NODES, argv[4], argv[5])
+  end
+end
 if KEYS[11] then
   local ms = math.max(60000, 2 * ttl)
   if call('PEXPIRE', KEYS[11], ms) == 0 then
