@@ -98,6 +98,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "there_is_no_history_without_a_pool";
     "a history of another type stays": "note", "call('UNLINK', HISTORY)"
         => "", by "a_history_of_another_type_begins_anew";
+    "a history that takes no entry is deleted": "note", "type(id) == 'table' and find(id.err, 'WRONGTYPE', 1, true)"
+        => "type(id) == 'table'", by "a_history_that_takes_no_entry_says_so";
+    "an entry is lost in silence": "note", "if type(id) == 'table' then return id end"
+        => "", by "a_history_that_takes_no_entry_says_so";
     "a page begins anew": "history", "'(' .. argv[1]"
         => "'-'", by "a_page_goes_on_after_the_last_one";
     "a history of another type breaks the read": "history", "redis.pcall('XRANGE'"
@@ -112,6 +116,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "redis.pcall('HLEN', NODES)", by "a_node_says_the_last_thing_that_it_said";
     "a status of another type costs a lease": "renew", "redis.pcall('HSET', NODES"
         => "call('HSET', NODES", by "a_status_of_another_type_costs_no_lease";
+    "a status of another type stays": "renew", "find(said.err, 'WRONGTYPE', 1, true)"
+        => "false", by "a_status_of_another_type_begins_anew";
     "what a node said outlives it": "expire", "  forget_nodes()\nend"
         => "end", by "what_a_node_said_goes_with_its_last_worker";
     "what all nodes said goes with a worker": "expire", "if not living[node] then"

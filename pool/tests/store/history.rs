@@ -15,6 +15,7 @@ scenarios! {
     there_is_no_history_without_a_pool,
     a_lost_history_begins_anew,
     a_history_of_another_type_begins_anew,
+    a_history_that_takes_no_entry_says_so,
 }
 
 impl Lab {
@@ -116,4 +117,14 @@ async fn a_history_of_another_type_begins_anew(kind: Kind) {
     assert_eq!(lab.page(EntryId::default(), 10).await, HistoryPage::default());
     lab.note(10, "new").await.unwrap();
     assert_eq!(lab.all().await, ["new"]);
+}
+
+/// In memory a history takes every entry.
+async fn a_history_that_takes_no_entry_says_so(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let lab = Lab::new(kind).await;
+    let highest = format!("{0}-{0}", u64::MAX);
+    lab.backend.write("XADD", "history", &[&highest, "e", "last"]).await;
+    lab.note(100, "next").await.unwrap_err();
+    assert_eq!(lab.all().await, ["last"]);
 }
