@@ -61,7 +61,7 @@ impl fmt::Display for Kind {
 }
 
 /// All keys of a pool, as docs/protocol/data.md, section 3, lists them.
-const KEYS: [(&str, Shape); 20] = [
+const KEYS: [(&str, Shape); 23] = [
     ("pool", Shape::Hash),
     ("workers", Shape::Hash),
     ("expired", Shape::Hash),
@@ -74,11 +74,14 @@ const KEYS: [(&str, Shape); 20] = [
     ("parked", Shape::Sorted),
     ("errors", Shape::Hash),
     ("notifications", Shape::Hash),
+    ("checkpoints", Shape::Hash),
     ("starts", Shape::Stream),
     ("ended", Shape::Sorted),
     ("outcomes", Shape::Hash),
     ("schedules", Shape::Hash),
     ("planned", Shape::Sorted),
+    ("history", Shape::Stream),
+    ("nodes", Shape::Hash),
     ("worker", Shape::Stream),
     ("node", Shape::Stream),
     ("changes", Shape::Channel),
