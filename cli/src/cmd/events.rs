@@ -41,6 +41,8 @@ pub(crate) struct Events {
 }
 
 /// Say what has happened to one key: its events, and where it is now
+///
+/// An event that tells of many jobs names 8 of them. It does not show under the keys of the others.
 #[derive(Args, Debug)]
 pub(crate) struct History {
     /// The job's key
@@ -135,7 +137,8 @@ impl Shown {
         let when =
             if utc { stamp(self.at) } else { stamp(self.at).get(11..19).unwrap_or_default().to_owned() };
         let worker = self.worker.map(|worker| format!("worker {worker}, ")).unwrap_or_default();
-        let (kind, title, why, node) = (self.kind.word(), &self.title, self.why().text, &self.node);
+        let (kind, title, why, node) =
+            (self.kind.word(), &self.title, self.why().text, shown::plain(&self.node));
         format!("{when}  {kind:<8}  {title}  {why}  ({worker}{node})")
     }
 }
@@ -162,7 +165,7 @@ impl Row for Shown {
             Cell::of(self.shard),
             Cell::maybe(self.worker),
             self.why(),
-            Cell::new(&self.node),
+            Cell::new(shown::plain(&self.node)),
         ]
     }
 

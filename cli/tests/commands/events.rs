@@ -90,3 +90,36 @@ async fn who_follows_sees_events_as_they_come() {
         .collect();
     assert_eq!(texts, [json!("cordon of first"), json!("cordon of second")]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_asked_to_end_notes_that_it_left() {
+    let world = World::new().await;
+    let mut command = tokio::process::Command::new(snapbox::cmd::cargo_bin!("tenure"));
+    command.args([
+        "work",
+        "--pool",
+        "feeds",
+        "--name",
+        "leaver",
+        "--log-level",
+        "warn",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    command.env("REDIS_URL", world.server.url());
+    for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
+        command.env_remove(name);
+    }
+    let output = std::process::Stdio::piped();
+    let mut worker =
+        command.stdin(std::process::Stdio::null()).stdout(output).kill_on_drop(true).spawn().unwrap();
+    let up = async || world.node.workers().iter().any(|it| it.node == "leaver" && it.slot.is_some());
+    eventually(PATIENCE, "the worker to be up", up).await;
+    let pid = rustix::process::Pid::from_raw(worker.id().unwrap().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = tokio::time::timeout(PATIENCE, worker.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    let list = world.json(&["events", "--kind", "left", "--node", "leaver"]).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+}

@@ -29,7 +29,10 @@ async fn workers_and_nodes_are_listed_with_their_jobs() {
     };
     let nodes = eventually(PATIENCE, "both nodes to have said what they are", said).await;
     assert_eq!(nodes["items"][0]["pid"], json!(std::process::id()));
-    assert_eq!((&nodes["items"][0]["version"], &nodes["items"][0]["stuck"]), (&json!("0.1.0"), &json!(0)));
+    assert_eq!(
+        (&nodes["items"][0]["version"], &nodes["items"][0]["stuck"]),
+        (&json!(env!("CARGO_PKG_VERSION")), &json!(0))
+    );
     assert!(nodes["items"][0]["host"].as_str().is_some_and(|host| !host.is_empty()), "{nodes}");
     let table = printed(&world.run(&["nodes"]).await.success());
     assert!(table.contains("HOST") && table.contains("VERSION"), "{table}");
