@@ -105,7 +105,7 @@ async fn ten_thousand_keys_live_in_one_python_process() {
     assert_eq!(host.keepers().len(), 1);
     for number in [0, KEYS / 2, KEYS - 1] {
         let key = format!("key-{number}");
-        let answer = world.ask(&*key, "hi").await.unwrap();
+        let answer = world.ask(&key, "hi").await.unwrap();
         assert_eq!(answer, format!("{key}:hi"));
     }
     host.leave().await;
