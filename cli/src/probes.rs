@@ -1,4 +1,4 @@
-//! What a node tells to probes and to Prometheus over HTTP: `/livez`, `/readyz` and `/metrics`.
+//! A node answers probes and Prometheus over HTTP: `/livez`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
 use std::io;
@@ -120,7 +120,7 @@ impl Probes {
         }
     }
 
-    /// What the node knows about itself, and whether that is fine.
+    /// The node's health, with a status that says whether it is fine.
     fn health(&self, is_fine: impl Fn(&tenure_pool::Health) -> bool, before: bool) -> Response<Full<Bytes>> {
         let (fine, body) = match self.node.get().map(Node::health) {
             Some(health) => (is_fine(&health), serde_json::to_vec(&health).unwrap_or_default()),

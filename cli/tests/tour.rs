@@ -12,7 +12,7 @@ use tenure_testing::RedisServer;
 const PAGE: &str = "docs/getting-started-any-language.md";
 /// Long enough for everything on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Commands that only look. What they show comes true in time, so they may be typed again.
+/// Commands that only look. Their answer becomes that of the page in time, so they may be typed again.
 const LOOKS: [&str; 3] = ["tenure workers", "tenure explain", "tenure ask"];
 /// Printed after the output of each command.
 const PROMPT: &str = "the next command, please";

@@ -1,4 +1,4 @@
-//! What a node counts.
+//! The counts of a node.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -27,7 +27,7 @@ impl Book {
         self.0.lock().unwrap().entry(name.trim().to_owned()).or_default().clone()
     }
 
-    /// What is not zero.
+    /// The counts that are not zero.
     fn values(&self) -> BTreeMap<String, u64> {
         let book = self.0.lock().unwrap();
         let values = book.iter().map(|(name, cell)| (name.clone(), cell.load(Ordering::SeqCst)));

@@ -64,8 +64,8 @@ impl Leases {
         Self { line, reins, held: HashMap::new(), last: 0, least: ttl / 20 }
     }
 
-    /// A job is to run under its lease: returns the lease's number, and the message that must reach the host before the job
-    /// does, if it has not heard how long the lease lasts. None if the lease is over, or the host cannot be bound to it.
+    /// Enters a job that will run under its lease. Returns the lease's number, and a message if the host must hear before
+    /// the job how long the lease lasts. None if the lease is over, or the host cannot be bound to it.
     pub(super) fn enter(&mut self, holder: Holder, job: &Job) -> Option<(u64, Option<Down>)> {
         let least = millis(self.least);
         if let Some(held) = self.held.get_mut(&holder) {

@@ -1,4 +1,4 @@
-//! What a worker tells over HTTP.
+//! A worker answers probes over HTTP.
 
 use std::process::Stdio;
 
