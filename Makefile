@@ -81,6 +81,7 @@ sim-jobs:
 	@SEEDS="$(SEEDS)" START="$(START)" STEPS="$(if $(filter command line environment,$(origin STEPS)),$(STEPS),150)" \
 		cargo test -q --locked -p tenure-jobs --test sim --config profile.dev.package.tenure-jobs.opt-level=3 \
 		-- --exact nothing_is_violated_under_mishaps --nocapture
+	@cargo test -q --locked -p tenure-jobs --test sim --config profile.dev.package.tenure-jobs.opt-level=3 -- --ignored
 
 bench:
 	cargo build --release -p tenure-bench

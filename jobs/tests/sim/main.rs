@@ -81,7 +81,7 @@ fn caught(breakage: Breakage, words: &[&str]) {
 
 macro_rules! broken {
     ($($name:ident: $breakage:ident by $($words:literal)|+;)*) => {
-        $(#[test] fn $name() { caught(Breakage::$breakage, &[$($words),+]); })*
+        $(#[test] #[ignore = "make sim-jobs plays them, optimized"] fn $name() { caught(Breakage::$breakage, &[$($words),+]); })*
     };
 }
 
