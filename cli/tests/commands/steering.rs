@@ -208,10 +208,11 @@ async fn a_job_that_moves_is_waited_for() {
     let other = world.another("n2").await;
     add_worker(&other).await;
     let moved = tokio::spawn(assert(world.tenure(["wait", "acme", "--for", "moved", "--within", "20s"])));
-    while !moved.is_finished() {
-        // Each bounce is a move, whenever the command has first looked.
+    // Each bounce is a move, whenever the command has first looked.
+    let bounced = async || {
         let _ = world.node.bounce("acme").await;
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+        moved.is_finished()
+    };
+    eventually(PATIENCE, "the command to see a move", bounced).await;
     assert_eq!(printed(&moved.await.unwrap().success()), "acme has moved\n");
 }

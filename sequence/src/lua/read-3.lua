@@ -1,11 +1,11 @@
 -- Reads bodies of a log.
 -- KEYS: stream, heads
 -- ARGV: log, first index, the index ahead of it, the mark of its entry when that was seen or '', the most bodies
--- Returns: {0, mark of the last body, or of the entry ahead of the first one without any, or '', body*}
---     up to the first index that is not there
---   | {1, first index left or ''} when the first one is gone
---   | {2, head} when the log ends before the index ahead of the first one
---   | {3} when the entry ahead of the first one is another one by now
+-- Returns: {0, mark, body*}: the bodies up to the first index that is not there. The mark is that of the last body's
+--          entry. Without bodies it is that of the entry ahead of the first one. An entry without a mark has ''.
+--          {1, index}: the first one is gone. The index is the first that is left, or ''.
+--          {2, head}: the log ends before the index ahead of the first one.
+--          {3}: the entry ahead of the first one is another one by now.
 local first, before, mark, most = tonumber(ARGV[2]), '0-' .. ARGV[3], ARGV[4], tonumber(ARGV[5])
 local entries = redis.call('XRANGE', KEYS[1], before, '+', 'COUNT', most + 1)
 local reply = { 0, '' }

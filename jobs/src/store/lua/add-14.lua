@@ -4,8 +4,8 @@
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index lane
 -- ARGV: inc, number, mode, token of the parent that adds or '', count of kinds, kind*, count of look-ups,
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
---       A mode: k keep what is there | a again, also after its end and while it runs | s as a, but for the same time no
---       word is written | r replace what waits.
+--       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
+--       while it runs. Mode s does as a, and writes nothing for the same time.
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |

@@ -4,11 +4,13 @@
 -- know is a member again, under its old id, in its old slot when that is free.
 -- KEYS: pool workers heartbeats expired settings jobs payloads owners queue parked errors notifications checkpoints
 --       starts ended outcomes planned changes
--- ARGV: inc, wid, its entry in workers, then (kind r runs|e ended|h handed off, key, token, id, begun, attempts (h: that
---       it was left with), created (h: ms that it is to wait), plan or '' (h: mode of its release h|b|r|e|q|p and
---       letter why), 1 if the
---       payload follows else 0, payload or '' (e: outcome or ''; h: why it was parked or ''), generation of the payload
---       that it runs with or 0)*
+-- ARGV: inc, wid, its entry in workers, then per job (kind, key, token, id, begun, attempts, created, plan or '',
+--       1 if the payload follows else 0, payload or '', generation of the payload that it runs with or 0).
+--       A kind: r it runs | e it has ended | h it was handed off.
+--       e has its outcome or '' in place of the payload.
+--       h has the attempts that it was left with. In place of created it has the ms that it must wait. In place of the
+--       plan it has the mode of its release h|b|r|e|q|p and the letter why. In place of the payload it has the reason
+--       of its parking or ''.
 -- Returns: OK, then per job K kept | P send its payload | S must stop | O outranked | E ended | Q queued or parked |
 --          G handed off and gone | - nothing done | X bad record or item | L untouched: enough notifications were
 --          deleted. NORMAL | FENCED | BADARG

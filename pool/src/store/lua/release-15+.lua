@@ -4,10 +4,12 @@
 -- one that it ran with is queued. Finished entries of the owner's stream are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
--- ARGV: inc, wid, count of entries, entry*, count of ways to leave, per way (mode d|h|b|r|e|q|p, letter why, delay
---       ms or, e, how many workers may get it, index of the dispatcher's node or 0, index of the stopper's node or 0, result, s:error
---       for the stopper, or '', generation of the payload that it ran with or ''), count of tokens, token*, a byte per
---       job: which token it has; a byte per job: its way; then key*
+-- ARGV: inc, wid, count of entries, entry*, count of ways to leave, way*, count of tokens, token*, a byte per job:
+--       which token it has, a byte per job: its way, then key*.
+--       A way begins with its mode d|h|b|r|e|q|p, the letter why and a delay. The delay is in ms. For mode e it is how
+--       many workers may get the job. Then come the indexes of the dispatcher's and of the stopper's node, or 0. The
+--       result follows, and s:error for the stopper or ''. The generation of the payload that it ran with, or '', is
+--       the last.
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
 --@base
