@@ -2,7 +2,8 @@
 //! doubled or late. Nodes die, are cut off, or are closed. The store is away, and its data are lost or go back. A seed is
 //! a run.
 //!
-//! `make sim-jobs` plays other seeds: `SEEDS`, `START` and `STEPS`; `TRACE=1` tells what happens.
+//! `make sim-jobs` plays other seeds: `SEEDS`, `START` and `STEPS`; `TRACE=1` tells what happens. It also plays the broken
+//! worlds, to which the judge must object. They take long in a build that is not optimized.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
