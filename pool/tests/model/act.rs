@@ -7,7 +7,8 @@ use tenure_pool::store::ReleaseMode;
 use super::clock::Time;
 use super::scope::Lapse;
 use super::settle::Close;
-use super::world::{Call, Hand, Life, Mail, Pool, Said, Then, Worker, World};
+use super::updates::acts_of_reading;
+use super::world::{Call, Hand, Leaving, Life, Mail, Offer, Pool, Said, Then, Worker, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -79,6 +80,25 @@ pub(crate) enum Act {
         key: usize,
         lost: bool,
     },
+    /// A handler gives a checkpoint.
+    Give {
+        worker: usize,
+        key: usize,
+    },
+    /// Its worker has it kept.
+    Keep {
+        worker: usize,
+        key: usize,
+        lost: bool,
+    },
+    Update(Offer),
+    /// A worker reads the payload that it has heard of, and its handler takes it or does not.
+    Read {
+        worker: usize,
+        key: usize,
+        taken: bool,
+        lost: bool,
+    },
     Time(Time),
     Close(Close),
     /// An event gets lost.
@@ -147,6 +167,7 @@ impl Pool {
             let alive = |key: &usize| world.store.record(&self.keys[*key]).is_some();
             acts.extend((0..self.keys.len()).filter(alive).map(Act::Notify));
         }
+        self.acts_of_updates(world, acts);
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
         }
@@ -255,6 +276,9 @@ impl Pool {
             }
             Hand::Begun(_) => acts.push(Act::Start { worker, key }),
             Hand::Running(held) => {
+                if held.saved < held.given {
+                    copy(Call::Keep(id, key, held.token, held.given));
+                }
                 if self.scope.left.notes > 0 {
                     copy(Call::Take(id, key, held.token, held.heard));
                 }
@@ -265,16 +289,29 @@ impl Pool {
                         acts.push(Act::Take { worker, key, lost: true });
                     }
                 }
+                self.acts_of_states(world, worker, key, held, acts);
+                acts_of_reading(world, worker, key, held, acts);
                 if !world.calm {
-                    acts.extend(self.scope.endings.iter().map(|&mode| Act::End { worker, key, mode }));
+                    let may_end = |mode: &&ReleaseMode| self.may_leave(held, **mode);
+                    let endings = self.scope.endings.iter().filter(may_end);
+                    acts.extend(endings.map(|&mode| Act::End { worker, key, mode }));
                 }
                 if world.workers[worker].life == Life::Draining {
                     acts.push(Act::HandOff { worker, key });
                 }
             }
-            Hand::Stopping(..) => acts.push(Act::Stopped { worker, key }),
-            Hand::Ending(token, mode) => {
-                copy(Call::Release(id, key, token, mode));
+            Hand::Stopping(held, then) => {
+                self.acts_of_states(world, worker, key, held, acts);
+                let may_leave = match then {
+                    Then::Release(mode) => self.may_leave(held, mode),
+                    Then::Nothing | Then::Outranked => true,
+                };
+                if may_leave {
+                    acts.push(Act::Stopped { worker, key });
+                }
+            }
+            Hand::Ending(leaving) => {
+                copy(Call::Release(id, key, leaving));
                 acts.push(Act::Release { worker, key, lost: false });
                 if may_lose {
                     acts.push(Act::Release { worker, key, lost: true });
@@ -299,11 +336,18 @@ impl Pool {
                 }
                 Hand::Begun(held) if held.token == token => {
                     journal.insert((key, held.of, token, true));
-                    hands[key] = Hand::Ending(token, ReleaseMode::Delete);
+                    hands[key] = Hand::Ending(Leaving::unused(token, ReleaseMode::Delete));
                 }
-                Hand::Idle => hands[key] = Hand::Ending(token, ReleaseMode::Delete),
+                Hand::Idle => hands[key] = Hand::Ending(Leaving::unused(token, ReleaseMode::Delete)),
                 _ => {}
             },
+            Mail::Update(key, token, generation) => {
+                if let Hand::Running(held) | Hand::Begun(held) = &mut hands[key]
+                    && held.token == token
+                {
+                    held.told = held.told.max(generation);
+                }
+            }
         }
     }
 

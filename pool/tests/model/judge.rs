@@ -4,6 +4,8 @@ use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
 
 use super::notes::Notes;
+use super::states::States;
+use super::updates::Payloads;
 use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
 
 /// The cause of a change of the store.
@@ -56,6 +58,8 @@ impl Pool {
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
                 world.fates[self.dispatch_of(old)].over = true;
                 world.notes[key] = Notes::default();
+                world.states[key] = States::default();
+                world.payloads[key] = Payloads::default();
             }
             let Some(new) = new else { continue };
             let was = old.map(|old| old.state);
@@ -89,6 +93,11 @@ impl Pool {
                 WorkerEvent::Stop { jobs, .. } => {
                     for (key, token, _) in &jobs {
                         world.mail.insert((worker, Mail::Stop(self.key_of(key), *token)));
+                    }
+                }
+                WorkerEvent::Update { jobs } => {
+                    for (key, token, generation) in &jobs {
+                        world.mail.insert((worker, Mail::Update(self.key_of(key), *token, *generation)));
                     }
                 }
                 _ => {}

@@ -81,7 +81,7 @@ impl Pool {
                 AttestReply::MustStop if runs => {
                     *hand = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
                 }
-                AttestReply::MustStop => *hand = Hand::Ending(held.token, ReleaseMode::Delete),
+                AttestReply::MustStop => *hand = Hand::Ending(held.leaving(ReleaseMode::Delete)),
                 AttestReply::Outranked => {
                     let record = world.store.record(&self.keys[key]);
                     if record.is_none_or(|record| record.owner.is_none() || record.token < held.token) {

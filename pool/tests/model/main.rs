@@ -5,7 +5,7 @@
 //!
 //! `make model` walks the larger scopes and prints how many states it saw.
 //!
-//! Safety (S1 to S11) holds in every state. Liveness (L1, L2, L3, L5) is judged at the ends of walks, in scopes in
+//! Safety (S1 to S11, S15, S17) holds in every state. Liveness (L1, L2, L3, L5) is judged at the ends of walks, in scopes in
 //! which faults end and each event comes once or is lost.
 //!
 //! The limits of the model: handlers and roles are coarser than the real ones, which the simulator runs. The server's
@@ -24,7 +24,9 @@ mod notes;
 mod properties;
 mod scope;
 mod settle;
+mod states;
 mod step;
+mod updates;
 mod world;
 
 use std::time::Instant;
@@ -125,6 +127,28 @@ fn notifications_come_in_order_and_none_is_lost() {
 }
 
 #[test]
+fn each_owner_is_given_what_the_one_before_has_left() {
+    holds("checkpoints", scope::checkpoints());
+}
+
+#[test]
+#[ignore = "`make model` walks it"]
+fn what_was_left_outlives_a_death_and_not_its_dispatch() {
+    holds("checkpoints and deaths", scope::checkpoints_and_deaths());
+}
+
+#[test]
+fn each_payload_comes_to_run_and_none_is_undone() {
+    holds("updates", scope::updates());
+}
+
+#[test]
+#[ignore = "`make model` walks it"]
+fn no_payload_is_lost_with_a_worker() {
+    holds("updates and deaths", scope::updates_and_deaths());
+}
+
+#[test]
 fn a_worker_is_silent_before_another_one_takes_over() {
     holds("leases", scope::leases());
 }
@@ -151,6 +175,18 @@ fn mutants_of_leases_violate_a_property() {
 fn mutants_of_notifications_violate_a_property() {
     let anew = scope::notifications().breaking([Mutation::NotesNumberedAnew]);
     fails("notifications numbered anew", anew, "S11");
+}
+
+#[test]
+fn mutants_of_checkpoints_violate_a_property() {
+    fails("a late checkpoint wins", scope::checkpoints().breaking([Mutation::LateSaveWins]), "S15");
+    fails("left before kept", scope::checkpoints().lapsing(Lapse::LeftBeforeKept), "S15");
+}
+
+#[test]
+fn mutants_of_updates_violate_a_property() {
+    fails("a late update wins", scope::updates().breaking([Mutation::LateUpdateWins]), "S17");
+    fails("an update ends with the run", scope::updates().breaking([Mutation::UpdateEndsWithRun]), "S17");
 }
 
 #[test]

@@ -58,6 +58,12 @@ impl Model for Pool {
             Property::always("S11 a runner is given what was kept", |_: &Self, world: &World| {
                 world.broke != Some("S11")
             }),
+            Property::always("S15 a start is given what was left", |_: &Self, world: &World| {
+                world.broke != Some("S15")
+            }),
+            Property::always("S17 no payload is lost or undone", |_: &Self, world: &World| {
+                world.broke != Some("S17")
+            }),
             Property::always("Somebody attends to what was begun", |model: &Self, world: &World| {
                 model.stray(world) != Some("unattended")
             }),
@@ -82,6 +88,32 @@ impl Model for Pool {
                     let all = usize::from(model.scope.left.notes);
                     let heard = |hand: &Hand| hand.active().is_some_and(|held| held.heard.next == all);
                     world.workers.iter().any(|worker| worker.hands.iter().any(heard))
+                },
+            ));
+        }
+        if self.scope.left.states > 0 {
+            properties.push(Property::sometimes(
+                "another worker begins with what was left",
+                |_: &Self, world: &World| {
+                    let states = world.states.iter().enumerate();
+                    states.into_iter().any(|(key, states)| {
+                        let tokens = world.workers.iter().filter_map(|worker| worker.hands[key].active());
+                        tokens.into_iter().any(|held| states.is_of_before(held.token))
+                    })
+                },
+            ));
+        }
+        if self.scope.left.updates > 0 {
+            properties.push(Property::sometimes(
+                "a job runs on with the last payload",
+                |_: &Self, world: &World| {
+                    let payloads = world.payloads.iter().enumerate();
+                    world.left.updates == 0
+                        && payloads.into_iter().any(|(key, payloads)| {
+                            let mut held =
+                                world.workers.iter().filter_map(|worker| worker.hands[key].active());
+                            held.any(|held| held.ran > 0 && !payloads.has_later(held.ran))
+                        })
                 },
             ));
         }

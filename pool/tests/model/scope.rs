@@ -30,6 +30,8 @@ pub(crate) enum Lapse {
     StopNotRepeated,
     /// The jobs of dead workers stay with them.
     NeverReaped,
+    /// A job leaves its worker before its last checkpoint is kept.
+    LeftBeforeKept,
     /// The pool is opened while a worker that the data do not know may still run jobs.
     OpenUnobserved,
 }
@@ -51,6 +53,10 @@ pub(crate) struct Left {
     pub(crate) losses: u8,
     /// Notifications.
     pub(crate) notes: u8,
+    /// Checkpoints that handlers give.
+    pub(crate) states: u8,
+    /// Payloads that users have for jobs that are there.
+    pub(crate) updates: u8,
     /// Attempts of the first worker to renew its lease.
     pub(crate) renewals: u8,
     /// Events that get lost before faults end.
@@ -194,6 +200,30 @@ pub(crate) fn notifications() -> Scope {
 /// More notifications than may wait at once, while answers get lost.
 pub(crate) fn many_notifications() -> Scope {
     Scope { left: Left { notes: 3, lost: 1, ..quiet() }, ..notifications() }
+}
+
+/// A job leaves checkpoints while it moves, and calls of its former owners are late.
+pub(crate) fn checkpoints() -> Scope {
+    let one = one_job(Left { states: 2, copies: 1, lost: 1, ..quiet() });
+    Scope { stops: false, endings: vec![ReleaseMode::HandOff, ReleaseMode::Delete], ..one }
+}
+
+/// The same while a worker dies, and another dispatch of the key follows.
+pub(crate) fn checkpoints_and_deaths() -> Scope {
+    let left = Left { states: 2, fences: 1, ..quiet() };
+    Scope { dispatches: vec![0, 0], left, ..checkpoints() }
+}
+
+/// A job is given other payloads while it is queued, runs and ends, and the calls of users are late.
+pub(crate) fn updates() -> Scope {
+    let one = one_job(Left { updates: 2, copies: 1, ..quiet() });
+    Scope { stops: false, endings: vec![ReleaseMode::Delete, ReleaseMode::Fail], ..one }
+}
+
+/// The same while answers get lost and a worker dies, and with stops.
+pub(crate) fn updates_and_deaths() -> Scope {
+    let left = Left { updates: 1, lost: 1, fences: 1, ..quiet() };
+    Scope { stops: true, endings: vec![ReleaseMode::Delete], left, ..updates() }
 }
 
 /// A worker's lease is renewed in time or not, its clock is slow or fast, and another worker takes over.

@@ -111,7 +111,7 @@ impl Pool {
                 let hand = &mut world.workers[worker].hands[key];
                 *hand = match *hand {
                     Hand::Running(held) => Hand::Stopping(held, Then::Release(ReleaseMode::Delete)),
-                    Hand::Begun(held) => Hand::Ending(held.token, ReleaseMode::Delete),
+                    Hand::Begun(held) => Hand::Ending(held.leaving(ReleaseMode::Delete)),
                     other => other,
                 };
             }
@@ -128,7 +128,7 @@ impl Pool {
 
     /// Where each event comes once: takes away one that its worker has understood, or that is outdated.
     pub(crate) fn consume(&self, world: &mut World, to: WorkerId, mail: Mail, changed: bool) {
-        let (Mail::Start(key, token) | Mail::Stop(key, token)) = mail;
+        let (Mail::Start(key, token) | Mail::Stop(key, token) | Mail::Update(key, token, _)) = mail;
         let hand = world.workers.iter().find(|worker| worker.id == to).map(|worker| worker.hands[key]);
         let record = world.store.record(&self.keys[key]);
         let current = record.is_some_and(|record| record.owner == Some(to) && record.token == token);

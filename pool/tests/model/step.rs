@@ -2,6 +2,7 @@
 
 use futures::FutureExt;
 use tenure_pool::id::{Revision, Token, WorkerId};
+use tenure_pool::record::JobState;
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
     StartedItem, StopItem, StopReply, Store, StoreError,
@@ -11,7 +12,8 @@ use super::act::Act;
 use super::judge::Cause;
 use super::notes::Heard;
 use super::scope::Lapse;
-use super::world::{Call, Hand, Held, Life, NOW, Pool, Said, Then, View, Worker, World, on, view};
+use super::states::give;
+use super::world::{Call, Hand, Held, Leaving, Life, NOW, Pool, Said, Then, View, World, on, view};
 
 impl Pool {
     pub(crate) fn step(&self, before: &World, act: Act) -> Option<World> {
@@ -65,12 +67,12 @@ impl Pool {
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
                 on!(world.store, started(world.inc, id, &[item])).ok()?;
             }
-            Act::End { worker, key, mode } => end(&mut world.workers[worker], key, mode)?,
+            Act::End { worker, key, mode } => self.end(&mut world, worker, key, mode)?,
             Act::HandOff { worker, key } => {
                 let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
                 let then = if self.scope.lapses(Lapse::HandOffBeforeStop) {
                     let id = world.workers[worker].id;
-                    self.release(&mut world, id, key, held.token, ReleaseMode::HandOff).ok()?;
+                    self.release(&mut world, id, key, held.leaving(ReleaseMode::HandOff)).ok()?;
                     cause = Cause::Release;
                     Then::Nothing
                 } else {
@@ -81,14 +83,14 @@ impl Pool {
             Act::Stopped { worker, key } => {
                 let Hand::Stopping(_, then) = world.workers[worker].hands[key] else { return None };
                 match then {
-                    Then::Release(mode) => end(&mut world.workers[worker], key, mode)?,
+                    Then::Release(mode) => self.end(&mut world, worker, key, mode)?,
                     Then::Nothing | Then::Outranked => world.workers[worker].hands[key] = Hand::Idle,
                 }
             }
             Act::Release { worker, key, lost } => {
                 let id = world.workers[worker].id;
-                let Hand::Ending(token, mode) = world.workers[worker].hands[key] else { return None };
-                self.release(&mut world, id, key, token, mode).ok()?;
+                let Hand::Ending(leaving) = world.workers[worker].hands[key] else { return None };
+                self.release(&mut world, id, key, leaving).ok()?;
                 cause = Cause::Release;
                 if lost {
                     world.left.lost -= 1;
@@ -108,10 +110,14 @@ impl Pool {
                     Call::Take(id, key, token, heard) => {
                         self.take(&mut world, id, key, token, heard);
                     }
-                    Call::Release(id, key, token, mode) => {
-                        drop(self.release(&mut world, id, key, token, mode));
+                    Call::Release(id, key, leaving) => {
+                        drop(self.release(&mut world, id, key, leaving));
                         cause = Cause::Release;
                     }
+                    Call::Keep(id, key, token, number) => {
+                        self.keep(&mut world, id, key, token, number);
+                    }
+                    Call::Update(offer) => self.update(&mut world, offer),
                 }
                 world.inc = now;
                 if inc != now {
@@ -120,6 +126,13 @@ impl Pool {
             }
             Act::Notify(key) => self.notify(&mut world, key),
             Act::Take { worker, key, lost } => self.take_again(&mut world, worker, key, lost)?,
+            Act::Give { worker, key } => give(&mut world, worker, key)?,
+            Act::Keep { worker, key, lost } => self.keep_given(&mut world, worker, key, lost)?,
+            Act::Update(offer) => {
+                world.left.updates -= 1;
+                self.update(&mut world, offer);
+            }
+            Act::Read { worker, key, taken, lost } => self.read(&mut world, worker, key, taken, lost)?,
             Act::Time(time) => self.pass(&mut world, time)?,
             Act::Close(close) => {
                 Self::close(&mut world, close)?;
@@ -210,9 +223,25 @@ impl Pool {
         Ok(on!(world.store, stop(world.inc, repeat, None, &[item]))?.remove(0))
     }
 
-    fn call_begin(&self, world: &mut World, id: WorkerId, key: usize, token: Token) -> Result<BeginReply> {
+    pub(crate) fn call_begin(
+        &self,
+        world: &mut World,
+        id: WorkerId,
+        key: usize,
+        token: Token,
+    ) -> Result<BeginReply> {
         let jobs = [(self.keys[key].clone(), token)];
-        Ok(on!(world.store, begin(world.inc, id, &[], &jobs))?.remove(0))
+        let reply = on!(world.store, begin(world.inc, id, &[], &jobs))?.remove(0);
+        if let BeginReply::Begun { record, payload, checkpoint, .. } = &reply {
+            let fits = [
+                ("S15", world.states[key].is_what_is_left(checkpoint.as_deref())),
+                ("S17", world.payloads[key].is_the_last(record.generation(), payload)),
+            ];
+            // With a loss of data, both may be older.
+            let broke = fits.iter().find(|(_, fits)| !fits && self.scope.left.losses == 0);
+            world.broke = world.broke.or(broke.map(|(name, _)| *name));
+        }
+        Ok(reply)
     }
 
     fn begin(&self, world: &mut World, worker: usize, key: usize, lost: bool) {
@@ -230,12 +259,17 @@ impl Pool {
         match answer {
             Ok(BeginReply::Begun { record, .. }) => {
                 let of = self.dispatch_of(&record);
+                let generation = record.generation();
                 *hand = Hand::Begun(Held {
                     token,
                     attempts: record.attempts,
                     begun: record.begun,
                     of,
                     heard: Heard::default(),
+                    given: 0,
+                    saved: 0,
+                    ran: generation,
+                    told: generation,
                 });
             }
             Err(StoreError::Refused(Refusal::Fenced)) => self.fence(world, worker),
@@ -248,21 +282,26 @@ impl Pool {
         world: &mut World,
         id: WorkerId,
         key: usize,
-        token: Token,
-        mode: ReleaseMode,
+        Leaving { token, mode, ran }: Leaving,
     ) -> Result<ReleaseReply> {
         let item = ReleaseItem {
             key: self.keys[key].clone(),
             token,
             mode,
             cause: tenure_pool::Cause::Moved,
-            ran: None,
+            ran,
             delay: std::time::Duration::ZERO,
             tell: None,
             tell_stopper: None,
             result: String::new(),
         };
-        Ok(on!(world.store, release(world.inc, id, &[], &[item]))?[0])
+        let ran_on = world.store.record(&self.keys[key]).is_some_and(|r| r.state == JobState::Running);
+        let reply = on!(world.store, release(world.inc, id, &[], &[item]))?[0];
+        let has_later = ran.is_some_and(|ran| world.payloads[key].has_later(ran));
+        if reply == ReleaseReply::Deleted && ran_on && has_later && !Self::is_stopped(world) {
+            world.broke = Some("S17");
+        }
+        Ok(reply)
     }
 
     fn take_again(&self, world: &mut World, worker: usize, key: usize, lost: bool) -> Option<()> {
@@ -295,10 +334,22 @@ impl Pool {
         }
     }
 
+    /// The handler has ended: the worker must release the job, and keeps that for a recovery.
+    pub(crate) fn end(&self, world: &mut World, worker: usize, key: usize, mode: ReleaseMode) -> Option<()> {
+        let held = world.workers[worker].hands[key].active()?;
+        if mode != ReleaseMode::Delete {
+            world.states[key].leave(held);
+        }
+        let worker = &mut world.workers[worker];
+        worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
+        worker.hands[key] = Hand::Ending(held.leaving(mode));
+        Some(())
+    }
+
     /// The mistake of a worker that takes a start event which came twice for a second start.
     pub(crate) fn refuse(&self, world: &mut World, worker: usize, key: usize, token: Token) {
         let id = world.workers[worker].id;
-        drop(self.release(world, id, key, token, ReleaseMode::Refuse));
+        drop(self.release(world, id, key, Leaving::unused(token, ReleaseMode::Refuse)));
     }
 }
 
@@ -311,12 +362,4 @@ fn start(world: &mut World, worker: usize, key: usize) {
         world.broke = Some("S5");
     }
     world.last[key] = held.token;
-}
-
-/// The handler has ended: the worker must release the job, and keeps that for a recovery.
-fn end(worker: &mut Worker, key: usize, mode: ReleaseMode) -> Option<()> {
-    let held = worker.hands[key].active()?;
-    worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
-    worker.hands[key] = Hand::Ending(held.token, mode);
-    Some(())
 }

@@ -14,6 +14,8 @@ use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Seen, Snapshot, 
 use super::clock::Clock;
 use super::notes::{CAP, Heard, Notes};
 use super::scope::{Left, Scope};
+use super::states::States;
+use super::updates::Payloads;
 
 /// The time of the server's clock. It stands still, and every time-out is 0, so everything that waits may happen at
 /// once.
@@ -50,6 +52,18 @@ pub(crate) struct Held {
     /// Which dispatch.
     pub(crate) of: usize,
     pub(crate) heard: Heard,
+    /// How many checkpoints its handler has given, and how many of them the pool has kept as its worker knows.
+    pub(crate) given: u8,
+    pub(crate) saved: u8,
+    /// The generation of the payload that it runs with, and the highest one that its worker has heard of.
+    pub(crate) ran: u64,
+    pub(crate) told: u64,
+}
+
+impl Held {
+    pub(crate) fn leaving(self, mode: ReleaseMode) -> Leaving {
+        Leaving { token: self.token, mode, ran: Some(self.ran) }
+    }
 }
 
 /// The next act when a handler has stopped.
@@ -59,6 +73,22 @@ pub(crate) enum Then {
     Nothing,
     /// Another worker owns it under a higher token. It ends without a call.
     Outranked,
+}
+
+/// A release that a worker has to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Leaving {
+    pub(crate) token: Token,
+    pub(crate) mode: ReleaseMode,
+    /// The generation of the payload that its handler ran with, if it ran.
+    pub(crate) ran: Option<u64>,
+}
+
+impl Leaving {
+    /// The job has not run here.
+    pub(crate) fn unused(token: Token, mode: ReleaseMode) -> Self {
+        Self { token, mode, ran: None }
+    }
 }
 
 /// A worker's present act on a key.
@@ -74,7 +104,7 @@ pub(crate) enum Hand {
     /// The handler is active and was asked to end.
     Stopping(Held, Then),
     /// The handler has ended, or never ran; the worker sends `release` until it is answered.
-    Ending(Token, ReleaseMode),
+    Ending(Leaving),
 }
 
 impl Hand {
@@ -88,7 +118,7 @@ impl Hand {
     pub(crate) fn token(self) -> Option<Token> {
         match self {
             Self::Idle => None,
-            Self::Beginning(token) | Self::Ending(token, _) => Some(token),
+            Self::Beginning(token) | Self::Ending(Leaving { token, .. }) => Some(token),
             Self::Begun(held) | Self::Running(held) | Self::Stopping(held, _) => Some(held.token),
         }
     }
@@ -144,14 +174,28 @@ pub(crate) struct View {
 pub(crate) enum Mail {
     Start(usize, Token),
     Stop(usize, Token),
+    /// Its record has a payload of this generation.
+    Update(usize, Token, u64),
 }
 
 /// A call on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Call {
     Begin(WorkerId, usize, Token),
-    Release(WorkerId, usize, Token, ReleaseMode),
+    Release(WorkerId, usize, Leaving),
     Take(WorkerId, usize, Token, Heard),
+    /// A checkpoint, by its number.
+    Keep(WorkerId, usize, Token, u8),
+    Update(Offer),
+}
+
+/// A payload that a user has for a dispatch, with what that user has seen of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Offer {
+    pub(crate) dispatch: usize,
+    pub(crate) seen: u64,
+    pub(crate) owner: Option<WorkerId>,
+    pub(crate) payload: u8,
 }
 
 /// The judge's knowledge of a dispatch.
@@ -182,6 +226,8 @@ pub(crate) struct World {
     /// Keys and tokens that were begun.
     pub(crate) begun: BTreeSet<(usize, Token)>,
     pub(crate) notes: Vec<Notes>,
+    pub(crate) states: Vec<States>,
+    pub(crate) payloads: Vec<Payloads>,
     pub(crate) clock: Clock,
     /// No more faults and no more requests of users.
     pub(crate) calm: bool,
@@ -272,6 +318,8 @@ impl Pool {
             last: vec![Token(0); self.scope.keys],
             begun: BTreeSet::new(),
             notes: vec![Notes::default(); self.scope.keys],
+            states: vec![States::default(); self.scope.keys],
+            payloads: vec![Payloads::default(); self.scope.keys],
             clock: Clock::default(),
             calm: false,
             broke: None,

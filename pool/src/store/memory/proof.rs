@@ -258,7 +258,7 @@ impl Snapshot {
     }
 }
 
-/// Hashes the data that steps depend on. Entry ids, payloads and schedules are left out.
+/// Hashes the data that steps depend on. Entry ids, first payloads and schedules are left out.
 impl Hash for Snapshot {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let state = &self.0;
@@ -277,6 +277,9 @@ impl Hash for Snapshot {
             if let Stored::Record(record) = &job.stored {
                 let Record { state, owner, token, attempts, begun, id, attested, strikes, .. } = record;
                 (state, owner, token, attempts, begun, id, attested, strikes).hash(hasher);
+                if record.generation() > 0 {
+                    (record.generation(), &job.payload).hash(hasher);
+                }
             }
         }
         state.owned.hash(hasher);
