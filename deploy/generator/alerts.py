@@ -161,7 +161,7 @@ def rules(ttl):
             "sum by (pool) (tenure_pool_full_workers) >= sum by (pool) (tenure_pool_workers) > 0", "5m",
             f"All workers of {pool} are full: further jobs wait",
             "Add workers.",
-            "docs/operating.md#unequal-machines",
+            "docs/scaling.md#unequal-machines",
         ),
         Rule(
             "TenurePlansFail", "warning",

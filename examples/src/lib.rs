@@ -30,6 +30,21 @@ mod pages {
     #[doc = include_str!("../../docs/getting-started.md")]
     pub struct GettingStarted;
 
+    #[doc = include_str!("../../docs/background-jobs.md")]
+    pub struct BackgroundJobs;
+
+    #[doc = include_str!("../../docs/coming-from-a-lock.md")]
+    pub struct ComingFromALock;
+
+    #[doc = include_str!("../../docs/coming-from-bullmq.md")]
+    pub struct ComingFromBullmq;
+
+    #[doc = include_str!("../../docs/handlers.md")]
+    pub struct Handlers;
+
+    #[doc = include_str!("../../docs/scaling.md")]
+    pub struct Scaling;
+
     #[doc = include_str!("../../docs/how-to/a-tool-for-operators.md")]
     pub struct AToolForOperators;
 

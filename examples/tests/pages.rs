@@ -1,4 +1,5 @@
-//! The documents: every link leads somewhere, every page is in the index, and every program is compiled.
+//! The documents: every link leads somewhere, every page is in the table of contents, every program is compiled or run, and every
+//! command exists.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -94,20 +95,178 @@ fn a_dead_link_is_noticed() {
 }
 
 #[test]
-fn the_index_names_every_page() {
-    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
-    let listed: BTreeSet<_> = links(&index).into_iter().map(str::to_owned).collect();
+fn the_table_of_contents_names_every_page_once() {
     let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let mut listed: Vec<_> = links(&contents).into_iter().map(str::to_owned).collect();
     let pages = pages("docs").into_iter().map(|page| page.strip_prefix(&docs).unwrap().display().to_string());
-    let missing: Vec<_> = pages.filter(|page| page != "README.md" && !listed.contains(page)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let pages: Vec<_> = pages.filter(|page| page != "SUMMARY.md").collect();
+    listed.sort();
+    assert_eq!(listed, pages);
+}
+
+/// A block of code: its type, the name of its file if it has one, and its lines.
+#[derive(Debug, PartialEq)]
+struct Block<'a> {
+    kind: &'a str,
+    name: &'a str,
+    lines: Vec<&'a str>,
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let (mut blocks, mut is_open) = (Vec::<Block<'_>>::new(), false);
+    for line in text.lines() {
+        if let Some(info) = line.strip_prefix("```") {
+            is_open = !is_open;
+            if is_open {
+                let (kind, name) = info.split_once(' ').unwrap_or((info, ""));
+                blocks.push(Block { kind, name, lines: Vec::new() });
+            }
+        } else if let Some(block) = blocks.last_mut().filter(|_| is_open) {
+            block.lines.push(line);
+        }
+    }
+    blocks
+}
+
+/// The pages whose commands a test types, and the file with that test.
+const TYPED: [(&str, &str); 3] = [
+    ("getting-started-any-language.md", "cli/tests/tour.rs"),
+    ("getting-started-python.md", "cli/tests/tour.rs"),
+    ("how-to/on-call.md", "cli/tests/commands/pages.rs"),
+];
+
+/// Types of blocks that are no programs: shown output and settings, and commands that prepare a machine.
+const SHOWN: [&str; 6] = ["acl", "sh", "sql", "text", "toml", "yaml"];
+
+#[test]
+fn a_program_or_command_of_a_page_is_run_by_a_test() {
+    let docs = root().join("docs");
+    let mut strange = Vec::new();
+    for page in pages("docs") {
+        let name = page.strip_prefix(&docs).unwrap().display().to_string();
+        let typed = TYPED.iter().any(|(page, _)| *page == name);
+        for block in blocks(&fs::read_to_string(&page).unwrap()) {
+            let is_fine = match block.kind {
+                "rust" | "rust,no_run" | "rust,compile_fail" => block.name.is_empty(),
+                "console" => typed,
+                "python" => typed && !block.name.is_empty(),
+                kind => SHOWN.contains(&kind) && block.name.is_empty(),
+            };
+            if !is_fine {
+                strange.push(format!("{name}: a block of type {} {}", block.kind, block.name));
+            }
+        }
+    }
+    assert!(strange.is_empty(), "no test runs these: {strange:#?}");
+    for (page, test) in TYPED {
+        let test = fs::read_to_string(root().join(test)).unwrap();
+        assert!(test.contains(page.rsplit('/').next().unwrap()), "{page}");
+    }
+}
+
+/// The commands of a page: the lines of its blocks for a shell, and what stands between backticks.
+fn commands(text: &str) -> Vec<String> {
+    let blocks = blocks(text).into_iter().filter(|block| matches!(block.kind, "sh" | "console" | "text"));
+    let shown = |kind: &str, line: &str| match line.strip_prefix("$ ") {
+        Some(command) => Some(command.to_owned()),
+        None => (kind == "sh").then(|| line.to_owned()),
+    };
+    let mut commands: Vec<_> = blocks
+        .flat_map(|block| block.lines.into_iter().filter_map(move |line| shown(block.kind, line)))
+        .collect();
+    let text = prose(text).collect::<Vec<_>>().join(" ");
+    commands.extend(text.split('`').skip(1).step_by(2).map(str::to_owned));
+    commands
+}
+
+/// The words of each call of this program in a command line, up to the end of the call.
+fn calls<'a>(program: &str, command: &'a str) -> Vec<Vec<&'a str>> {
+    let words: Vec<_> = command.split_whitespace().collect();
+    let starts = words.iter().enumerate().filter(|(at, word)| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let word = word.rsplit("$(").next().unwrap_or_default();
+        word == program && (*at == 0 || !words[at - 1].starts_with('-'))
+    });
+    let ends =
+        |word: &&&str| !(matches!(**word, "|" | "&&" | "||" | "#" | "--" | "&") || word.starts_with('>'));
+    starts
+        .map(|(at, _)| words[at + 1..].iter().take_while(ends).map(|word| word.trim_matches('"')).collect())
+        .collect()
+}
+
+/// Why such a call of `tenure` cannot be, if so. The tests of the command keep the helps right.
+fn impossible(call: &[&str]) -> Option<String> {
+    let clean = |word: &str| word.trim_end_matches([')', ';', '`', ',', '"', '\'']).to_owned();
+    let (command, rest) = call.split_first()?;
+    let command = clean(command);
+    if command.starts_with('-') || command.chars().any(|c| !c.is_ascii_lowercase()) {
+        return None;
+    }
+    let Ok(help) = fs::read_to_string(root().join(format!("cli/tests/help/{command}.txt"))) else {
+        return Some(format!("there is no command {command}"));
+    };
+    if let Some((_, below)) = help.split_once("\nCommands:\n") {
+        let below: Vec<_> = below.lines().take_while(|line| !line.is_empty()).collect();
+        let named = clean(rest.first()?);
+        let is_there = below.iter().any(|line| line.split_whitespace().next() == Some(&*named));
+        return (!is_there).then(|| format!("{command} has no {named}"));
+    }
+    let listed: BTreeSet<_> = help
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'))
+        .flat_map(|line| line.split([' ', ',', '=']).filter(|word| word.starts_with('-')))
+        .collect();
+    let options = rest.iter().map(|word| clean(word.split('=').next().unwrap_or_default()));
+    let unknown = options.filter(|word| word.len() > 1 && word.starts_with('-') && !listed.contains(&**word));
+    // A number, or a text that begins with a dash.
+    let mut unknown =
+        unknown.filter(|word| word[1..].starts_with(|c: char| c == '-' || c.is_ascii_lowercase()));
+    unknown.next().map(|option| format!("{command} has no option {option}"))
+}
+
+#[test]
+fn a_command_that_a_page_names_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for page in pages("").into_iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for command in commands(&text) {
+            let tenure = calls("tenure", &command);
+            let faults = tenure.iter().filter_map(|call| impossible(call));
+            let targets = calls("make", &command).into_iter().filter_map(|call| call.first().copied());
+            let targets = targets.filter(|target| target.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+            let missing = targets.filter(|target| !makefile.contains(&format!("\n{target}:")));
+            let faults = faults.chain(missing.map(|target| format!("make has no target {target}")));
+            let scripts = command.split_whitespace().filter(|word| word.starts_with("scripts/"));
+            let gone = scripts.filter(|script| !root().join(script.trim_end_matches([')', ';'])).exists());
+            let faults = faults.chain(gone.map(|script| format!("there is no {script}")));
+            wrong.extend(faults.map(|fault| format!("{}: {command}: {fault}", page.display())));
+            seen += tenure.len();
+        }
+    }
+    assert!(seen > 100, "{seen} calls were seen");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_noticed() {
+    let of = |command: &str| calls("tenure", command).iter().find_map(|call| impossible(call));
+    assert_eq!(of("export A=1; tenure work --name a --ttl 4s -- sh --no-such feed.sh > a.log"), None);
+    assert_eq!(of("key=$(tenure ls --node a -o name | head -n 1)"), None);
+    assert_eq!(of("tenure settings set join_settle=15s --yes"), None);
+    assert!(of("tenure fly").is_some());
+    assert!(of("tenure settings fly").is_some());
+    assert!(of("tenure ls --no-such").is_some());
+    assert_eq!(commands("`a` b\n```sh\nc\n```\n```text\n$ d\ne\n```"), ["c", "d", "a"]);
 }
 
 #[test]
 fn programs_of_every_page_are_compiled() {
     let with_a_program = pages("docs").into_iter().filter(|page| {
         let text = fs::read_to_string(page).unwrap();
-        text.lines().any(|line| line.starts_with("```rust") && !line.contains("ignore"))
+        text.lines().any(|line| line.starts_with("```rust"))
     });
     let named = |page: &PathBuf| {
         let path = page.strip_prefix(root()).unwrap().display().to_string();
