@@ -127,7 +127,7 @@ fn remedy(seen: &Explanation) -> Option<String> {
             "upgrade this command: a newer node wrote the record".to_owned()
         }
         Verdict::Unreadable { newer: None } => {
-            "see the section on repairs by hand in docs/operating.md".to_owned()
+            "see the section on repairs by hand in docs/protocol/recovery.md".to_owned()
         }
         _ => return None,
     })
