@@ -214,3 +214,21 @@ fn no_file_is_long() {
     }
     assert!(found.is_empty(), "files of more than {LONGEST} lines:\n{}", found.join("\n"));
 }
+
+#[test]
+fn a_published_crate_has_its_licences_and_its_readme() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut seen, mut found) = (0, Vec::new());
+    for entry in fs::read_dir(workspace).unwrap() {
+        let folder = entry.unwrap().path();
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        seen += 1;
+        let needed = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+        found.extend(needed.map(|name| folder.join(name)).into_iter().filter(|file| !file.is_file()));
+    }
+    assert!(seen > 5, "{seen} crates were seen");
+    assert!(found.is_empty(), "missing: {found:#?}");
+}
