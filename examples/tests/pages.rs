@@ -98,11 +98,17 @@ fn a_dead_link_is_noticed() {
 fn the_table_of_contents_names_every_page_once() {
     let docs = root().join("docs");
     let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let mut listed: Vec<_> = links(&contents).into_iter().map(str::to_owned).collect();
-    let pages = pages("docs").into_iter().map(|page| page.strip_prefix(&docs).unwrap().display().to_string());
-    let pages: Vec<_> = pages.filter(|page| page != "SUMMARY.md").collect();
-    listed.sort();
-    assert_eq!(listed, pages);
+    let listed: Vec<_> = links(&contents).into_iter().map(str::to_owned).collect();
+    let pages: BTreeSet<_> = pages("docs")
+        .into_iter()
+        .map(|page| page.strip_prefix(&docs).unwrap().display().to_string())
+        .collect();
+    let missing: Vec<_> =
+        pages.iter().filter(|page| *page != "SUMMARY.md" && !listed.contains(page)).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not have: {missing:?}");
+    let twice: Vec<_> =
+        listed.iter().filter(|page| listed.iter().filter(|other| other == page).count() > 1).collect();
+    assert!(twice.is_empty(), "docs/SUMMARY.md has these twice: {twice:?}");
 }
 
 /// A block of code: its type, the name of its file if it has one, and its lines.
