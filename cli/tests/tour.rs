@@ -1,5 +1,5 @@
-//! The tours of the documents: their programs are saved, and their commands typed into a shell line by line. What these print is
-//! compared with the pages.
+//! The tours of the documents: their programs are saved, and their commands typed into a shell line by line. The output is
+//! compared with that of the pages.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ const LOOKS: [&str; 3] = ["tenure workers", "tenure explain", "tenure ask"];
 /// Printed after the output of each command.
 const PROMPT: &str = "the next command, please";
 
-/// What a reader of a page does.
+/// A thing that a reader of a page does.
 #[derive(Debug, PartialEq)]
 enum Step {
     /// Saves a file: a block whose type is followed by its name.
