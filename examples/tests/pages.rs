@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, thread};
+
+use serde_json::{Value, json};
 
 /// The file that compiles the programs of the pages.
 const LIB: &str = include_str!("../src/lib.rs");
@@ -266,6 +270,65 @@ fn a_command_that_does_not_exist_is_noticed() {
     assert!(of("tenure settings fly").is_some());
     assert!(of("tenure ls --no-such").is_some());
     assert_eq!(commands("`a` b\n```sh\nc\n```\n```text\n$ d\ne\n```"), ["c", "d", "a"]);
+}
+
+/// A page as mdBook hands it to a preprocessor.
+fn chapter(page: &Path) -> Value {
+    let source = page.strip_prefix(root().join("docs")).unwrap().display().to_string();
+    let content = fs::read_to_string(page).unwrap();
+    let path = source.replace("README.md", "index.md");
+    json!({ "Chapter": { "name": "a page", "content": content, "number": null, "sub_items": [], "path": path,
+        "source_path": source, "parent_names": [] } })
+}
+
+/// Where this link of this chapter leads, within the book.
+fn in_the_book(chapter: &str, link: &str) -> String {
+    let mut place = PathBuf::new();
+    let path = link.split('#').next().unwrap_or_default();
+    for part in Path::new(chapter).parent().unwrap().join(path).components() {
+        if part == Component::ParentDir {
+            place.pop();
+        } else {
+            place.push(part);
+        }
+    }
+    place.display().to_string()
+}
+
+#[test]
+fn a_link_of_the_html_book_leads_to_a_chapter() {
+    let book: Vec<_> =
+        pages("docs").iter().filter(|page| !page.ends_with("SUMMARY.md")).map(|page| chapter(page)).collect();
+    let mut command = Command::new("python3");
+    command.arg(root().join("scripts/book-repository")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut script) = command.spawn() else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    let mut input = script.stdin.take().unwrap();
+    let text = json!([{}, { "items": book }]).to_string();
+    let writer = thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = script.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success());
+    let book: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let chapters = book["items"].as_array().unwrap().iter().filter_map(|item| item.get("Chapter"));
+    let chapters: Vec<_> = chapters
+        .map(|chapter| (chapter["path"].as_str().unwrap(), chapter["content"].as_str().unwrap()))
+        .collect();
+    let paths: BTreeSet<_> = chapters.iter().map(|(path, _)| *path).collect();
+    let mut dead = Vec::new();
+    for (path, content) in &chapters {
+        for link in links(content).into_iter().filter(|link| !link.starts_with('#')) {
+            let target = in_the_book(path, link);
+            let file = root().join("docs").join(&target);
+            let is_picture = file.extension().is_none_or(|extension| extension != "md") && file.exists();
+            if !paths.contains(&*target) && !is_picture {
+                dead.push(format!("{path}: {link}"));
+            }
+        }
+    }
+    assert!(paths.contains("repository/README.md") && dead.is_empty(), "{dead:#?}");
 }
 
 #[test]
