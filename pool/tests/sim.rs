@@ -1,6 +1,12 @@
 //! The simulator itself: seeds that pass, runs that repeat, and mutations that it sees.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "mutants/core.rs"]
+#[allow(dead_code, reason = "other tests read the other rows of the table")]
+mod core;
+
+use std::sync::Mutex;
+
 use tenure_pool::mutation::{Mutation, Mutations};
 use tenure_pool::sim::{Fault, Options, Report, run};
 
@@ -67,6 +73,42 @@ fn caught_under(options: Options, mutation: Mutation, from: u64, properties: &[&
         report.violations.iter().any(|found| properties.iter().any(|property| found.starts_with(property)))
     };
     (from..from + 1_000).map(|seed| run(seed, &options)).find(shows)
+}
+
+/// The first seed that violates this property with the broken line, and violates nothing with the whole protocol.
+fn noticed(mutation: Mutation, property: &str) -> Option<u64> {
+    let whole = Options { steps: 400, ..Options::default() };
+    let broken = Options { broken: Mutations::of([mutation]), ..whole.clone() };
+    (1..=80).find(|&seed| {
+        let violations = run(seed, &broken).violations;
+        violations.iter().any(|found| found.starts_with(property)) && run(seed, &whole).violations.is_empty()
+    })
+}
+
+#[test]
+fn mutants_of_the_core_that_it_notices_are_caught() {
+    let wanted = std::env::var("MUTANT").ok();
+    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|words| name.contains(words));
+    let rows = core::MUTANTS.iter().filter_map(|(mutation, by)| match by {
+        core::By::Simulator(property) if is_wanted(&format!("{mutation:?}")) => Some((*mutation, *property)),
+        _ => None,
+    });
+    let (queue, survivors) = (Mutex::new(rows), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    let Some((mutation, property)) = queue.lock().unwrap().next() else { break };
+                    match noticed(mutation, property) {
+                        Some(seed) => println!("{mutation:?}: {property} is violated by seed {seed}"),
+                        None => survivors.lock().unwrap().push(mutation),
+                    }
+                }
+            });
+        }
+    });
+    let survivors = survivors.into_inner().unwrap();
+    assert!(survivors.is_empty(), "these survive: {survivors:?}");
 }
 
 #[test]

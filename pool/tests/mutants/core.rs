@@ -1,16 +1,12 @@
-//! The core, the lease and the store in memory, each with one line left out.
-
-use std::path::Path;
+//! The core, the lease and the store in memory, each with one line left out, and the tests that notice it.
 
 #[allow(clippy::enum_glob_use, reason = "the table names them all")]
 use tenure_pool::mutation::Mutation::{self, *};
-use tenure_pool::mutation::Mutations;
-use tenure_pool::sim::{Options, run};
 
 /// The test that notices the broken line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// The simulator, by a violation that begins with this text.
+    /// The simulator, by a violation that begins with this text: a part of `cargo test mutants`, in `sim.rs`.
     Simulator(&'static str),
     /// This scenario of the conformance suite, on the store in memory.
     Scenario(&'static str),
@@ -25,13 +21,6 @@ pub(crate) enum By {
 }
 
 use By::{Core, Failure, Model, Runtime, Scenario, Simulator};
-
-impl By {
-    /// Whether it runs for the table; otherwise its test runs separately.
-    pub(crate) fn runs_here(self) -> bool {
-        matches!(self, Simulator(_) | Scenario(_))
-    }
-}
 
 /// Each variant of [`Mutation`], and the test that notices it.
 pub(crate) const MUTANTS: &[(Mutation, By)] = &[
@@ -150,60 +139,3 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (FirstShardEndsAlone, Core("the_first_shard_is_cleaned_up_last")),
     (HearsayGoesFirst, Core("a_shards_own_shutdown_goes_before_hearsay")),
 ];
-
-/// Seeds that the simulator tries.
-const SEEDS: u64 = 80;
-
-/// The sign that the line is noticed; `None` if there is none.
-pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {
-    match by {
-        Simulator(property) => simulated(mutation, property),
-        Scenario(name) => {
-            let scenario = crate::scenario(name)?;
-            crate::notices_in_memory(scenario, mutation).then(|| name.to_owned())
-        }
-        Core(name) => named("src/core/tests/mutants.rs", mutation, name),
-        Runtime(name) => named("src/runtime/actors/tests.rs", mutation, name),
-        Model(name) => named("tests/model/main.rs", mutation, name),
-        Failure(file, name) => named(&format!("tests/failures/{file}.rs"), mutation, name),
-    }
-}
-
-/// The first seed that violates this property with the broken line, and violates nothing with the whole protocol.
-fn simulated(mutation: Mutation, property: &str) -> Option<String> {
-    let whole = Options { steps: 400, ..Options::default() };
-    let broken = Options { broken: Mutations::of([mutation]), ..whole.clone() };
-    (1..=SEEDS).find_map(|seed| {
-        let mut violations = run(seed, &broken).violations.into_iter();
-        let violation = violations.find(|violation| violation.starts_with(property))?;
-        let violated = format!("seed {seed}: {}", violation.chars().take(60).collect::<String>());
-        run(seed, &whole).violations.is_empty().then_some(violated)
-    })
-}
-
-/// Checks that the test exists and leaves the line out, itself or by a constant of its file that it names.
-fn named(file: &str, mutation: Mutation, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).ok()?;
-    let from = |start: &str, end: &str| {
-        let rest = &text[text.find(start)?..];
-        Some(rest[..rest.find(end)?].to_owned())
-    };
-    let registered = from(&format!("    {name}:"), "\",").or_else(|| from(&format!("    {name}:"), "\";"));
-    let test = registered.or_else(|| from(&format!("fn {name}()"), "\n}\n"))?;
-    let words = test.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let constants = words.filter_map(|word| {
-        from(&format!("const {word}:"), ";\n").or_else(|| from(&format!("const fn {word}("), "\n}\n"))
-    });
-    let whole = constants.fold(test.clone(), |whole, constant| whole + &constant);
-    let asked = format!("{mutation:?}");
-    let has = whole.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked);
-    has.then(|| format!("{file} {name}"))
-}
-
-/// The names of all mutations, as their file has them.
-pub(crate) fn all() -> Vec<String> {
-    let text = include_str!("../../src/mutation.rs");
-    let variants = text.split("pub enum Mutation {").nth(1).and_then(|rest| rest.split("\n}").next());
-    let name = |line: &str| line.strip_prefix("    ")?.strip_suffix(',').map(str::to_owned);
-    variants.unwrap_or_default().lines().filter_map(name).collect()
-}
