@@ -158,6 +158,7 @@ fn code_of(error: &Error) -> Code {
         | Error::OutOfTokens
         | Error::NotParked(_)
         | Error::Parked(_)
+        | Error::Paused(_)
         | Error::NotWaiting(_)
         | Error::WrongStart { .. }
         | Error::OtherGeneration { .. }
@@ -187,6 +188,7 @@ fn code_of_dispatch(error: &DispatchError) -> Code {
         | DispatchError::TooOld(_)
         | DispatchError::Conflict
         | DispatchError::Parked
+        | DispatchError::Paused
         | DispatchError::ShuttingDown => Code::Refused,
         DispatchError::Deadline { .. } => Code::Late,
         DispatchError::Store(_) => Code::Redis,

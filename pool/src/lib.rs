@@ -56,6 +56,7 @@ pub use model::id::{
 };
 pub use model::level::{Level, TooOld};
 pub use model::member::MemberState;
+pub use model::paused::Paused;
 pub use model::phase::PoolPhase;
 pub use model::policy::{FencePolicy, RestartPolicy};
 pub use model::record::JobState;

@@ -24,6 +24,8 @@ pub enum Mutation {
     UpdateEndsWithRun,
     /// `steer` goes by no token and no time, so a late copy steers what came after it.
     LateSteerWins,
+    /// `unpark` starts paused jobs.
+    UnparkResumes,
     /// An owner does not heed what an operator wants of its jobs.
     SteerUnheard,
     /// An owner does not go by the generation of its job's payload.

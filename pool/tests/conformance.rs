@@ -60,6 +60,8 @@ mod outcomes;
 mod ownership;
 #[path = "store/parking.rs"]
 mod parking;
+#[path = "store/pausing.rs"]
+mod pausing;
 #[path = "store/planning.rs"]
 mod planning;
 #[path = "store/recovery.rs"]

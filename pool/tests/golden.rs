@@ -329,6 +329,47 @@ async fn refusals_and_nodes_leave_these_data() {
     assert_eq!((dead.len(), &dead[13..]), (15, "|0"), "when, and the slot");
 }
 
+#[tokio::test]
+async fn a_pause_leaves_these_data() {
+    let mut pool = Pool::open().await;
+    let worker = pool.worker.0;
+    pool.dispatch("k", "n1.01ABC").await;
+    pool.route("k").await;
+    let token = pool.begin("k").await;
+    let item = |way, since, guess| SteerItem {
+        key: key("k"),
+        id: "n1.01ABC".parse().unwrap(),
+        token,
+        since,
+        way,
+        guess,
+        reason: if way == Way::Pause { "anna|ticket 17".to_owned() } else { String::new() },
+    };
+    let pause = item(Way::Pause, pool.since("k").await, Some(pool.worker));
+    assert_eq!(pool.store.steer(pool.inc, &[pause]).await.unwrap(), [SteerReply::Told]);
+    let told = ["r", "k", "t", &token.to_string(), "w", "z", "e", "anna|ticket 17"];
+    assert_eq!(pool.stream(&format!("worker:{worker}")).last().unwrap(), &told);
+    let release = ReleaseItem {
+        key: key("k"),
+        token,
+        mode: ReleaseMode::Park,
+        cause: tenure_pool::Cause::Paused,
+        ran: Some(0),
+        delay: Duration::ZERO,
+        tell: None,
+        tell_stopper: None,
+        result: "anna|ticket 17".into(),
+    };
+    let released = pool.store.release(pool.inc, pool.worker, &[], &[release]).await.unwrap();
+    assert_eq!(released, [ReleaseReply::Parked]);
+    assert_eq!(pool.record("k"), format!("1|P||{token}|0|1|T|n1.01ABC|T||0|||z{worker}"));
+    assert_eq!(pool.ask::<String>("HGET", "errors", &["k"]), "anna|ticket 17");
+    let resume = item(Way::Resume, pool.since("k").await, None);
+    assert_eq!(pool.store.steer(pool.inc, &[resume]).await.unwrap(), [SteerReply::Queued]);
+    assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||0|||y{worker}"));
+    assert_eq!(pool.ask::<Vec<String>>("HVALS", "errors", &[]), [""; 0]);
+}
+
 /// The stored format is read byte for byte: a job that another build has written runs to its end.
 #[tokio::test]
 async fn a_job_in_the_stored_format_is_run() {

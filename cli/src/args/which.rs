@@ -25,18 +25,19 @@ pub(crate) enum StateArg {
     Stopping,
     #[value(alias = "P")]
     Parked,
+    Paused,
 }
 
 impl StateArg {
-    fn is(self, state: JobState) -> bool {
+    fn is(self, job: &JobInfo) -> bool {
         let wanted = match self {
             Self::Queued => JobState::Queued,
             Self::Assigned => JobState::Assigned,
             Self::Running => JobState::Running,
             Self::Stopping => JobState::Stopping,
-            Self::Parked => JobState::Parked,
+            Self::Parked | Self::Paused => JobState::Parked,
         };
-        state == wanted
+        job.state == wanted && job.paused.is_some() == (self == Self::Paused)
     }
 }
 
@@ -121,7 +122,7 @@ impl Which {
     /// Whether this job is meant. Its worker is checked where the jobs are read.
     pub(crate) fn means(&self, job: &JobInfo, now: SystemTime) -> bool {
         let is_old = |older| now.duration_since(job.since).is_ok_and(|age| age > older);
-        (self.state.is_empty() || self.state.iter().any(|state| state.is(job.state)))
+        (self.state.is_empty() || self.state.iter().any(|state| state.is(job)))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
             && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
             && self.plan.as_ref().is_none_or(|plan| job.plan.as_ref() == Some(plan))

@@ -104,7 +104,7 @@ fn kind(kind: EventKind) -> Cell {
         EventKind::Failed | EventKind::Parked | EventKind::Lost | EventKind::Fenced | EventKind::Damaged => {
             Tone::Bad
         }
-        EventKind::Stuck | EventKind::Opening | EventKind::Reported => Tone::Warn,
+        EventKind::Paused | EventKind::Stuck | EventKind::Opening | EventKind::Reported => Tone::Warn,
         EventKind::Joined | EventKind::Open => Tone::Good,
         _ => Tone::Plain,
     })

@@ -99,6 +99,7 @@ fn remedy(seen: &Explanation) -> Option<String> {
     let key = shown::key(&seen.key);
     let node = seen.owner.as_ref().and_then(|owner| owner.node.as_deref()).unwrap_or("its node");
     Some(match &seen.verdict {
+        Verdict::Paused => format!("`tenure resume {key}`, when it may run again"),
         Verdict::Parked => format!("mend the cause, then `tenure retry {key}`; or `tenure stop {key}`"),
         Verdict::BackOff => format!("mend the cause; `tenure retry {key}` does not wait for the pause"),
         Verdict::NoWorker => "start a node with a worker".to_owned(),

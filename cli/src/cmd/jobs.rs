@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
-use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Why};
+use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Paused, Why};
 
 use crate::args::Which;
 use crate::out::when::{as_maybe_stamp, as_stamp, since};
@@ -18,7 +18,7 @@ const PAGE: usize = 4_096;
 pub(crate) struct Shown {
     key: Option<String>,
     key64: Option<String>,
-    state: JobState,
+    state: &'static str,
     worker: Option<u64>,
     node: Option<String>,
     token: u64,
@@ -26,6 +26,8 @@ pub(crate) struct Shown {
     #[serde(serialize_with = "as_stamp")]
     since: SystemTime,
     error: Option<String>,
+    /// Since when is `since`.
+    paused: Option<Paused>,
     #[serde(serialize_with = "as_maybe_stamp")]
     next_try: Option<SystemTime>,
     id: String,
@@ -47,13 +49,14 @@ impl From<JobInfo> for Shown {
         Self {
             key,
             key64,
-            state: job.state,
+            state: state(&job),
             worker: job.owner.map(|worker| worker.0),
             node: job.node,
             token: job.token.0,
             attempts: job.attempts,
             since: job.since,
             error: job.error,
+            paused: job.paused,
             next_try: job.next_try,
             id: job.id.to_string(),
             created: job.created,
@@ -67,15 +70,26 @@ impl From<JobInfo> for Shown {
     }
 }
 
-/// The word for a state, and how it looks.
-pub(crate) fn state(state: JobState) -> Cell {
-    match state {
-        JobState::Queued => Cell::new("queued").tone(Tone::Warn),
-        JobState::Assigned => Cell::new("assigned").tone(Tone::Warn),
-        JobState::Running => Cell::new("running").tone(Tone::Good),
-        JobState::Stopping => Cell::new("stopping").tone(Tone::Warn),
-        JobState::Parked => Cell::new("parked").tone(Tone::Bad),
-        _ => Cell::new("unknown").tone(Tone::Warn),
+/// The word for the state of a job.
+fn state(job: &JobInfo) -> &'static str {
+    match job.state {
+        JobState::Queued => "queued",
+        JobState::Assigned => "assigned",
+        JobState::Running => "running",
+        JobState::Stopping => "stopping",
+        JobState::Parked if job.paused.is_some() => "paused",
+        JobState::Parked => "parked",
+        _ => "unknown",
+    }
+}
+
+/// Who has paused a job, and why: `by anna: ticket 7`.
+fn paused(Paused { by, reason, .. }: &Paused) -> String {
+    let by = if by.is_empty() { String::new() } else { format!("by {by}") };
+    match (&*by, &**reason) {
+        (by, "") => by.to_owned(),
+        ("", reason) => shown::plain(reason),
+        (by, reason) => format!("{by}: {}", shown::plain(reason)),
     }
 }
 
@@ -98,10 +112,16 @@ impl Row for Shown {
     ];
 
     fn cells(&self, utc: bool) -> Vec<Cell> {
-        let why = self.error.as_deref().map(|error| Cell::new(shown::plain(error)).tone(Tone::Bad));
+        let error = self.error.as_deref().map(|error| Cell::new(shown::plain(error)).tone(Tone::Bad));
+        let why = self.paused.as_ref().map(|by| Cell::new(paused(by)).tone(Tone::Warn)).or(error);
+        let tone = match self.state {
+            "running" => Tone::Good,
+            "parked" => Tone::Bad,
+            _ => Tone::Warn,
+        };
         vec![
             Cell::new(&self.title),
-            state(self.state),
+            Cell::new(self.state).tone(tone),
             Cell::maybe(self.worker),
             Cell::maybe(self.node.as_ref()),
             Cell::of(self.token),

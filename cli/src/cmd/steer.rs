@@ -1,10 +1,13 @@
-//! `tenure stop`, `retry`, `bounce` and `park`.
+//! `tenure stop`, `retry`, `bounce`, `park`, `pause` and `resume`.
+
+use std::env;
 
 use clap::Args;
+use tenure_pool::{Node, Steer};
 
 use super::Session;
 use super::many::{Verb, each};
-use crate::args::Target;
+use crate::args::{StateArg, Target};
 use crate::exit::{Code, Failure};
 
 /// Stop jobs: each ends where it runs, and is gone
@@ -85,5 +88,70 @@ impl Park {
         let verb = Verb { plain: "park", done: "parked" };
         each(session, target, verb, async |node, key| node.park(key, reason.as_str()).within(within).await)
             .await
+    }
+}
+
+/// Who wants it
+#[derive(Args, Clone, Debug)]
+struct By {
+    /// Who wants it: shown with the job and in the pool's events. The default is $USER
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+impl By {
+    /// Names this person, if it is known who that is.
+    fn sign(&self, word: Steer) -> Steer {
+        let is_name = |user: &String| {
+            (1..=64).contains(&user.len()) && user.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')
+        };
+        match self.by.clone().or_else(|| env::var("USER").ok().filter(is_name)) {
+            Some(by) => word.by(by),
+            None => word,
+        }
+    }
+}
+
+/// Pause jobs: each ends where it runs, and nobody runs it before a resume
+#[derive(Args, Debug)]
+pub(crate) struct Pause {
+    /// Why. Listings show it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    by: By,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Pause {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { reason, by, target } = self;
+        let within = session.global.timeout;
+        let verb = Verb { plain: "pause", done: "paused" };
+        let act = async |node: &Node, key| by.sign(node.pause(key, reason.as_str())).within(within).await;
+        each(session, target, verb, act).await
+    }
+}
+
+/// Have paused jobs run again
+#[derive(Args, Debug)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    by: By,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Resume {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { by, mut target } = self;
+        if !target.which.is_empty() && target.which.state.is_empty() {
+            target.which.state.push(StateArg::Paused);
+        }
+        let within = session.global.timeout;
+        let verb = Verb { plain: "resume", done: "resumed" };
+        let act = async |node: &Node, key| by.sign(node.resume(key)).within(within).await;
+        each(session, target, verb, act).await
     }
 }

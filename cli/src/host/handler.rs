@@ -364,6 +364,7 @@ fn name_of(why: StopReason) -> &'static str {
         StopReason::Updated => "updated",
         StopReason::Bounced => "bounced",
         StopReason::Parked => "parked",
+        StopReason::Paused => "paused",
         StopReason::Draining => "draining",
         StopReason::Shutdown => "shutdown",
         StopReason::LeaseLost => "lease_lost",

@@ -21,9 +21,9 @@ pub struct Figures {
     pub jobs: u64,
     /// Accepted jobs that have never begun. [`Settings::max_queued`](crate::Settings::max_queued) limits them.
     pub queued: u64,
-    /// Jobs that no worker has: new, handed on, or between two attempts. Parked ones are not among them.
+    /// Jobs that no worker has: new, handed on, or between two attempts. Parked and paused ones are not among them.
     pub waiting: u64,
-    /// Jobs that failed too often and wait for an operator.
+    /// Jobs that wait for an operator: they failed too often, or were parked or paused.
     pub parked: u64,
     /// How long ago the oldest queued job was accepted. `None` if none is queued.
     #[serde(serialize_with = "serial::maybe_lapse")]

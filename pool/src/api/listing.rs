@@ -12,6 +12,7 @@ use crate::api::node::PATIENCE;
 use crate::error::Error;
 use crate::model::id::{DispatchId, IdError, Incarnation, JobKey, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
+use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::model::serial;
 use crate::model::why::Why;
@@ -160,8 +161,11 @@ pub struct JobInfo {
     /// Why it is where it is, as far as a worker has had it before.
     pub why: Option<Why>,
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
-    /// attempt ended with its worker. `None` for a job that runs or has not failed.
+    /// attempt ended with its worker. `None` for a job that runs, has not failed, or is paused.
     pub error: Option<String>,
+    /// Who has paused it, and why; [`since`](Self::since) says when. Its state is [`JobState::Parked`] then. `None` if it is
+    /// not paused.
+    pub paused: Option<Paused>,
     /// For a queued job: when it is retried, or announced again if no worker has taken it, by the store's clock.
     #[serde(serialize_with = "serial::maybe_time")]
     pub next_try: Option<SystemTime>,
@@ -178,6 +182,7 @@ pub struct JobInfo {
 impl JobInfo {
     fn new(key: JobKey, record: &Record, pause: Pause, members: &Members) -> Self {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        let paused = Paused::of(record, pause.error.as_deref());
         Self {
             key,
             id: record.id.clone(),
@@ -189,7 +194,8 @@ impl JobInfo {
             strikes: record.strikes,
             generation: record.generation(),
             why: record.why(),
-            error: pause.error,
+            error: pause.error.filter(|_| paused.is_none()),
+            paused,
             next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
             since: time(record.since),
             created: time(record.created),

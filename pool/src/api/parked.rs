@@ -8,11 +8,13 @@ use serde::Serialize;
 use crate::api::listing::{PAGE, Pages, page_size};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
+use crate::model::paused::Paused;
 use crate::model::serial;
 use crate::store::{Parked, Store};
 
-/// A job that failed too often. The pool does not retry it before [`Node::unpark`](crate::Node::unpark). When
-/// serialized, times are milliseconds since 1970.
+/// A job that failed too often, or was parked or paused by an operator. The pool does not retry it before
+/// [`Node::unpark`](crate::Node::unpark), or [`Node::resume`](crate::Node::resume) if it is paused. When serialized, times are
+/// milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ParkedJob {
@@ -20,11 +22,14 @@ pub struct ParkedJob {
     pub key: JobKey,
     /// The dispatch that made it.
     pub id: DispatchId,
-    /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker.
+    /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker. Empty for a
+    /// paused job.
     pub error: String,
+    /// Who has paused it, and why. `None` if it is not paused.
+    pub paused: Option<Paused>,
     /// The number of begins since it was last healthy.
     pub attempts: u32,
-    /// When it was parked, by the store's clock.
+    /// When it was parked or paused, by the store's clock.
     #[serde(serialize_with = "serial::time")]
     pub since: SystemTime,
     /// When it was accepted, by the store's clock.
@@ -48,10 +53,12 @@ impl ParkedJob {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
         let Parked { key, at, error, record } = parked;
         let record = record?;
+        let paused = Paused::of(&record, Some(&error));
         Some(Self {
             key,
             id: record.id,
-            error,
+            error: if paused.is_some() { String::new() } else { error },
+            paused,
             attempts: record.attempts,
             since: time(at),
             created: time(record.created),

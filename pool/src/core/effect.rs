@@ -220,6 +220,8 @@ pub(crate) enum Notice {
     },
     /// A job was parked.
     Parked { key: JobKey, error: String },
+    /// A job was paused, with the text that is kept of it.
+    Paused { key: JobKey, pause: String },
     /// A job was parked because its last worker was lost, or did not begin it. Only its dispatch is known.
     ParkedUnowned { id: DispatchId },
 }

@@ -37,6 +37,9 @@ pub enum NotHandled {
     /// The job failed too often and is parked.
     #[error("the job is parked")]
     Parked,
+    /// An operator has paused the job.
+    #[error("the job is paused")]
+    Paused,
     /// Too many asks wait for the job or for its worker.
     #[error("too many asks wait for the job")]
     Busy,

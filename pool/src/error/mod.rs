@@ -140,6 +140,9 @@ pub enum Error {
     /// The job is parked: nobody runs it. Nothing was changed.
     #[error("the job {0} is parked, nothing was changed; a retry starts it")]
     Parked(JobKey),
+    /// The job is paused: nobody runs it. Nothing was changed.
+    #[error("the job {0} is paused, nothing was changed; a resume starts it")]
+    Paused(JobKey),
     /// The job neither waits nor is parked: a worker has it. Nothing was changed.
     #[error("a worker has the job {0}, so there is nothing to retry; nothing was changed")]
     NotWaiting(JobKey),
@@ -315,12 +318,14 @@ pub enum DispatchError {
         error: Arc<rmp_serde::encode::Error>,
     },
     /// A job with this key exists. Nothing was changed.
-    #[error("a job with the key {key} exists{}, nothing was changed", if *.parked { " and is parked" } else { "" })]
+    #[error("a job with the key {key} exists{}, nothing was changed", at_rest(*.parked, *.paused))]
     JobExists {
         /// The key.
         key: JobKey,
         /// The job is parked: it failed too often, and the pool does not try it again by itself.
         parked: bool,
+        /// The job is paused: an operator has to resume it.
+        paused: bool,
     },
     /// The queue of the pool is full. The job was not accepted.
     #[error("the pool's queue is full, the job was not accepted")]
@@ -343,6 +348,9 @@ pub enum DispatchError {
     /// The job failed too often and is parked.
     #[error("the job failed too often and is parked")]
     Parked,
+    /// An operator has paused the job. It stays accepted, and starts when it is resumed.
+    #[error("the job is paused, it starts when it is resumed")]
+    Paused,
     /// The job was stopped before it was started.
     #[error("the job was stopped")]
     Stopped,
@@ -421,6 +429,15 @@ impl DispatchError {
     }
 }
 
+/// Says that a job is at rest, behind that it exists.
+fn at_rest(parked: bool, paused: bool) -> &'static str {
+    match (parked, paused) {
+        (_, true) => " and is paused",
+        (true, _) => " and is parked",
+        _ => "",
+    }
+}
+
 /// Describes the known state of a dispatch that was not answered in time.
 fn known(accepted: bool, obstacle: Option<Obstacle>, trouble: Option<&StoreError>) -> String {
     let accepted =
@@ -477,9 +494,10 @@ mod tests {
     fn errors_about_a_job_name_its_key() {
         let key = || JobKey::try_from("acme").unwrap();
         assert_eq!(Error::JobNotFound(key()).to_string(), "no job has the key acme");
-        let exists = |parked| DispatchError::JobExists { key: key(), parked }.to_string();
-        assert_eq!(exists(false), "a job with the key acme exists, nothing was changed");
-        assert_eq!(exists(true), "a job with the key acme exists and is parked, nothing was changed");
+        let exists = |parked, paused| DispatchError::JobExists { key: key(), parked, paused }.to_string();
+        assert_eq!(exists(false, false), "a job with the key acme exists, nothing was changed");
+        assert_eq!(exists(true, false), "a job with the key acme exists and is parked, nothing was changed");
+        assert_eq!(exists(false, true), "a job with the key acme exists and is paused, nothing was changed");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum EventKind {
     Failed,
     /// A job was parked.
     Parked,
+    /// A job that ran was paused.
+    Paused,
     /// Jobs left their worker, and go on. [`Event::why`] says why they did.
     Moved,
     /// A worker was silent for its time to live, and is expired; or jobs were taken from such a worker.
@@ -62,6 +64,7 @@ impl EventKind {
         match self {
             Self::Failed => "failed",
             Self::Parked => "parked",
+            Self::Paused => "paused",
             Self::Moved => "moved",
             Self::Lost => "lost",
             Self::Fenced => "fenced",
@@ -78,9 +81,10 @@ impl EventKind {
     }
 
     /// All kinds that this version knows.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Failed,
         Self::Parked,
+        Self::Paused,
         Self::Moved,
         Self::Lost,
         Self::Fenced,

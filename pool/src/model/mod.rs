@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub mod id;
 pub(crate) mod level;
 pub mod member;
+pub(crate) mod paused;
 pub(crate) mod phase;
 pub(crate) mod policy;
 pub mod record;

@@ -15,6 +15,8 @@ pub enum StopReason {
     Bounced,
     /// It was parked by [`Node::park`](crate::Node::park): nobody runs it before it is retried.
     Parked,
+    /// It was paused by [`Node::pause`](crate::Node::pause): nobody runs it before it is resumed.
+    Paused,
     /// The worker is leaving.
     Draining,
     /// The pool is shutting down.

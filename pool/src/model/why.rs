@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::id::WorkerId;
-use super::record::{Record, decimal};
+use super::record::{JobState, Record, decimal};
 
 /// Why a job left its former worker, or came out of the queue or the park.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -33,6 +33,10 @@ pub enum Cause {
     Bounced,
     /// `p`: an operator parked it.
     Parked,
+    /// `z`: an operator paused it.
+    Paused,
+    /// `y`: an operator resumed it.
+    Resumed,
     /// `a`: its worker reported it after a loss of data.
     Attested,
     /// `c`: its run ended, so that it starts again with another payload.
@@ -43,7 +47,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Moved,
         Self::Drained,
         Self::Lost,
@@ -54,6 +58,8 @@ impl Cause {
         Self::Unparked,
         Self::Bounced,
         Self::Parked,
+        Self::Paused,
+        Self::Resumed,
         Self::Attested,
         Self::Updated,
         Self::Restarted,
@@ -73,6 +79,8 @@ impl Cause {
             Self::Unparked => "u",
             Self::Bounced => "b",
             Self::Parked => "p",
+            Self::Paused => "z",
+            Self::Resumed => "y",
             Self::Attested => "a",
             Self::Updated => "c",
             Self::Restarted => "e",
@@ -112,6 +120,8 @@ impl fmt::Display for Why {
             Cause::Unparked => f.write_str("it was unparked"),
             Cause::Bounced => f.write_str("an operator took it from ").and_then(|()| it(f)),
             Cause::Parked => f.write_str("an operator parked it"),
+            Cause::Paused => f.write_str("an operator paused it"),
+            Cause::Resumed => f.write_str("an operator resumed it"),
             Cause::Attested => f.write_str("its worker reported it after a loss of data"),
             Cause::Updated => f.write_str("it was updated, and ended on ").and_then(|()| it(f)),
             Cause::Restarted => f.write_str("it ended well on ").and_then(|()| it(f)),
@@ -126,6 +136,11 @@ impl Record {
         let (letter, former) = field.split_at_checked(1)?;
         let cause = Cause::of(letter)?;
         Some(Why { cause, former: decimal(former).map(WorkerId) })
+    }
+
+    /// Whether an operator has paused it: nobody runs it before it is resumed.
+    pub fn is_paused(&self) -> bool {
+        self.state == JobState::Parked && self.why().is_some_and(|why| why.cause == Cause::Paused)
     }
 
     /// Says why it leaves its owner. One that has no owner keeps its former worker.
@@ -169,7 +184,7 @@ mod tests {
             ("17", "|3|m4|new|er", "|3|l17|new|er", Some(17)),
             ("", "|3|m4", "|3|l4", Some(4)),
             ("", "", "||l", None),
-            ("", "||z5", "||l5", Some(5)),
+            ("", "||x5", "||l5", Some(5)),
             ("", "||rubbish|x", "||l|x", None),
             ("", "||m99999999999999999999", "||l", None),
         ] {
@@ -178,6 +193,20 @@ mod tests {
             assert_eq!(record.tail, after, "{before}");
             let why = Why { cause: Cause::Lost, former: former.map(WorkerId) };
             assert_eq!(record.why(), Some(why), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_paused_only_where_nobody_has_it() {
+        let paused = |state: &str, tail: &str| {
+            let text = format!("1|{state}||4|1|2|1|n.i|1||0|{tail}");
+            Record::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}")).is_paused()
+        };
+        for tail in ["||z", "||z5", "|3|z5", "||z5|more"] {
+            assert!(paused("P", tail) && !paused("Q", tail), "{tail}");
+        }
+        for tail in ["", "|z", "||p5", "||p5|z"] {
+            assert!(!paused("P", tail), "{tail}");
         }
     }
 
@@ -191,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_reason_of_a_later_version_is_none() {
-        for tail in ["", "|", "|3", "||", "||z5", "||é"] {
+        for tail in ["", "|", "|3", "||", "||x5", "||é"] {
             assert_eq!(record("17", tail).why(), None, "{tail}");
         }
         assert_eq!(record("17", "||mé").why(), Some(Why { cause: Cause::Moved, former: None }));

@@ -184,6 +184,9 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Parked { key, error } => {
             tracing::warn!(%node, %key, error, "a job is parked");
         }
+        Notice::Paused { key, pause } => {
+            tracing::debug!(%node, %key, pause, "a job is paused");
+        }
         Notice::ParkedUnowned { id } => {
             tracing::warn!(%node, dispatch = %id, "a job lost too many workers and is parked");
         }

@@ -116,6 +116,8 @@ pub enum AskReply {
     Stopping,
     /// `P`: the job is parked. Nothing was done.
     Parked,
+    /// `Y`: the job is paused. Nothing was done.
+    Paused,
     /// `N`: no such job.
     Absent,
     /// `B`: the stream of the owner takes no asks now. Nothing was done.

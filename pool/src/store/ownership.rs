@@ -36,6 +36,8 @@ pub enum DispatchReply {
     Exists,
     /// `P`: like `E`, and that job is parked.
     Parked,
+    /// `Y`: like `E`, and that job is paused.
+    Paused,
     /// `B`: the pool has its limit of queued jobs.
     Full,
     /// `T`: the dispatch has already ended.

@@ -11,6 +11,8 @@ pub enum UnparkReply {
     Queued,
     /// `L`: that dispatch lives and is not parked. Nothing was done. Perhaps an earlier call has unparked it.
     Lives,
+    /// `Y`: it is paused. Nothing was done.
+    Paused,
     /// `N`: no such job.
     Absent,
     /// `R`: the pool is recovering, and the job may be running unseen. Ask again.

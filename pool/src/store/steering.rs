@@ -13,11 +13,16 @@ pub enum Way {
     Elsewhere,
     /// `p`: its run ends, and nobody tries it again.
     Park,
+    /// `z`: its run ends, and nobody runs it before it is resumed.
+    Pause,
+    /// `y`: it begins now, because it is paused. Attempts and strikes count from zero.
+    Resume,
 }
 
 impl Way {
     /// All ways.
-    pub const ALL: [Self; 4] = [Self::Now, Self::Home, Self::Elsewhere, Self::Park];
+    pub const ALL: [Self; 6] =
+        [Self::Now, Self::Home, Self::Elsewhere, Self::Park, Self::Pause, Self::Resume];
 
     /// Its letter in steps and events.
     #[must_use]
@@ -27,6 +32,8 @@ impl Way {
             Self::Home => "h",
             Self::Elsewhere => "e",
             Self::Park => "p",
+            Self::Pause => "z",
+            Self::Resume => "y",
         }
     }
 
@@ -53,7 +60,7 @@ pub struct SteerItem {
     pub way: Way,
     /// Its owner, as it was seen.
     pub guess: Option<WorkerId>,
-    /// Why it is parked, at most 1 KiB. Empty for the other ways.
+    /// Why it is parked, at most 1 KiB. For a pause, who wants it and why. Empty for the other ways.
     pub reason: String,
 }
 
@@ -67,6 +74,8 @@ pub enum SteerReply {
     Queued,
     /// `P`: it is parked, now or before.
     Parked,
+    /// `Y`: it is paused, now or before.
+    Paused,
     /// `C`: its record is not the one that was seen. Nothing was done.
     Changed,
     /// `S`: it is being stopped.

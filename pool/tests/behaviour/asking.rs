@@ -148,7 +148,7 @@ async fn pair(world: &World) -> (Node, Node, Answerer) {
     (asker, owner, handler)
 }
 
-fn not_handled<T: std::fmt::Debug>(answer: Result<T, AskError>) -> NotHandled {
+pub(crate) fn not_handled<T: std::fmt::Debug>(answer: Result<T, AskError>) -> NotHandled {
     match answer {
         Err(AskError::NotHandled(why)) => why,
         other => panic!("{other:?}"),

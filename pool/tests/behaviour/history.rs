@@ -34,7 +34,7 @@ async fn all(seen: &Inspector) -> Vec<Event> {
 }
 
 /// The first event that fits, once it is there.
-async fn noted(seen: &Inspector, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
+pub(crate) async fn noted(seen: &Inspector, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
     let find = async || all(seen).await.into_iter().find(&fits);
     eventually(PATIENCE, what, find).await
 }

@@ -41,6 +41,7 @@ mod outage;
 mod panic;
 mod parking;
 mod partial_loss;
+mod pausing;
 mod placement;
 mod recorder;
 mod refusals;

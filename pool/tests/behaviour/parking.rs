@@ -63,7 +63,7 @@ async fn a_job_that_fails_too_often_is_parked_with_its_last_error(world: World) 
     assert!(matches!(ensured, Err(DispatchError::Parked)), "{ensured:?}");
     let again = other.dispatch(("key", "")).await;
     assert!(
-        matches!(&again, Err(DispatchError::JobExists { key, parked: true }) if key.as_str() == Some("key")),
+        matches!(&again, Err(DispatchError::JobExists { key, parked: true, paused: false }) if key.as_str() == Some("key")),
         "{again:?}"
     );
 }

@@ -32,6 +32,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
     (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
     (LateSteerWins, Scenario("a_late_copy_of_a_steer_does_nothing")),
+    (UnparkResumes, Scenario("nothing_but_a_resume_starts_a_paused_job")),
     (SteerUnheard, Core("a_worker_ends_what_an_operator_wants_to_end")),
     (UpdateUnheard, Core("a_worker_reads_the_other_payload_of_its_job")),
     (HandedCountsAsTaken, Core("a_payload_counts_once_its_handler_has_taken_it")),

@@ -67,6 +67,8 @@ mod outcomes;
 mod ownership;
 #[path = "../store/parking.rs"]
 mod parking;
+#[path = "../store/pausing.rs"]
+mod pausing;
 #[path = "../store/planning.rs"]
 mod planning;
 #[path = "../store/recovery.rs"]
@@ -143,6 +145,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("outcomes", outcomes::ALL),
     ("ownership", ownership::ALL),
     ("parking", parking::ALL),
+    ("pausing", pausing::ALL),
     ("planning", planning::ALL),
     ("recovery", recovery::ALL),
     ("release", release::ALL),
@@ -186,7 +189,7 @@ fn likely(script: &str) -> &'static [&'static str] {
         "shutdown" | "purge" | "cleanup" => &["closing"],
         "stop" => &["stopping", "outcomes", "recovery", "planning"],
         "sweep" => &["repair"],
-        "steer" => &["steering"],
+        "steer" => &["steering", "pausing"],
         "unpark" => &["parking"],
         _ => &["release", "elsewhere", "recovery", "notifications", "dispatching"],
     }

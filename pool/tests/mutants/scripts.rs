@@ -74,9 +74,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_unparked_job_knows_where_it_failed";
     "a bounce gives no reason": "steer", "because(p, 'b')"
         => "", by "a_steered_job_says_so";
-    "an operator's park gives no reason": "steer", "because(p, 'p')"
-        => "", by "a_steered_job_says_so";
-    "an operator's retry gives no reason": "steer", "because(p, 'u')"
+    "an operator's park gives no reason": "steer", "because(p, way)\n"
+        => "\n", by "a_steered_job_says_so";
+    "an operator's retry gives no reason": "steer", "because(p, way == 'y' and 'y' or 'u')"
         => "", by "a_steered_job_says_so";
     "a report gives no reason": "attest", "if not begun_here then because(p, 'a') end"
         => "", by "an_attested_job_says_so";
@@ -659,7 +659,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_late_copy_of_a_steer_does_nothing";
     "a steer leaves no trace within its moment": "steer", "since >= t and since < t + 60000 and since + 1 or t"
         => "t", by "a_late_copy_of_a_steer_of_the_same_moment_does_nothing";
-    "a parked job is steered anew": "steer", "if p.state == 'P' and way ~= 'n' then return 'P' end"
+    "a parked job is steered anew": "steer", "if not paused and way ~= 'n' and way ~= 'z' then return 'P' end"
         => "", by "a_parked_job_stays_parked";
     "a steer goes to whoever is guessed": "steer", " or event.owner ~= p.owner then"
         => " then", by "a_steer_that_guesses_the_owner_wrong_does_nothing";
@@ -687,6 +687,30 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then send", by "the_owner_of_a_running_job_is_told_what_is_wanted";
     "the steers of a batch do not see each other": "steer", "  jobs[key] = p\n"
         => "", by "the_steers_of_a_batch_see_each_other";
+    "a retry starts a paused job": "steer", "if paused and way ~= 'y' then return 'Y' end"
+        => "if paused and way ~= 'y' and way ~= 'n' then return 'Y' end", by "nothing_but_a_resume_starts_a_paused_job";
+    "a pause is repeated anew": "steer", "if paused and way ~= 'y' then return 'Y' end"
+        => "if paused and way ~= 'y' and way ~= 'z' then return 'Y' end", by "a_pause_may_be_repeated";
+    "a resume starts a parked job": "steer", "way ~= 'n' and way ~= 'z' then return 'P'"
+        => "way ~= 'n' and way ~= 'z' and way ~= 'y' then return 'P'", by "a_resume_of_what_is_not_paused_does_nothing";
+    "a resume reaches a job that runs": "steer", "elseif way == 'y' then"
+        => "elseif false then", by "a_resume_of_what_is_not_paused_does_nothing";
+    "a pause is said to be a park": "steer", "return way == 'z' and 'Y' or 'P'"
+        => "return 'P'", by "a_job_that_nobody_has_begun_is_paused_at_once";
+    "a job is parked where it is to be paused": "steer", "because(p, way)"
+        => "because(p, 'p')", by "a_job_that_nobody_has_begun_is_paused_at_once";
+    "a resume gives no reason": "steer", "because(p, way == 'y' and 'y' or 'u')"
+        => "because(p, 'u')", by "a_resumed_job_starts_anew";
+    "an unpark starts a paused job": "unpark", "if is_paused(p) then return 'Y' end"
+        => "", by "nothing_but_a_resume_starts_a_paused_job";
+    "a pause is told as a park": "release", "way.why == 'z' and 'paused' or 'parked'"
+        => "'parked'", by "a_job_that_its_owner_has_paused_rests";
+    "a dispatch takes a paused job for a parked one": "dispatch", "(is_paused(p) and 'Y' or 'P')"
+        => "'P'", by "a_paused_key_says_so_to_all_who_want_it";
+    "an ask takes a paused job for a parked one": "ask", "return p and is_paused(p) and 'Y' or 'P'"
+        => "return 'P'", by "a_paused_key_says_so_to_all_who_want_it";
+    "every parked job is paused": "", "find(p.tail, '^|[^|]*|z') ~= nil"
+        => "true", by "a_paused_key_says_so_to_all_who_want_it";
     "a parked job stays its worker's": "", "if p.owner ~= '' then released[#released + 1]"
         => "if p.owner ~= '' and tonumber(p.attempts) < max_attempts then released[#released + 1]", by "an_unparked_job_starts_anew";
     "jobs are never parked": "", "if tonumber(p.attempts) >= max_attempts then"

@@ -306,7 +306,7 @@ impl<'a> Driver<'a> {
             let token = record.as_ref().map_or(Token(0), |record| record.token);
             let id = record.map_or_else(|| dispatch_id(key), |record| record.id);
             let way = Way::ALL[*way];
-            let reason = if way == Way::Park { "steered".to_owned() } else { String::new() };
+            let reason = if matches!(way, Way::Park | Way::Pause) { "op|steered" } else { "" }.to_owned();
             items.push(SteerItem { key: job(key), id, token, since, way, guess, reason });
         }
         items

@@ -3,6 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tenure_pool::store::Way;
 
 /// True nine times in ten: the client is up to date.
 pub(crate) type Aim = bool;
@@ -420,7 +421,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (vec(stopped(), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
         4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
-        6 => vec((key(), aim(), aim(), 0_usize..4), 1..4).prop_map(|jobs| Op::Steer { jobs }),
+        6 => vec((key(), aim(), aim(), 0..Way::ALL.len()), 1..4).prop_map(|jobs| Op::Steer { jobs }),
         7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
         6 => vec((key(), aim(), prop_oneof![6 => Just(0_i64), 1 => -1_i64..2], 0_usize..30), 1..5)
             .prop_map(|items| Op::Update { items }),

@@ -233,7 +233,7 @@ async fn a_hand_off_before_a_loss_says_why(kind: Kind) {
 async fn fields_behind_the_reason_are_kept(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    for (at, tail) in ["|3|m4|new|er", "||z5|x", "|", "||"].into_iter().enumerate() {
+    for (at, tail) in ["|3|m4|new|er", "||x5|x", "|", "||"].into_iter().enumerate() {
         let name = format!("k{at}");
         lab.run(&name, &format!("node1.{name}"), worker).await;
         let record = lab.record(&name).await.unwrap();

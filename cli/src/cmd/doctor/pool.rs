@@ -176,18 +176,37 @@ async fn leases(pool: &Inspector, workers: &[WorkerInfo]) -> Result<Finding, Err
     })
 }
 
+/// How many parked jobs are read at once, and how many are looked at.
+const PARKED_PAGE: usize = 512;
+const MOST_PARKED: usize = 4_096;
+
 async fn parked(pool: &Inspector, figures: &Figures) -> Result<Finding, Error> {
     const CHECK: &str = "pool.parked";
     if figures.parked == 0 {
         return Ok(Finding::ok(CHECK, "no job is parked"));
     }
     let mut errors: BTreeMap<String, usize> = BTreeMap::new();
-    for job in pool.parked_page(None, 512).await?.items {
-        *errors.entry(shown::plain(&job.error)).or_default() += 1;
+    let (mut paused, mut cursor) = (0, None);
+    for _ in 0..MOST_PARKED / PARKED_PAGE {
+        let page = pool.parked_page(cursor, PARKED_PAGE).await?;
+        for job in page.items {
+            match job.paused {
+                Some(_) => paused += 1,
+                None => *errors.entry(shown::plain(&job.error)).or_default() += 1,
+            }
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if errors.is_empty() && cursor.is_none() {
+        return Ok(Finding::ok(CHECK, format!("no job is parked, and {paused} are paused")));
     }
     let most = errors.into_iter().max_by_key(|(_, count)| *count);
     let most = most.map(|(error, count)| format!("; {count} with: {error}")).unwrap_or_default();
-    let text = format!("{} jobs are parked{most}", figures.parked);
+    let resting = if paused > 0 { format!(", {paused} of them paused") } else { String::new() };
+    let text = format!("{} jobs are parked{resting}{most}", figures.parked);
     Ok(Finding::warn(CHECK, text, "mend the cause, then tenure retry --state parked, or stop them"))
 }
 

@@ -10,6 +10,7 @@ use crate::core::ring::Ring;
 use crate::error::Obstacle;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
+use crate::model::paused::Paused;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::serial;
 use crate::model::settings::{Settings, ShutdownFlag};
@@ -32,7 +33,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// Its state. `None` if there is no job, or its record cannot be read.
     pub state: Option<JobState>,
-    /// How long ago it was last begun or became free. For a parked job, how long it has been parked.
+    /// How long ago it was last begun or became free. For a parked or paused job, how long it has been so.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub lasting: Option<Duration>,
     /// The worker that has it.
@@ -50,6 +51,8 @@ pub struct Explanation {
     pub why: Option<Why>,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
+    /// Who has paused it, and why. `None` if it is not paused.
+    pub paused: Option<Paused>,
     /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub due: Option<Duration>,
@@ -211,6 +214,8 @@ pub enum Verdict {
     Stopping,
     /// It failed too often, or its handler gave it up. It waits for an operator.
     Parked,
+    /// An operator has paused it: nobody runs it before it is resumed.
+    Paused,
 }
 
 /// A time below this is no time: the counter of a worker that has not renewed yet.
@@ -236,6 +241,7 @@ pub(crate) fn explain(
     let record = seen.found.record.as_ref();
     let owner = record.and_then(|record| Some((record.owner?, record.token)));
     let plan = record.map(|record| record.plan.clone());
+    let paused = record.and_then(|record| Paused::of(record, seen.pause.error.as_deref()));
     let other = named.filter(|named| record.is_some_and(|record| !record.id.is_same(named)));
     Explanation {
         key,
@@ -274,7 +280,8 @@ pub(crate) fn explain(
         accepted: record.map(|record| SystemTime::UNIX_EPOCH + Duration::from_millis(record.created)),
         age: record.map(|record| ago(record.created)),
         plan: plan.filter(|plan| !plan.is_empty()),
-        error: seen.pause.error,
+        error: seen.pause.error.filter(|_| paused.is_none()),
+        paused,
     }
 }
 
@@ -299,6 +306,7 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
     match (record.state, silence.of_all) {
         (JobState::Queued | JobState::Assigned | JobState::Parked, _) if is_stopping => Verdict::Dropped,
         (JobState::Queued | JobState::Assigned, _) if seen.recovering => Verdict::Recovering,
+        (JobState::Parked, _) if record.is_paused() => Verdict::Paused,
         (JobState::Parked, _) => Verdict::Parked,
         (JobState::Queued, of_all) => queued(key, record, seen, &ring, settings, of_all),
         (_, Some(renewed)) => Verdict::NobodyLives { renewed },

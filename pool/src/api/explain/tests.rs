@@ -118,9 +118,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::AllCordoned => 25,
         Verdict::Cordoned => 26,
         Verdict::NoRoom { .. } => 27,
+        Verdict::Paused => 28,
     }
 }
-const VERDICTS: usize = 28;
+const VERDICTS: usize = 29;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -335,6 +336,34 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  nothing tries it again before it is unparked",
         ),
         row(
+            paused(Some("anna|ticket 7")),
+            one(),
+            defaults,
+            Verdict::Paused,
+            "paused for 2 d 2 h, by anna: ticket 7\n  nobody runs it before it is resumed",
+        ),
+        row(
+            paused(Some("anna|")),
+            one(),
+            defaults,
+            Verdict::Paused,
+            "paused for 2 d 2 h, by anna\n  nobody runs it before it is resumed",
+        ),
+        row(
+            paused(None),
+            one(),
+            defaults,
+            Verdict::Paused,
+            "paused for 2 d 2 h\n  nobody runs it before it is resumed",
+        ),
+        row(
+            stopping(paused(Some("anna|ticket 7"))),
+            one(),
+            defaults,
+            Verdict::Dropped,
+            "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it",
+        ),
+        row(
             stopping(Evidence {
                 parked: Some(NOW - 50 * H),
                 ..due(job("P||17", 20, 1, 60 * H, 0), 0, Some("no route"))
@@ -345,6 +374,15 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  the pool is being shut down, and drops it",
         ),
     ]
+}
+
+/// A job that was paused, with this text kept beside its record.
+fn paused(kept: Option<&str>) -> Evidence {
+    let mut seen = due(job("P||17", 0, 1, 60 * H, 0), 0, kept);
+    if let Some(record) = &mut seen.found.record {
+        record.tail = "||z17".to_owned();
+    }
+    Evidence { parked: Some(NOW - 50 * H), ..seen }
 }
 
 fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
@@ -605,6 +643,8 @@ fn a_job_that_had_a_worker_before_says_why_it_is_here() {
         ("b17", "an operator took it from worker 17"),
         ("b", "an operator took it from its worker"),
         ("p17", "an operator parked it"),
+        ("z17", "an operator paused it"),
+        ("y17", "an operator resumed it"),
         ("a17", "its worker reported it after a loss of data"),
         ("c17", "it was updated, and ended on worker 17"),
         ("e17", "it ended well on worker 17"),

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::time::Duration;
 
 use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
+use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::store::Lookup;
 
@@ -108,6 +109,13 @@ impl Explanation {
             }
             Some(JobState::Stopping) => self.with_owner(f, "stopping on"),
             Some(JobState::Parked) => {
+                if let Some(Paused { by, reason }) = &self.paused {
+                    write!(f, "paused for {lasting}")?;
+                    if !by.is_empty() {
+                        write!(f, ", by {}", Shown(by))?;
+                    }
+                    return if reason.is_empty() { Ok(()) } else { write!(f, ": {}", Shown(reason)) };
+                }
                 let error = self.error();
                 write!(f, "parked for {lasting}, after {attempts} of {max_attempts} attempts: {error}")
             }
@@ -243,6 +251,7 @@ impl Explanation {
                 f.write_str("\n  the pool is being opened")
             }
             Verdict::Parked => f.write_str("\n  nothing tries it again before it is unparked"),
+            Verdict::Paused => f.write_str("\n  nobody runs it before it is resumed"),
             _ => Ok(()),
         }?;
         match (&self.verdict, self.state, &self.error) {

@@ -44,8 +44,8 @@ pub struct Health {
     pub dispatches: usize,
     /// Jobs of the whole pool that were accepted and had never begun, as of the last renewal.
     pub queued: Option<u64>,
-    /// Parked jobs of the whole pool, as of this node's last sweep: they failed too often, and wait for
-    /// [`Node::unpark`](crate::Node::unpark). `None` before the first sweep, and for a client.
+    /// Parked and paused jobs of the whole pool, as of this node's last sweep: they wait for
+    /// [`Node::unpark`](crate::Node::unpark) or [`Node::resume`](crate::Node::resume). `None` before the first sweep, and for a client.
     pub parked: Option<u64>,
     /// For more than two worker TTLs another node has had a worker under this node's name. That is safe and no reason
     /// to be unhealthy. But dispatches of both nodes may get their answers a second late, and their metrics are mixed

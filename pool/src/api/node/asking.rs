@@ -98,7 +98,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// - [`AskError::NotHandled`]: there is no such job, it is parked, it takes no asks, too many wait, or its time was
+    /// - [`AskError::NotHandled`]: there is no such job, it is parked or paused, it takes no asks, too many wait, or its time was
     ///   over. No handler was given the ask, nor will be.
     /// - [`AskError::Refused`]: the handler refused it.
     /// - [`AskError::Unknown`]: there is no answer, and a handler may have been given the ask.

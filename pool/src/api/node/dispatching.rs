@@ -56,7 +56,7 @@ impl Node {
     ///
     /// # Errors
     /// As `dispatch`, except `JobExists`. [`DispatchError::Parked`] also if an earlier job of the key is parked:
-    /// [`unpark`](Self::unpark) or stop it.
+    /// [`unpark`](Self::unpark) or stop it. [`DispatchError::Paused`] likewise: [`resume`](Self::resume) it.
     pub fn ensure(&self, job: impl Into<JobSpec>) -> Dispatch {
         Dispatch::new(self, job.into(), How { ensure: true, ..How::new(true) })
     }
@@ -101,6 +101,7 @@ impl Shard {
             Err(_) => return Err(late()),
         };
         match found.record {
+            Some(record) if record.is_paused() => Err(DispatchError::Paused),
             Some(Record { state: JobState::Parked, .. }) => Err(DispatchError::Parked),
             Some(Record { state: JobState::Stopping, id, .. }) => {
                 let (key, id, until) = (ticket.key.clone(), Some(id), Until::Gone);

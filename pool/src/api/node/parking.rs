@@ -18,7 +18,8 @@ const MOST: usize = 4_096;
 const WINDOW: usize = 128;
 
 impl Node {
-    /// All parked jobs of the pool, with their last errors: they failed too often. The longest parked come first, as
+    /// All parked jobs of the pool, with their last errors: they failed too often. Paused jobs are among them, and
+    /// [say so](ParkedJob::paused). The longest parked come first, as
     /// far as the shards' clocks agree. The listing is read in pages and returned whole: see
     /// [`parked_page`](Self::parked_page). Jobs whose records cannot be read are left out.
     ///
@@ -49,7 +50,7 @@ impl Node {
     /// while accepted jobs may still begin during a shutdown, and not later.
     ///
     /// # Errors
-    /// There is no such job, it is not parked, or the pool is shutting down: nothing was changed. After 20 s without
+    /// There is no such job, it is not parked, it is [paused](Self::pause), or the pool is shutting down: nothing was changed. After 20 s without
     /// an answer the job may be retried or not.
     ///
     /// # Cancel safety
@@ -64,7 +65,7 @@ impl Node {
     }
 
     /// Retries all parked jobs of the pool, like [`unpark`](Self::unpark): use it when the cause of their failures is
-    /// mended. A call unparks at most about 4,096 jobs, and says whether there are more.
+    /// mended. Paused jobs stay as they are. A call unparks at most about 4,096 jobs, and says whether there are more.
     ///
     /// # Errors
     /// The pool is shutting down, or the store does not answer in time. Some of the jobs may then be retried.
@@ -92,14 +93,19 @@ impl Node {
                 Err(Error::StaleCursor) => continue,
                 page => page?,
             };
-            let keys: Vec<_> = page.items.into_iter().filter(&mut which).map(|job| job.key).collect();
+            let keys: Vec<_> = page
+                .items
+                .into_iter()
+                .filter(|job| job.paused.is_none() && which(job))
+                .map(|job| job.key)
+                .collect();
             let answers = keys.into_iter().map(|key| async move { self.unpark(key).await });
             let mut answers = stream::iter(answers).buffer_unordered(WINDOW);
             while let Some(answer) = answers.next().await {
                 match answer {
                     Ok(()) => unparked.jobs += 1,
                     // Another call was faster.
-                    Err(Error::JobNotFound(_) | Error::NotParked(_)) => {}
+                    Err(Error::JobNotFound(_) | Error::NotParked(_) | Error::Paused(_)) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -51,6 +51,7 @@ fn started<T>(result: Result<T, DispatchError>) -> Result<(), AskError> {
         Ok(_) | Err(DispatchError::Ended) => Ok(()),
         Err(DispatchError::Deadline { .. }) => Err(AskError::NotHandled(NotHandled::Late)),
         Err(DispatchError::Parked) => Err(AskError::NotHandled(NotHandled::Parked)),
+        Err(DispatchError::Paused) => Err(AskError::NotHandled(NotHandled::Paused)),
         Err(DispatchError::Stopped) => Err(AskError::NotHandled(NotHandled::Stopping)),
         Err(DispatchError::ShuttingDown) => Err(Error::ShuttingDown.into()),
         Err(DispatchError::NodeClosed) => Err(Error::NodeClosed.into()),
@@ -87,6 +88,7 @@ mod tests {
         assert_eq!(of(DispatchError::Ended), Ok(()));
         let said = [
             (DispatchError::Parked, "NotHandled(Parked)"),
+            (DispatchError::Paused, "NotHandled(Paused)"),
             (DispatchError::Stopped, "NotHandled(Stopping)"),
             (DispatchError::ShuttingDown, "Failed(ShuttingDown)"),
             (DispatchError::NodeClosed, "Failed(NodeClosed)"),

@@ -1,5 +1,6 @@
-//! An operator's word to single jobs: park, bounce, restart, retry.
+//! An operator's word to single jobs: park, pause, resume, bounce, restart, retry.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -11,23 +12,25 @@ use crate::core::input::Command;
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::{IdError, JobKey};
+use crate::model::paused::{Paused, check_by};
 use crate::store::Way;
 
 /// The default time of a [`Steer`]: longer than the 30 s that a handler may take to stop.
 const DEFAULT: Duration = Duration::from_secs(60);
-/// The longest reason for which a job is parked, in bytes.
+/// The longest reason for which a job is parked or paused, in bytes. That of a pause is with the name of who wants it.
 const REASON_MAX: usize = 1_024;
 
-/// A word to a single job, made by [`Node::park`], [`Node::bounce`], [`Node::restart`] or [`Node::retry`]. Await it: it
-/// returns when the record shows what was wanted.
+/// A word to a single job, made by [`Node::park`], [`Node::pause`], [`Node::resume`], [`Node::bounce`],
+/// [`Node::restart`] or [`Node::retry`]. Await it: it returns when the record shows what was wanted.
 ///
 /// It is about the job that it finds: no later job of the key is touched, and none that has gone on meanwhile. If the job
-/// moves before the word reaches its worker, a park follows it. A bounce and a restart are done then.
+/// moves before the word reaches its worker, a park and a pause follow it. A bounce and a restart are done then.
 ///
 /// # Errors
-/// - The key is not valid, or a reason has more than 1 KiB. Nothing was changed.
+/// - The key or a name is not valid, or a reason has more than 1 KiB. Nothing was changed.
 /// - [`Error::JobNotFound`]: there is no such job, it is being stopped, or it has ended meanwhile.
-/// - [`Error::Parked`]: it is parked, so nothing of it runs. Only of a bounce and a restart.
+/// - [`Error::Parked`]: it is parked, so nothing of it runs. Only of a bounce, a restart and a resume.
+/// - [`Error::Paused`]: it is paused, and a resume starts it. Of all but a pause and a resume.
 /// - [`Error::NotWaiting`]: a worker has it. Only of a retry.
 /// - [`Error::BadRecord`], [`Error::NewerVersion`]: its record cannot be read.
 /// - [`Error::ShuttingDown`]: the pool stops its jobs.
@@ -42,6 +45,7 @@ pub struct Steer {
     node: Node,
     key: Result<JobKey, IdError>,
     way: Way,
+    by: Option<String>,
     reason: String,
     patience: Duration,
 }
@@ -67,6 +71,46 @@ impl Node {
         K::Error: Into<IdError>,
     {
         Steer { reason: reason.into(), ..self.steer(key, Way::Park) }
+    }
+
+    /// Pauses a job: it ends where it runs, and nobody runs it before a [`resume`](Self::resume). It keeps its dispatch,
+    /// its payload, its notifications and its checkpoint, whatever becomes of its worker. Meanwhile:
+    /// - A dispatch of its key gets [`DispatchError::JobExists`](crate::DispatchError::JobExists). An `ensure`, and who waits
+    ///   for its first start, gets [`DispatchError::Paused`](crate::DispatchError::Paused).
+    /// - An update is kept, and so are notifications. An ask is [not handled](crate::NotHandled::Paused).
+    /// - A plan that wants it counts it as there. A [`retry`](Self::retry) or [`unpark`](Self::unpark) does not start it.
+    /// - A stop ends it, and so does a shutdown.
+    ///
+    /// The run that is ended counts as no attempt. A job that is paused already stays so, with the reason that it has. One
+    /// that is parked is paused, and its error goes. [`JobInfo::paused`](crate::JobInfo::paused) says who has paused a job,
+    /// and why. After a loss of data the job is as the data have it, unless its worker can say that it was paused.
+    ///
+    /// A running job is stopped with [`StopReason::Paused`](crate::StopReason::Paused).
+    ///
+    /// ```no_run
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// node.pause("acme", "their database is being moved").by("anna").await?;
+    /// // Later.
+    /// node.resume("acme").by("anna").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pause<K>(&self, key: K, reason: impl Into<String>) -> Steer
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        Steer { reason: reason.into(), ..self.steer(key, Way::Pause) }
+    }
+
+    /// Starts a paused job again: it begins as soon as there is a worker. Its attempts count from zero. A job that nobody
+    /// has paused stays as it is, and that is no error.
+    pub fn resume<K>(&self, key: K) -> Steer
+    where
+        K: TryInto<JobKey>,
+        K::Error: Into<IdError>,
+    {
+        self.steer(key, Way::Resume)
     }
 
     /// Sends a job elsewhere: it ends where it runs, and begins anew on the next worker of its chain. It stays there
@@ -108,7 +152,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into);
-        Steer { node: self.clone(), key, way, reason: String::new(), patience: DEFAULT }
+        Steer { node: self.clone(), key, way, by: None, reason: String::new(), patience: DEFAULT }
     }
 }
 
@@ -118,13 +162,25 @@ impl Steer {
         Self { patience, ..self }
     }
 
+    /// Who wants it: 1 to 64 visible ASCII characters without `|`. The default is the name of this node. The pool's events
+    /// say it, and so does a paused job.
+    pub fn by(self, who: impl Into<String>) -> Self {
+        Self { by: Some(who.into()), ..self }
+    }
+
     async fn send(self) -> Result<(), Error> {
-        let Self { node, key, way, reason, patience } = self;
+        let Self { node, key, way, by, reason, patience } = self;
         let key = key?;
+        by.as_deref().map_or(Ok(()), check_by).map_err(Error::Setting)?;
+        let asked = Asked { way, by: by.as_deref(), reason: &reason }.to_string();
+        let reason = match way {
+            Way::Pause => Paused::text(by.as_deref().unwrap_or(node.name()), &reason),
+            _ => reason,
+        };
         if reason.len() > REASON_MAX {
             return Err(Error::TooLong { what: "the reason", len: reason.len(), max: REASON_MAX });
         }
-        node.of(&key).steer(key, way, reason, patience).await
+        node.of(&key).steer(key, (way, reason), patience, &asked).await
     }
 }
 
@@ -137,21 +193,45 @@ impl IntoFuture for Steer {
     }
 }
 
+/// A word as the events of the pool say it: `pause by anna: their database is being moved`.
+struct Asked<'a> {
+    way: Way,
+    by: Option<&'a str>,
+    reason: &'a str,
+}
+
+impl fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.way {
+            Way::Now => "retry",
+            Way::Home => "restart",
+            Way::Elsewhere => "bounce",
+            Way::Park => "park",
+            Way::Pause => "pause",
+            Way::Resume => "resume",
+        })?;
+        if let Some(by) = self.by {
+            write!(f, " by {by}")?;
+        }
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
+}
+
 impl Shard {
-    async fn steer(&self, key: JobKey, way: Way, reason: String, patience: Duration) -> Result<(), Error> {
+    /// `asked`: the word as the events say it.
+    async fn steer(
+        &self,
+        key: JobKey,
+        (way, reason): (Way, String),
+        patience: Duration,
+        asked: &str,
+    ) -> Result<(), Error> {
         let deadline = clock::now() + patience;
         let named = key.clone();
-        let asked = match way {
-            Way::Now => "retry".to_owned(),
-            Way::Home => "restart".to_owned(),
-            Way::Elsewhere => "bounce".to_owned(),
-            Way::Park if reason.is_empty() => "park".to_owned(),
-            Way::Park => format!("park: {reason}"),
-        };
         let result =
             self.request(patience, |reply| Command::Steer { reply, key, way, reason, deadline }).await;
         if result.is_ok() {
-            self.note(News::of_job(EventKind::Asked, named.clone()).saying(&asked));
+            self.note(News::of_job(EventKind::Asked, named.clone()).saying(asked));
         }
         self.named(&named, None, result).await
     }

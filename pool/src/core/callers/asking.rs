@@ -225,6 +225,7 @@ impl Asking {
                 AskReply::Absent => self.not_handled(ctx, to, NotHandled::NoJob),
                 AskReply::Stopping => self.not_handled(ctx, to, NotHandled::Stopping),
                 AskReply::Parked => self.not_handled(ctx, to, NotHandled::Parked),
+                AskReply::Paused => self.not_handled(ctx, to, NotHandled::Paused),
                 AskReply::Crowded => self.not_handled(ctx, to, NotHandled::Busy),
             }
         }

@@ -151,11 +151,14 @@ impl Requests {
         let Some(request) = self.open.get_mut(&to) else { return };
         match &mut request.want {
             Want::Unpark(unpark) => {
+                let is_paused = record.is_paused();
                 let parked = (record.state == JobState::Parked).then_some((record.id, record.since));
                 if unpark.in_doubt && unpark.parked != parked {
                     self.finish(ctx, to, Ok(()));
                 } else if parked.is_none() {
                     self.refuse(ctx, to, Error::NotParked);
+                } else if is_paused {
+                    self.refuse(ctx, to, Error::Paused);
                 } else {
                     unpark.parked = parked;
                     self.unparks.push(to);
@@ -177,6 +180,7 @@ impl Requests {
             match reply {
                 // The job was parked before. So a job that lives has been un-parked since, perhaps by this very call.
                 UnparkReply::Queued | UnparkReply::Lives => self.finish(ctx, to, Ok(())),
+                UnparkReply::Paused => self.refuse(ctx, to, Error::Paused),
                 UnparkReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
                 UnparkReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
                 UnparkReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),

@@ -1,4 +1,4 @@
-//! Steers of single jobs: one begins now, ends where it runs and begins anew, or is parked.
+//! Steers of single jobs: one begins now, ends where it runs and begins anew, is parked, paused or resumed.
 //!
 //! The record is looked at first, because the step names what was seen. So a late copy finds another record and does
 //! nothing. The owner of a running job is only told, and tells nobody: the record shows what has become of the run. Until
@@ -26,7 +26,7 @@ const FIRST: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Steering {
     way: Way,
-    /// Why it is parked.
+    /// Why it is parked or paused.
     reason: String,
     /// The stretch of the job's life that was seen first: its dispatch, its token, and whether it ran.
     first: Option<(DispatchId, Token, bool)>,
@@ -66,6 +66,11 @@ impl Requests {
         }
         let waits = matches!(record.state, JobState::Queued | JobState::Parked);
         match steering.way {
+            Way::Pause if record.is_paused() => return self.finish(ctx, to, Ok(())),
+            Way::Resume if record.is_paused() => {}
+            Way::Resume if record.state == JobState::Parked => return self.refuse(ctx, to, Error::Parked),
+            Way::Resume => return self.finish(ctx, to, Ok(())),
+            _ if record.is_paused() => return self.refuse(ctx, to, Error::Paused),
             Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
             Way::Now if !waits && went_on => return self.finish(ctx, to, Ok(())),
             Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),
@@ -96,8 +101,9 @@ impl Requests {
                     let pause = steering.pause();
                     self.wait_until(to, Some(ctx.now + pause));
                 }
+                SteerReply::Paused if steering.way != Way::Pause => self.refuse(ctx, to, Error::Paused),
                 SteerReply::Parked if steering.way != Way::Park => self.refuse(ctx, to, Error::Parked),
-                SteerReply::Queued | SteerReply::Parked => self.finish(ctx, to, Ok(())),
+                SteerReply::Queued | SteerReply::Parked | SteerReply::Paused => self.finish(ctx, to, Ok(())),
                 SteerReply::Changed => self.wait_until(to, Some(ctx.now + FIRST)),
                 SteerReply::Stopping | SteerReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
                 SteerReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),

@@ -11,6 +11,7 @@ use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
     BeginReply, ReleaseItem, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
@@ -102,6 +103,9 @@ impl Jobs {
             self.forget_checkpoint(ctx, &id);
             self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
             match reply {
+                ReleaseReply::Parked if item.cause == Cause::Paused => {
+                    ctx.report(Notice::Paused { key: item.key.clone(), pause: item.result });
+                }
                 ReleaseReply::Parked => {
                     ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
                 }

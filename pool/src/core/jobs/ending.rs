@@ -189,6 +189,11 @@ impl Jobs {
                     (item.mode, item.result) = order.release();
                     item.delay = Duration::ZERO;
                 }
+                // It rests as the operator wants it, whatever its handler says.
+                StopReason::Paused if mode != ReleaseMode::Delete => {
+                    (item.mode, item.result) = order.release();
+                    item.delay = Duration::ZERO;
+                }
                 StopReason::Bounced if matches!(mode, ReleaseMode::GiveBack | ReleaseMode::Refuse) => {
                     (item.mode, item.result) = order.release();
                     item.delay = Duration::ZERO;

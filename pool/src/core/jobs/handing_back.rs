@@ -23,6 +23,7 @@ impl Jobs {
         };
         match (mode, order) {
             (_, Some(StopReason::Parked)) => Cause::Parked,
+            (_, Some(StopReason::Paused)) => Cause::Paused,
             (ReleaseMode::HandOff, None) => Cause::Restarted,
             (ReleaseMode::HandOff | ReleaseMode::GiveBack, _) => handed_on,
             (ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }, Some(why)) if goes_on(why) => handed_on,

@@ -50,7 +50,11 @@ impl StopOrder {
 
     /// An order of an operator's.
     pub(super) fn steered(way: Way, reason: String) -> Self {
-        let why = if way == Way::Park { StopReason::Parked } else { StopReason::Bounced };
+        let why = match way {
+            Way::Park => StopReason::Parked,
+            Way::Pause => StopReason::Paused,
+            Way::Now | Way::Home | Way::Elsewhere | Way::Resume => StopReason::Bounced,
+        };
         Self { steered: Some((way, reason)), ..Self::own(why) }
     }
 
@@ -62,7 +66,9 @@ impl StopOrder {
     /// The release mode and the result of a job that has ended by this order.
     pub(super) fn release(&self) -> (ReleaseMode, String) {
         match (self.why, &self.steered) {
-            (StopReason::Parked, Some((_, reason))) => (ReleaseMode::Park, reason.clone()),
+            (StopReason::Parked | StopReason::Paused, Some((_, reason))) => {
+                (ReleaseMode::Park, reason.clone())
+            }
             // An operator's word is no sign that a worker is full, so no pause follows.
             (StopReason::Bounced, Some((Way::Elsewhere, _))) => {
                 (ReleaseMode::Elsewhere { workers: u32::MAX }, String::new())
@@ -297,9 +303,10 @@ fn urgency(why: StopReason) -> u8 {
         StopReason::Draining => 1,
         StopReason::StartTimeout | StopReason::Stalled => 2,
         StopReason::Parked => 3,
-        StopReason::Stopped => 4,
-        StopReason::Shutdown => 5,
-        StopReason::LeaseLost => 6,
+        StopReason::Paused => 4,
+        StopReason::Stopped => 5,
+        StopReason::Shutdown => 6,
+        StopReason::LeaseLost => 7,
     }
 }
 
@@ -316,7 +323,7 @@ pub(super) fn release_of(why: StopReason) -> (ReleaseMode, &'static str) {
         | StopReason::Bounced
         | StopReason::Draining
         | StopReason::LeaseLost => (ReleaseMode::HandOff, ""),
-        StopReason::Parked => (ReleaseMode::Park, ""),
+        StopReason::Parked | StopReason::Paused => (ReleaseMode::Park, ""),
         StopReason::StartTimeout => (ReleaseMode::Fail, "the start took too long"),
         StopReason::Stalled => (ReleaseMode::Fail, "no progress"),
         StopReason::Stopped => (ReleaseMode::Delete, ""),

@@ -68,8 +68,11 @@ impl Jobs {
         let why = held.order.as_ref().map(|order| order.why);
         let too_late = matches!(why, Some(StopReason::StartTimeout | StopReason::Stalled));
         // Its end was asked for, and is not the job's.
-        let goes_on = matches!(why, Some(StopReason::Updated | StopReason::Bounced | StopReason::Parked))
-            || self.updates.is_open(key);
+        let is_asked_for = |why| {
+            use StopReason::{Bounced, Parked, Paused, Updated};
+            matches!(why, Updated | Bounced | Parked | Paused)
+        };
+        let goes_on = why.is_some_and(is_asked_for) || self.updates.is_open(key);
         let again = held.started_before || too_late || goes_on || held.policy != RestartPolicy::Never;
         let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
         self.after_failure(ctx, key, what, again, error);

@@ -1,4 +1,4 @@
-//! Jobs that an operator has end here: they begin anew, or are parked (a part of [`Jobs`]).
+//! Jobs that an operator has end here: they begin anew, are parked or paused (a part of [`Jobs`]).
 //!
 //! A word of which the worker does not hear changes nothing. Its caller looks at the record, and says it again.
 

@@ -369,7 +369,7 @@ impl Doing {
         }
         let why = match reply {
             DispatchReply::Accepted | DispatchReply::Ended | DispatchReply::Late => return,
-            DispatchReply::Exists => return self.to_check.push_back(item),
+            DispatchReply::Exists | DispatchReply::Paused => return self.to_check.push_back(item),
             DispatchReply::Parked => "it is parked",
             DispatchReply::Full => "the pool's queue is full",
             DispatchReply::OutOfTokens => "the pool has no tokens left",
@@ -386,8 +386,8 @@ impl Doing {
         match record.state {
             // It makes room for the wanted job.
             JobState::Stopping => return self.to_check.push_back(item),
-            JobState::Parked => self.fail(&item.key, "it is parked"),
-            // A job that lives is as wanted, whichever caller dispatched it.
+            JobState::Parked if !record.is_paused() => self.fail(&item.key, "it is parked"),
+            // A job that lives is as wanted, whichever caller dispatched it. So is one that an operator has paused.
             _ => {}
         }
         if let Some(replacing) = &mut self.replacing

@@ -118,6 +118,7 @@ fn every_answer_settles_as_it_says() {
     let answers = [
         (DispatchReply::Accepted, "ok"),
         (DispatchReply::Exists, "JobExists"),
+        (DispatchReply::Paused, "JobExists"),
         (DispatchReply::Full, "PoolFull"),
         (DispatchReply::Ended, "ok"),
         (DispatchReply::Conflict, "Conflict"),
@@ -145,6 +146,7 @@ fn every_outcome_settles_as_it_says() {
         ("ok", "ok"),
         ("stopped", "Stopped"),
         ("parked", "Parked"),
+        ("paused", "Paused"),
         ("shutdown", "ShuttingDown"),
         ("ended", "Ended"),
         ("cancelled", "Cancelled { ticket: Ticket { key: \"k\", id: DispatchId(\"n.1\") } }"),

@@ -30,7 +30,7 @@ fn seen(state: JobState, token: u64) -> Record {
 fn steering(way: Way, state: JobState) -> Bench {
     let mut bench = Bench::attached();
     let deadline = bench.now + secs(30);
-    let reason = if way == Way::Park { "bad feed" } else { "" }.to_owned();
+    let reason = if matches!(way, Way::Park | Way::Pause) { "bad feed" } else { "" }.to_owned();
     bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason, deadline });
     found(&mut bench, Some(seen(state, 7)));
     bench
@@ -71,6 +71,10 @@ fn the_answer_of_a_steer_is_that_of_the_pool() {
         (Way::Home, SteerReply::Stopping, "JobNotFound"),
         (Way::Park, SteerReply::Absent, "JobNotFound"),
         (Way::Park, SteerReply::Bad, "BadRecord"),
+        (Way::Pause, SteerReply::Paused, "ok"),
+        (Way::Now, SteerReply::Paused, "Paused"),
+        (Way::Park, SteerReply::Paused, "Paused"),
+        (Way::Elsewhere, SteerReply::Paused, "Paused"),
     ];
     for (way, reply, said) in answers {
         let mut bench = steering(way, JobState::Queued);
@@ -90,6 +94,10 @@ fn what_needs_no_step_is_answered_at_once() {
         (Way::Now, JobState::Assigned, "NotWaiting"),
         (Way::Park, JobState::Stopping, "JobNotFound"),
         (Way::Now, JobState::Stopping, "JobNotFound"),
+        (Way::Resume, JobState::Running, "ok"),
+        (Way::Resume, JobState::Queued, "ok"),
+        (Way::Resume, JobState::Parked, "Parked"),
+        (Way::Pause, JobState::Stopping, "JobNotFound"),
     ];
     for (way, state, said) in cases {
         let expected = ["find k".to_owned(), format!("reply 1 steered {said}")];
@@ -184,7 +192,7 @@ fn a_steer_ends_at_its_deadline() {
 }
 
 pub(super) fn event(bench: &mut Bench, number: u64, token: u64, way: Way) {
-    let reason = if way == Way::Park { "bad feed" } else { "" }.to_owned();
+    let reason = if matches!(way, Way::Park | Way::Pause) { "bad feed" } else { "" }.to_owned();
     bench.event(1, number, WorkerEvent::Steer { jobs: vec![(key("k"), Token(token), way, reason)] });
 }
 
@@ -199,6 +207,7 @@ fn a_running_job_leaves_in_the_way_that_is_wanted() {
         (Way::Home, "Bounced", "release 1: k@7 h"),
         (Way::Elsewhere, "Bounced", "release 1: k@7 e"),
         (Way::Park, "Parked", "release 1: k@7 p result='bad feed'"),
+        (Way::Pause, "Paused", "release 1: k@7 p result='bad feed'"),
     ];
     for (way, why, release) in ways {
         let mut bench = Bench::with_worker();
@@ -242,6 +251,7 @@ fn a_job_that_waits_for_its_permit_leaves_at_once() {
         (Way::Home, "release 1: k@7 h tell=n"),
         (Way::Elsewhere, "release 1: k@7 e tell=n"),
         (Way::Park, "release 1: k@7 p tell=n result='bad feed'"),
+        (Way::Pause, "release 1: k@7 p tell=n result='bad feed'"),
     ];
     for (way, release) in ways {
         let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
@@ -281,4 +291,61 @@ fn the_stronger_word_counts() {
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(released(&mut bench), "release 1: k@7 d stopper=m");
+}
+
+/// k, paused.
+fn paused() -> Record {
+    Record { tail: "||z9".to_owned(), ..seen(JobState::Parked, 7) }
+}
+
+fn steering_paused(way: Way) -> Bench {
+    let mut bench = Bench::attached();
+    let deadline = bench.now + secs(30);
+    bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason: String::new(), deadline });
+    found(&mut bench, Some(paused()));
+    bench
+}
+
+#[test]
+fn only_a_resume_of_a_paused_job_is_sent() {
+    for (way, said) in [
+        (Way::Pause, "ok"),
+        (Way::Now, "Paused"),
+        (Way::Home, "Paused"),
+        (Way::Elsewhere, "Paused"),
+        (Way::Park, "Paused"),
+    ] {
+        let mut bench = steering_paused(way);
+        assert_eq!(bench.seen(), ["find k".to_owned(), format!("reply 1 steered {said}")], "{way:?}");
+    }
+    let mut bench = steering_paused(Way::Resume);
+    assert_eq!(bench.seen(), ["find k", "steer k/n.k@7+50 y"]);
+    steered(&mut bench, SteerReply::Queued);
+    assert_eq!(bench.seen(), ["reply 1 steered ok"]);
+}
+
+#[test]
+fn a_pause_follows_a_job_that_moves() {
+    let mut bench = told(Way::Pause);
+    let moved = Some(seen(JobState::Queued, 7));
+    assert_eq!(later(&mut bench, moved), ["steer k/n.k@7+50 z 'bad feed'"]);
+    steered(&mut bench, SteerReply::Paused);
+    assert_eq!(bench.seen(), ["reply 1 steered ok"]);
+}
+
+#[test]
+fn a_pause_is_more_than_a_park_and_than_what_the_handler_says() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, Way::Park);
+    event(&mut bench, 10, 7, Way::Pause);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+    assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    event(&mut bench, 9, 7, Way::Pause);
+    bench.all();
+    bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
+    assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
 }

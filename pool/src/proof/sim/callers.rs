@@ -219,7 +219,9 @@ impl World {
             Err(DispatchError::Stopped | DispatchError::Cancelled { .. }) => {
                 (!judge.was_to_stop(id)).then_some("nobody has stopped it")
             }
-            Err(DispatchError::Parked) => (!judge.was_parked(id)).then_some("it was not parked"),
+            Err(DispatchError::Parked | DispatchError::Paused) => {
+                (!judge.was_parked(id)).then_some("it was not at rest")
+            }
             Err(DispatchError::Deadline { accepted: true, .. }) => {
                 (!judge.was_accepted(id)).then_some("it was not accepted")
             }

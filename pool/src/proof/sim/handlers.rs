@@ -60,7 +60,9 @@ impl World {
         let wanted = || self.judge.was_to_stop(&actor.dispatch) || self.judge.is_stop_open(&actor.key);
         let wrong = match why {
             StopReason::Stopped if !wanted() => "nobody asked for that",
-            StopReason::Parked | StopReason::Bounced if !self.steers.wanted(&actor.key) => {
+            StopReason::Parked | StopReason::Paused | StopReason::Bounced
+                if !self.steers.wanted(&actor.key) =>
+            {
                 "no operator asked for that"
             }
             StopReason::LeaseLost if self.holds(id) => "its lease holds",

@@ -47,7 +47,12 @@ impl Change<'_> {
                 left(Cause::Updated) || self.cause(key, before.token).is_some_and(left)
             }
             ("attend", _, Queued | Parked) => left(Cause::Missing),
-            ("unpark" | "steer", Parked, Queued) => has.is_some_and(|why| why.cause == Cause::Unparked),
+            ("steer", Parked, Queued) if before.is_paused() => {
+                has.is_some_and(|why| why.cause == Cause::Resumed)
+            }
+            ("unpark" | "steer", Parked, Queued) => {
+                !before.is_paused() && has.is_some_and(|why| why.cause == Cause::Unparked)
+            }
             ("attest" | "steer", ..) => true,
             _ => had == has,
         }

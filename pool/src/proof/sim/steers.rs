@@ -1,5 +1,5 @@
-//! Operators that park, bounce, restart and retry single jobs: in some runs they do so now and then. A user who is told
-//! that it was done finds it done, and no run is ended that nobody wanted to end.
+//! Operators that park, pause, resume, bounce, restart and retry single jobs: in some runs they do so now and then. A user
+//! who is told that it was done finds it done, and no run is ended that nobody wanted to end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::users::Ask;
 use super::world::World;
 use crate::core::input::Command;
 use crate::model::id::{JobKey, Token};
-use crate::model::record::JobState;
+use crate::model::record::{JobState, Record};
 use crate::store::Way;
 
 /// The source of steers. It is their own, so that other draws do not depend on them.
@@ -50,20 +50,24 @@ impl World {
         // Most that is parked is retried: else nothing would be left to look at.
         let record = self.judge.records.get(&key).and_then(Option::as_ref);
         let is_parked = record.is_some_and(|record| record.state == JobState::Parked);
+        let is_paused = record.is_some_and(Record::is_paused);
         let run = record.filter(|record| record.state == JobState::Running).map(|record| record.token);
-        let way = match self.steers.rng.below(10) {
+        let way = match self.steers.rng.below(14) {
+            _ if is_paused && self.steers.rng.chance(7_000) => Way::Resume,
             _ if is_parked && self.steers.rng.chance(7_000) => Way::Now,
             0..3 => Way::Park,
             3..6 => Way::Elsewhere,
             6..8 => Way::Home,
+            8..11 => Way::Pause,
+            11 => Way::Resume,
             _ => Way::Now,
         };
-        if way != Way::Now {
+        if !matches!(way, Way::Now | Way::Resume) {
             self.steers.wanted.insert(key.clone());
         }
         let deadline = self.local(at) + Duration::from_millis(self.steers.rng.between(500, 8_000));
         let what = Ask::Steer { key: key.clone(), way, run };
-        let reason = if way == Way::Park { "an operator" } else { "" }.to_owned();
+        let reason = if matches!(way, Way::Park | Way::Pause) { "op|an operator" } else { "" }.to_owned();
         self.ask(at, what, Some(deadline), |reply| Command::Steer { reply, key, way, reason, deadline });
     }
 
@@ -80,12 +84,12 @@ impl World {
         }
         let record = self.judge.records.get(key).and_then(Option::as_ref);
         let state = record.map(|record| record.state);
+        let is_paused = record.is_some_and(Record::is_paused);
+        let has_rested = self.judge.parked_at.get(key).is_some_and(|&at| at >= since);
         match way {
-            Way::Park => {
-                let is_or_was = state == Some(JobState::Parked)
-                    || self.judge.parked_at.get(key).is_some_and(|&at| at >= since);
-                (!is_or_was).then_some("it was not parked")
-            }
+            Way::Park => (state != Some(JobState::Parked) && !has_rested).then_some("it was not parked"),
+            Way::Pause => (!is_paused && !has_rested).then_some("it was not paused"),
+            Way::Resume => (is_paused && !has_rested).then_some("it is still paused"),
             Way::Home | Way::Elsewhere => {
                 let goes_on = state == Some(JobState::Running) && record.map(|record| record.token) == run;
                 goes_on.then_some("its run goes on")

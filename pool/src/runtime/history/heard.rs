@@ -86,6 +86,9 @@ fn of_notice(notice: &Notice) -> Option<News> {
         Notice::Stuck { key, .. } => News::of_job(EventKind::Stuck, key.clone()),
         Notice::Failed { key, error, .. } => News::of_job(EventKind::Failed, key.clone()).saying(error),
         Notice::Parked { key, error } => News::of_job(EventKind::Parked, key.clone()).saying(error),
+        Notice::Paused { key, pause } => {
+            News::of_job(EventKind::Paused, key.clone()).saying(&pause.replacen('|', ": ", 1))
+        }
         Notice::ParkedUnowned { id } => News { count: 1, ..News::new(EventKind::Parked) }
             .saying(&format!("the dispatch {id} lost too many workers")),
         _ => return None,

@@ -13,6 +13,7 @@ use crate::model::id::{NodeName, PoolName};
 use crate::model::phase::PoolPhase;
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
+use crate::model::why::Cause;
 use crate::store::{BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
 
 /// Metrics of one name that differ in one label, whose values come from a short fixed list.
@@ -258,6 +259,7 @@ fn waited(reply: &BeginReply) -> Option<f64> {
 fn released(item: &ReleaseItem, reply: ReleaseReply) -> Option<&'static str> {
     Some(match (reply, item.mode) {
         (ReleaseReply::Deleted, _) => "ended",
+        (ReleaseReply::Parked, _) if item.cause == Cause::Paused => "paused",
         (ReleaseReply::Parked, _) => "parked",
         (ReleaseReply::Queued, ReleaseMode::Refuse) => "refused",
         (ReleaseReply::Queued, ReleaseMode::Elsewhere { .. }) => "elsewhere",
@@ -291,6 +293,7 @@ fn reason(why: StopReason) -> &'static str {
         StopReason::Updated => "updated",
         StopReason::Bounced => "bounced",
         StopReason::Parked => "parked",
+        StopReason::Paused => "paused",
         StopReason::Draining => "draining",
         StopReason::Shutdown => "shutdown",
         StopReason::LeaseLost => "lease_lost",
@@ -316,6 +319,7 @@ fn outcome(error: Option<&DispatchError>) -> &'static str {
         Some(DispatchError::Conflict) => "conflict",
         Some(DispatchError::StartFailed(_)) => "start_failed",
         Some(DispatchError::Parked) => "parked",
+        Some(DispatchError::Paused) => "paused",
         Some(DispatchError::Stopped | DispatchError::Cancelled { .. }) => "stopped",
         Some(DispatchError::Ended) => "ended",
         Some(DispatchError::ShuttingDown) => "shutting_down",

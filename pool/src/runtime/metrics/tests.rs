@@ -71,11 +71,15 @@ fn each_label_value_means_what_is_documented() {
         "dispatches_total",
         &[
             (outcome(None), "ok"),
-            (of(DispatchError::JobExists { key: ticket.key.clone(), parked: false }), "exists"),
+            (
+                of(DispatchError::JobExists { key: ticket.key.clone(), parked: false, paused: false }),
+                "exists",
+            ),
             (of(DispatchError::PoolFull), "full"),
             (of(DispatchError::Conflict), "conflict"),
             (of(DispatchError::StartFailed("x".into())), "start_failed"),
             (of(DispatchError::Parked), "parked"),
+            (of(DispatchError::Paused), "paused"),
             (of(DispatchError::Stopped), "stopped"),
             (of(DispatchError::Ended), "ended"),
             (of(DispatchError::ShuttingDown), "shutting_down"),
@@ -111,6 +115,7 @@ fn each_label_value_means_what_is_documented() {
             (reason(StopReason::Updated), "updated"),
             (reason(StopReason::Bounced), "bounced"),
             (reason(StopReason::Parked), "parked"),
+            (reason(StopReason::Paused), "paused"),
             (reason(StopReason::Draining), "draining"),
             (reason(StopReason::Shutdown), "shutdown"),
             (reason(StopReason::LeaseLost), "lease_lost"),
@@ -118,22 +123,14 @@ fn each_label_value_means_what_is_documented() {
             (reason(StopReason::Stalled), "stalled"),
         ],
     );
-    let release = |reply, mode| {
+    let release_for = |reply, mode, cause| {
         let key = JobKey::try_from("k").unwrap();
         let (token, delay, result) = (Token(1), Duration::ZERO, String::new());
-        let item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause: Cause::Moved,
-            ran: None,
-            delay,
-            tell: None,
-            tell_stopper: None,
-            result,
-        };
+        let item =
+            ReleaseItem { key, token, mode, cause, ran: None, delay, tell: None, tell_stopper: None, result };
         released(&item, reply).unwrap_or("nothing")
     };
+    let release = |reply, mode| release_for(reply, mode, Cause::Moved);
     agree(
         "releases_total",
         &[
@@ -144,6 +141,7 @@ fn each_label_value_means_what_is_documented() {
             (release(ReleaseReply::Queued, ReleaseMode::Elsewhere { workers: 2 }), "elsewhere"),
             (release(ReleaseReply::Queued, ReleaseMode::Fail), "failed"),
             (release(ReleaseReply::Parked, ReleaseMode::Fail), "parked"),
+            (release_for(ReleaseReply::Parked, ReleaseMode::Park, Cause::Paused), "paused"),
         ],
     );
     let failed = || std::sync::Arc::new(std::io::Error::other("x"));

@@ -5,13 +5,14 @@
 -- ARGV: inc, asker, count of workers, count of tokens, a byte per ask: which worker is guessed, 0 none; a byte per ask:
 --       which token it names, 0 none; wid*, token*, then key*, head* (not_after|id|f or p|name), body*
 -- Returns: OK, a letter per ask, K sent | M another owner or token | W nobody runs it, somebody will | G its owner is no
---          member | S stopping | P parked | N no such job | B the stream takes no asks | R recovering and no record |
+--          member | S stopping | P parked | Y paused | N no such job | B the stream takes no asks | R recovering and no record |
 --          L late | X bad record or ask; then owner and token per M
 --@base
 --@guard
 --@clock
 --@settings
 --@records
+--@paused
 local head, refusal = guard(true)
 if not head then return refusal end
 local _, late_ms = settings('max_dispatch_deadline')
@@ -42,6 +43,10 @@ local function answer(i)
   local state, owner, token = match(r, pattern)
   if not state then return 'X' end
   if state == 'Q' or state == 'A' then return 'W' end
+  if state == 'P' then
+    local p = parse(r)
+    return p and is_paused(p) and 'Y' or 'P'
+  end
   if state ~= 'R' then return state end
   local x, y = byte(guess_of, i), byte(token_of, i)
   if x == 0 or y == 0 or argv[6 + x] ~= owner or argv[of_tokens + y] ~= token then

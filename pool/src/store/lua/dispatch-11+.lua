@@ -7,7 +7,7 @@
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's revision, count of workers,
 --       wid*, count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which
 --       worker it has, 0 the router's to find; then key*, id*, not_after*, payload*
--- Returns: OK, a letter per job, A accepted | E exists | B full | T ended | C conflict | O ended with an outcome |
+-- Returns: OK, a letter per job, A accepted | E exists | P, Y exists and is parked, or paused | B full | T ended | C conflict | O ended with an outcome |
 --          L late | R recovering | Z shutting down | N no tokens are left | X bad argument, record or entry of the id;
 --          then an outcome per O. STALETERM
 --@base
@@ -15,6 +15,7 @@
 --@clock
 --@settings
 --@records
+--@paused
 --@outcome
 --@term
 --@tokens
@@ -64,7 +65,7 @@ for i = 1, n do
     local r = accepted[key] or stored[i]
     if r then
       local p = parse(r)
-      letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'
+      letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and (is_paused(p) and 'Y' or 'P') or 'E'
       break
     end
     if ended[i] then letter = 'T' break end

@@ -71,7 +71,7 @@ local function hand_off(way, key, p)
   end
   because(p, way.why)
   local reply = requeue(key, p, t, delay, route_ms, most, way.result)
-  if reply == 'P' then tell(way.dispatcher, p.id, 'parked') end
+  if reply == 'P' then tell(way.dispatcher, p.id, way.why == 'z' and 'paused' or 'parked') end
   return reply
 end
 

@@ -1,17 +1,19 @@
 #!lua
 -- Steers single jobs, as an operator wants it. Each is named with its dispatch, and with the token and the time since when
 -- that its record had when the caller looked: so a late copy finds another record. A job that nobody has begun is placed
--- anew or parked; the owner of a running job is told.
+-- anew, parked or paused; the owner of a running job is told.
 -- KEYS: pool workers settings jobs owners queue parked errors starts, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; a letter per job: its way, n begins
---       now | h goes home | e goes elsewhere | p is parked; wid*, then key*, id*, token*, since*, reason*
--- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | C its record is another one,
+--       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
+--       since*, reason*
+-- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | Y paused, now or before | C its record is another one,
 --          nothing done | S stopping | N no job of that dispatch | R recovering | X bad record. SHUTDOWN
 --@base
 --@guard
 --@clock
 --@settings
 --@records
+--@paused
 --@requeue
 --@why
 --@elsewhere
@@ -43,7 +45,13 @@ local function answer(i)
   jobs[key] = p
   if p.id ~= argv[of_ids + i] then return 'N' end
   if p.state == 'S' then return 'S' end
-  if p.state == 'P' and way ~= 'n' then return 'P' end
+  if p.state == 'P' then
+    local paused = is_paused(p)
+    if paused and way ~= 'y' then return 'Y' end
+    if not paused and way ~= 'n' and way ~= 'z' then return 'P' end
+  elseif way == 'y' then
+    return 'C'
+  end
   if p.token ~= argv[of_tokens + i] or p.since ~= argv[of_sinces + i] then return 'C' end
   if p.state == 'R' then
     local x = byte(guess_of, i)
@@ -57,14 +65,15 @@ local function answer(i)
   -- The time since when must differ from the one that was seen, also within a millisecond.
   local since = tonumber(p.since)
   local at = since >= t and since < t + 60000 and since + 1 or t
-  if way == 'p' then
-    because(p, 'p')
-    return requeue(key, p, at, 0, route_ms, 0, reason)
+  if way == 'p' or way == 'z' then
+    because(p, way)
+    requeue(key, p, at, 0, route_ms, 0, reason)
+    return way == 'z' and 'Y' or 'P'
   end
   if p.state == 'P' then
     p.attempts, p.strikes = '0', '0'
     unparked[#unparked + 1] = key
-    because(p, 'u')
+    because(p, way == 'y' and 'y' or 'u')
   elseif p.state == 'A' then
     if way == 'n' then return 'C' end
     because(p, 'b')

@@ -1,14 +1,15 @@
 #!lua
--- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew.
+-- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew. A paused one stays.
 -- KEYS: pool settings jobs owners queue parked errors starts
 -- ARGV: inc, then (key, id)*
--- Returns: OK, then per job Q queued | L it lives and is not parked | N no such job | R recovering, it may be running
+-- Returns: OK, then per job Q queued | L it lives and is not parked | Y it is paused | N no such job | R recovering, it may be running
 --          unseen | X bad record. SHUTDOWN
 --@base
 --@guard
 --@clock
 --@settings
 --@records
+--@paused
 --@requeue
 --@why
 local head, refusal = guard(true)
@@ -28,6 +29,7 @@ local function answer(key, id)
   if not p and head[2] == 'R' then return 'R' end
   if not p or p.id ~= id then return 'N' end
   if p.state ~= 'P' then return 'L' end
+  if is_paused(p) then return 'Y' end
   p.attempts, p.strikes = '0', '0'
   unparked[#unparked + 1] = key
   because(p, 'u')

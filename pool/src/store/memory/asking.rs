@@ -78,6 +78,7 @@ impl State {
         match record.state {
             JobState::Queued | JobState::Assigned => return AskReply::Waiting,
             JobState::Stopping => return AskReply::Stopping,
+            JobState::Parked if record.is_paused() => return AskReply::Paused,
             JobState::Parked => return AskReply::Parked,
             JobState::Running => {}
         }

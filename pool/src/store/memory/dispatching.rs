@@ -89,7 +89,7 @@ impl State {
                     NotifyReply::Full => NotifyOrStartReply::Full,
                     _ => NotifyOrStartReply::Bad,
                 },
-                Some(DispatchReply::Exists | DispatchReply::Parked) => {
+                Some(DispatchReply::Exists | DispatchReply::Parked | DispatchReply::Paused) => {
                     match self.notify_one(&NotifyItem { key, guess, body }, &mut events) {
                         NotifyReply::Kept => NotifyOrStartReply::Kept,
                         NotifyReply::Full => NotifyOrStartReply::Full,
@@ -168,6 +168,7 @@ impl State {
         match self.jobs.get(key).map(|job| &job.stored) {
             Some(Stored::Damaged(_)) => return Some(DispatchReply::Bad),
             Some(Stored::Record(record)) if record.id.is_same(id) => return Some(DispatchReply::Accepted),
+            Some(Stored::Record(record)) if record.is_paused() => return Some(DispatchReply::Paused),
             Some(Stored::Record(Record { state: JobState::Parked, .. })) => {
                 return Some(DispatchReply::Parked);
             }

@@ -246,7 +246,8 @@ impl State {
             self.requeue(key, record, now, delay, result, starts)
         };
         if state == JobState::Parked {
-            told.extend(item.tell.clone().map(|node| (node, id, "parked".to_owned())));
+            let outcome = if item.cause == Cause::Paused { "paused" } else { "parked" };
+            told.extend(item.tell.clone().map(|node| (node, id, outcome.to_owned())));
             return ReleaseReply::Parked;
         }
         ReleaseReply::Queued

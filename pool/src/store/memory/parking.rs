@@ -5,6 +5,7 @@ use super::streams::Starts;
 use crate::model::id::{DispatchId, Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
+use crate::mutation::Mutation;
 use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
 
 impl State {
@@ -32,6 +33,9 @@ impl State {
             None if self.meta.recovering => UnparkReply::Recovering,
             None => UnparkReply::Absent,
             Some(record) if record.state != JobState::Parked => UnparkReply::Lives,
+            Some(record) if record.is_paused() && !self.broken.has(Mutation::UnparkResumes) => {
+                UnparkReply::Paused
+            }
             Some(record) => {
                 self.parked.remove(key);
                 self.errors.remove(key);

@@ -1,4 +1,4 @@
-//! Steers of single jobs, as an operator wants it.
+//! Steers of single jobs, as an operator wants it: they begin now, begin anew, or rest.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,14 @@ impl State {
         let is_seen = record.token == *token && record.since == *since;
         match (record.state, way) {
             (JobState::Stopping, _) => return SteerReply::Stopping,
+            (JobState::Parked, way) if record.is_paused() && *way != Way::Resume => {
+                return SteerReply::Paused;
+            }
             (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => return SteerReply::Parked,
+            (JobState::Parked, Way::Resume) if !record.is_paused() => return SteerReply::Parked,
+            (JobState::Running | JobState::Assigned | JobState::Queued, Way::Resume) => {
+                return SteerReply::Changed;
+            }
             _ if !is_seen && !self.broken.has(Mutation::LateSteerWins) => return SteerReply::Changed,
             (JobState::Running | JobState::Assigned, Way::Now) => return SteerReply::Changed,
             (JobState::Running, way) => {
@@ -68,11 +75,11 @@ impl State {
                 told.entry(owner).or_default().push(job);
                 return SteerReply::Told;
             }
-            (JobState::Parked, Way::Now) => {
+            (JobState::Parked, Way::Now | Way::Resume) => {
                 self.parked.remove(key);
                 self.errors.remove(key);
                 (record.attempts, record.strikes) = (0, 0);
-                record.set_why(Cause::Unparked);
+                record.set_why(if *way == Way::Resume { Cause::Resumed } else { Cause::Unparked });
             }
             (JobState::Assigned, Way::Home) => {
                 record.strikes = 0;
@@ -83,15 +90,20 @@ impl State {
                 record.set_why(Cause::Bounced);
             }
             (JobState::Assigned | JobState::Queued, Way::Park) => record.set_why(Cause::Parked),
+            (_, Way::Pause) => record.set_why(Cause::Paused),
             (JobState::Queued, _) => {}
         }
         // The time since when must differ from the one that was seen, also within a millisecond.
         let is_as_new = (now..now + 60_000).contains(&record.since);
         let at = if is_as_new { record.since + 1 } else { now };
         let state = match way {
-            Way::Park => self.park(key, record, at, reason),
+            Way::Park | Way::Pause => self.park(key, record, at, reason),
             _ => self.requeue(key, record, at, 0, "", starts),
         };
-        if state == JobState::Parked { SteerReply::Parked } else { SteerReply::Queued }
+        match (state, way) {
+            (JobState::Parked, Way::Pause) => SteerReply::Paused,
+            (JobState::Parked, _) => SteerReply::Parked,
+            _ => SteerReply::Queued,
+        }
     }
 }

@@ -73,6 +73,7 @@ fn ask_reply(letter: u8, owners: &mut Values) -> Result<Option<AskReply>> {
         b'G' => AskReply::Gone,
         b'S' => AskReply::Stopping,
         b'P' => AskReply::Parked,
+        b'Y' => AskReply::Paused,
         b'N' => AskReply::Absent,
         b'B' => AskReply::Crowded,
         b'R' => AskReply::Recovering,

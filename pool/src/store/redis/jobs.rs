@@ -140,6 +140,7 @@ fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchRe
         b'A' => DispatchReply::Accepted,
         b'E' => DispatchReply::Exists,
         b'P' => DispatchReply::Parked,
+        b'Y' => DispatchReply::Paused,
         b'B' => DispatchReply::Full,
         b'T' => DispatchReply::Ended,
         b'C' => DispatchReply::Conflict,

@@ -29,6 +29,7 @@ impl Parking for RedisStore {
                     Some(match text {
                         "Q" => UnparkReply::Queued,
                         "L" => UnparkReply::Lives,
+                        "Y" => UnparkReply::Paused,
                         "N" => UnparkReply::Absent,
                         "R" => UnparkReply::Recovering,
                         "X" => UnparkReply::Bad,
@@ -59,6 +60,7 @@ impl Parking for RedisStore {
                 b'K' => SteerReply::Told,
                 b'Q' => SteerReply::Queued,
                 b'P' => SteerReply::Parked,
+                b'Y' => SteerReply::Paused,
                 b'C' => SteerReply::Changed,
                 b'S' => SteerReply::Stopping,
                 b'N' => SteerReply::Absent,

@@ -167,10 +167,10 @@ impl Dispatching {
             pending.is_back();
             match answer {
                 DispatchReply::Accepted => self.accepted(ctx, &item.id),
-                DispatchReply::Exists | DispatchReply::Parked => {
-                    let parked = answer == DispatchReply::Parked;
+                DispatchReply::Exists | DispatchReply::Parked | DispatchReply::Paused => {
+                    let (parked, paused) = (answer == DispatchReply::Parked, answer == DispatchReply::Paused);
                     let key = item.key.clone();
-                    self.refuse(ctx, &item.id, &DispatchError::JobExists { key, parked });
+                    self.refuse(ctx, &item.id, &DispatchError::JobExists { key, parked, paused });
                 }
                 DispatchReply::Full => self.refuse(ctx, &item.id, &DispatchError::PoolFull),
                 DispatchReply::Ended => self.settle(ctx, &item.id, &Err(DispatchError::Ended)),
@@ -301,6 +301,7 @@ impl Dispatching {
             "stopped" => Err(DispatchError::Stopped),
             "cancelled" => Err(DispatchError::Cancelled { ticket: pending.ticket.clone() }),
             "parked" => Err(DispatchError::Parked),
+            "paused" => Err(DispatchError::Paused),
             "shutdown" => Err(DispatchError::ShuttingDown),
             other if other.starts_with(STOP_FAILED) => Err(DispatchError::Stopped),
             other => match other.strip_prefix("e:") {
@@ -334,6 +335,7 @@ impl Dispatching {
                 Lookup { record: Some(record), .. } if record.id.is_same(id) => {
                     match (record.begun, record.state) {
                         (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
+                        _ if record.is_paused() => self.settle(ctx, id, &Err(DispatchError::Paused)),
                         (_, JobState::Parked) => self.settle(ctx, id, &Err(DispatchError::Parked)),
                         _ => {}
                     }
@@ -354,8 +356,9 @@ impl Dispatching {
                 _ if stopping => self.settle(ctx, id, &Err(DispatchError::ShuttingDown)),
                 Lookup { record: Some(record), .. } => {
                     let sent = self.pending.get(id).is_some_and(|pending| pending.item.is_some());
-                    let (key, parked) = (ticket.key.clone(), record.state == JobState::Parked);
-                    let exists = DispatchError::JobExists { key, parked };
+                    let (key, paused) = (ticket.key.clone(), record.is_paused());
+                    let parked = record.state == JobState::Parked && !paused;
+                    let exists = DispatchError::JobExists { key, parked, paused };
                     let error = if sent { exists } else { DispatchError::Unknown };
                     self.settle(ctx, id, &Err(error));
                 }

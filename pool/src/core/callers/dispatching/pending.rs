@@ -89,8 +89,8 @@ impl PendingDispatch {
 
 /// Whether this result shows that the id stands for the key.
 pub(super) fn is_known(result: &Result<(), DispatchError>) -> bool {
-    use DispatchError::{Cancelled, Ended, Parked, StartFailed, Stopped};
-    matches!(result, Ok(()) | Err(Stopped | StartFailed(_) | Parked | Ended | Cancelled { .. }))
+    use DispatchError::{Cancelled, Ended, Parked, Paused, StartFailed, Stopped};
+    matches!(result, Ok(()) | Err(Stopped | StartFailed(_) | Parked | Paused | Ended | Cancelled { .. }))
 }
 
 pub(super) fn reply(ctx: &mut Ctx, to: ReplyTo, answer: Result<Ticket, DispatchError>) {

@@ -146,6 +146,7 @@ const PARTS: &[(&str, &str)] = &[
     ("member", include_str!("../../lua/parts/member.lua")),
     ("notes", include_str!("../../lua/parts/notes.lua")),
     ("outcome", include_str!("../../lua/parts/outcome.lua")),
+    ("paused", include_str!("../../lua/parts/paused.lua")),
     ("records", include_str!("../../lua/parts/records.lua")),
     ("elsewhere", include_str!("../../lua/parts/elsewhere.lua")),
     ("requeue", include_str!("../../lua/parts/requeue.lua")),

@@ -1,0 +1,322 @@
+//! Paused jobs: they end where they run, nothing but a resume starts them, and nothing of them is lost.
+
+use bytes::Bytes;
+use tenure_pool::Cause;
+use tenure_pool::id::{Token, WorkerId};
+use tenure_pool::record::{Begun, JobState, Record};
+use tenure_pool::settings::Settings;
+use tenure_pool::store::{
+    Attest, AttestReply, BeginReply, Cursors, DispatchReply, HandedOff, NotifyReply, Pause, ReleaseItem,
+    ReleaseMode, ReleaseReply, RouteReply, SteerItem, SteerReply, StopReply, UnparkReply, UpdateReply, Way,
+    WorkerEvent,
+};
+
+use super::attesting::item;
+use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::updating::update;
+
+scenarios! {
+    the_owner_of_a_running_job_is_told_to_pause_it,
+    a_job_that_its_owner_has_paused_rests,
+    a_job_that_nobody_has_begun_is_paused_at_once,
+    a_pause_may_be_repeated,
+    a_parked_job_is_paused_and_its_error_goes,
+    nothing_but_a_resume_starts_a_paused_job,
+    a_resumed_job_starts_anew,
+    a_resume_of_what_is_not_paused_does_nothing,
+    a_late_copy_of_a_pause_or_a_resume_does_nothing,
+    a_paused_key_says_so_to_all_who_want_it,
+    a_paused_job_keeps_what_it_has,
+    a_paused_job_outlives_its_worker,
+    a_paused_job_is_stopped_like_any_other,
+    a_pause_whose_release_was_lost_is_known_by_its_worker,
+    a_job_with_a_later_payload_is_not_paused_by_its_release,
+}
+
+const WHY: &str = "anna|ticket 17";
+
+fn word(name: &str, record: &Record, way: Way) -> SteerItem {
+    SteerItem {
+        key: key(name),
+        id: record.id.clone(),
+        token: record.token,
+        since: record.since,
+        way,
+        guess: record.owner,
+        reason: if way == Way::Pause { WHY.into() } else { String::new() },
+    }
+}
+
+/// The release of a job that its owner was told to pause.
+fn paused(name: &str, token: Token) -> ReleaseItem {
+    let tell = Some(node("node1"));
+    ReleaseItem { cause: Cause::Paused, result: WHY.into(), tell, ..release(name, token, ReleaseMode::Park) }
+}
+
+impl Lab {
+    async fn tell_all(&self, items: &[SteerItem]) -> Vec<SteerReply> {
+        self.store().steer(self.inc, items).await.unwrap()
+    }
+
+    /// Steers the job as its record is.
+    async fn tell_to(&self, name: &str, way: Way) -> SteerReply {
+        let record = self.record(name).await.unwrap();
+        self.tell_all(&[word(name, &record, way)]).await.remove(0)
+    }
+
+    /// A job that its owner has paused.
+    async fn paused(&self, name: &str, worker: WorkerId) -> Record {
+        let token = self.run(name, &format!("node1.{name}"), worker).await;
+        assert_eq!(self.tell_to(name, Way::Pause).await, SteerReply::Told);
+        assert_eq!(self.release_item(worker, paused(name, token)).await, ReleaseReply::Parked);
+        self.record(name).await.unwrap()
+    }
+
+    async fn kept_of(&self, name: &str) -> Option<String> {
+        let mut pauses = self.store().pauses(&[key(name)]).await.unwrap();
+        let Pause { error, .. } = pauses.remove(0);
+        error
+    }
+}
+
+async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let before = lab.record("k").await;
+    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Told);
+    let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
+    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let told = WorkerEvent::Steer { jobs: vec![(key("k"), token, Way::Pause, WHY.to_owned())] };
+    assert!(events.iter().any(|(_, _, event)| *event == told), "{events:?}");
+    assert_eq!(lab.record("k").await, before, "its owner ends it");
+}
+
+async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.store().renew(lab.inc, super::lab::seen(Token(0)), Some(&node("node1")), &[]).await.unwrap();
+    let worker = lab.worker().await;
+    let record = lab.paused("k", worker).await;
+    assert!(record.is_paused());
+    assert_eq!((record.owner, record.attempts, record.begun), (None, 0, Begun::Begun));
+    assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Paused, Some(worker))));
+    assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
+    assert_eq!((lab.score("queue", "k").await, lab.score("parked", "k").await), (None, Some(record.since)));
+    let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
+    assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "paused".to_owned())]);
+}
+
+async fn a_job_that_nobody_has_begun_is_paused_at_once(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    for name in ["queued", "assigned"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    lab.route("assigned", worker).await;
+    for name in ["queued", "assigned"] {
+        assert_eq!(lab.tell_to(name, Way::Pause).await, SteerReply::Paused, "{name}");
+        let record = lab.record(name).await.unwrap();
+        assert!(record.is_paused() && record.owner.is_none(), "{name}");
+        assert_eq!(lab.kept_of(name).await.as_deref(), Some(WHY));
+        assert_eq!(lab.score("queue", name).await, None);
+    }
+    assert!(lab.backend.dump().await.get("owners").is_none(), "its worker has it no more");
+    assert!(matches!(lab.begin("assigned", worker).await, BeginReply::Refused));
+}
+
+async fn a_pause_may_be_repeated(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let record = lab.paused("k", worker).await;
+    lab.backend.advance(5).await;
+    let before = lab.backend.dump().await;
+    let other = SteerItem { reason: "ben|another".into(), ..word("k", &record, Way::Pause) };
+    assert_eq!(lab.tell_all(&[other.clone(), other]).await, [SteerReply::Paused; 2]);
+    assert_eq!(lab.backend.dump().await, before, "it has the reason that it had");
+}
+
+async fn a_parked_job_is_paused_and_its_error_goes(kind: Kind) {
+    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let failed = ReleaseItem { result: "no route".into(), ..release("k", token, ReleaseMode::Fail) };
+    assert_eq!(lab.release_item(worker, failed).await, ReleaseReply::Parked);
+    lab.backend.advance(5).await;
+    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    let record = lab.record("k").await.unwrap();
+    assert!(record.is_paused());
+    assert_eq!((record.since, record.attempts), (lab.backend.now(), 1));
+    assert_eq!(record.why().map(|why| why.former), Some(Some(worker)));
+    assert_eq!(lab.score("parked", "k").await, Some(record.since));
+    assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
+}
+
+async fn nothing_but_a_resume_starts_a_paused_job(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let record = lab.paused("k", worker).await;
+    lab.starts().await;
+    let before = lab.backend.dump().await;
+    for way in [Way::Now, Way::Home, Way::Elsewhere, Way::Park] {
+        assert_eq!(lab.tell_to("k", way).await, SteerReply::Paused, "{way:?}");
+    }
+    let unparked = lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap();
+    assert_eq!(unparked, [UnparkReply::Paused]);
+    assert_eq!(lab.route("k", worker).await, RouteReply::Done);
+    let jobs = [(key("k"), record.token)];
+    assert_eq!(lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap(), [BeginReply::Refused]);
+    assert_eq!(lab.backend.dump().await, before);
+    lab.backend.advance(200_000).await;
+    lab.store().sweep(lab.inc, 10, Some(0)).await.unwrap();
+    assert_eq!((lab.starts().await, lab.record("k").await), (vec![], Some(record)));
+}
+
+async fn a_resumed_job_starts_anew(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.k", worker).await;
+    lab.release("k", worker, ReleaseMode::Refuse).await;
+    for _ in 0..2 {
+        let token = lab.run_again("k", worker).await;
+        let failed = ReleaseItem { result: "no".into(), ..release("k", token, ReleaseMode::Fail) };
+        lab.release_item(worker, failed).await;
+    }
+    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    lab.starts().await;
+    let before = lab.record("k").await.unwrap();
+    assert_eq!((before.attempts, before.strikes), (2, 1));
+    lab.backend.advance(5).await;
+    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
+    assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Resumed, Some(worker))));
+    assert_eq!((lab.kept_of("k").await, lab.score("parked", "k").await), (None, None));
+    let starts: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
+    assert_eq!(starts, [(key("k"), 0)]);
+    assert!(lab.run_again("k", worker).await > before.token);
+}
+
+async fn a_resume_of_what_is_not_paused_does_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("runs", "node1.runs", worker).await;
+    for name in ["queued", "assigned", "parked"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+    }
+    lab.route("assigned", worker).await;
+    assert_eq!(lab.tell_to("parked", Way::Park).await, SteerReply::Parked);
+    let before = lab.backend.dump().await;
+    for name in ["runs", "queued", "assigned"] {
+        assert_eq!(lab.tell_to(name, Way::Resume).await, SteerReply::Changed, "{name}");
+    }
+    assert_eq!(lab.tell_to("parked", Way::Resume).await, SteerReply::Parked);
+    assert_eq!(lab.backend.dump().await, before);
+}
+
+async fn a_late_copy_of_a_pause_or_a_resume_does_nothing(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.k", worker).await;
+    let pause = word("k", &lab.record("k").await.unwrap(), Way::Pause);
+    assert_eq!(lab.tell_all(std::slice::from_ref(&pause)).await, [SteerReply::Told]);
+    let token = lab.token("k").await;
+    lab.release_item(worker, paused("k", token)).await;
+    // The clock stands still.
+    let resume = word("k", &lab.record("k").await.unwrap(), Way::Resume);
+    assert_eq!(lab.tell_all(std::slice::from_ref(&resume)).await, [SteerReply::Queued]);
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.tell_all(&[pause.clone(), resume.clone()]).await, [SteerReply::Changed; 2]);
+    assert_eq!(lab.backend.dump().await, before);
+    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.tell_all(&[pause, resume]).await, [SteerReply::Paused, SteerReply::Changed]);
+    assert_eq!(lab.backend.dump().await, before, "it was paused anew");
+}
+
+async fn a_paused_key_says_so_to_all_who_want_it(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let record = lab.paused("k", worker).await;
+    lab.dispatch("parked", "node1.parked").await;
+    lab.tell_to("parked", Way::Park).await;
+    assert_eq!(lab.dispatch("k", "node1.other").await, DispatchReply::Paused);
+    assert_eq!(lab.dispatch("parked", "node1.other").await, DispatchReply::Parked);
+    assert_eq!(lab.dispatch("k", "node1.k").await, DispatchReply::Accepted, "it is that dispatch");
+    let asked = |name| super::asking::ask(name, Some(worker), record.token, lab.backend.now() + 1_000, "?");
+    let replies = lab.store().ask(lab.inc, &node("asker"), &[asked("k"), asked("parked")]).await.unwrap();
+    assert_eq!(format!("{replies:?}"), "[Paused, Parked]");
+}
+
+async fn a_paused_job_keeps_what_it_has(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let bytes = Bytes::from_static(b"state");
+    let save = tenure_pool::store::SaveItem { key: key("k"), token, given: token, number: 1, bytes };
+    lab.store().save(lab.inc, worker, &[save]).await.unwrap();
+    assert_eq!(lab.notify("k", Some(worker), "before").await, NotifyReply::Kept);
+    lab.release_item(worker, paused("k", token)).await;
+    assert_eq!(lab.notify("k", None, "meanwhile").await, NotifyReply::Kept);
+    let other = update("k", "node1.k", 0, None, "other");
+    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert!(lab.record("k").await.unwrap().is_paused());
+    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    lab.route("k", worker).await;
+    let BeginReply::Begun { waiting, payload, checkpoint, record } = lab.begin("k", worker).await else {
+        panic!("it was not begun")
+    };
+    assert_eq!((waiting, &*payload, record.generation()), (true, &b"other"[..], 1));
+    assert_eq!(checkpoint.map(|kept| kept.bytes), Some(Bytes::from_static(b"state")));
+    let taken = lab.take("k", worker, lab.token("k").await, 0).await.unwrap();
+    assert_eq!(taken.bodies, ["before", "meanwhile"]);
+}
+
+async fn a_paused_job_outlives_its_worker(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let record = lab.paused("k", worker).await;
+    lab.leave(worker).await;
+    lab.recover().await;
+    assert_eq!(lab.record("k").await, Some(record));
+    assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
+}
+
+async fn a_paused_job_is_stopped_like_any_other(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.paused("k", worker).await;
+    assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Deleted);
+    assert_eq!((lab.record("k").await, lab.kept_of("k").await), (None, None));
+    assert_eq!(lab.dispatch("k", "node1.next").await, DispatchReply::Accepted);
+}
+
+async fn a_pause_whose_release_was_lost_is_known_by_its_worker(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    // Its release is lost.
+    lab.recover().await;
+    let what = Attest::HandedOff(HandedOff {
+        begun: Begun::Begun,
+        mode: ReleaseMode::Park,
+        cause: Cause::Paused,
+        attempts: 0,
+        delay: ms(0),
+        error: WHY.into(),
+    });
+    assert_eq!(lab.attest(worker, item("k", token, "node1.k", what)).await, AttestReply::Requeued);
+    assert!(lab.record("k").await.unwrap().is_paused());
+    assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
+}
+
+async fn a_job_with_a_later_payload_is_not_paused_by_its_release(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let other = update("k", "node1.k", 0, Some(worker), "other");
+    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+    let late = ReleaseItem { ran: Some(0), ..paused("k", token) };
+    assert_eq!(lab.release_item(worker, late).await, ReleaseReply::Queued);
+    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused, "who wants it says it again");
+    assert!(lab.record("k").await.unwrap().is_paused());
+}
