@@ -154,6 +154,9 @@ pub(crate) fn fields(seen: &Explanation) -> Value {
         all.insert("former_worker".into(), json!(seen.why.and_then(|why| why.former)));
         all.insert("text".into(), json!(seen.to_string()));
         all.insert("remedy".into(), json!(remedy(seen)));
+        if seen.paused.is_some() {
+            all.insert("state".into(), json!("paused"));
+        }
     }
     fields
 }

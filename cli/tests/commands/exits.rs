@@ -20,6 +20,8 @@ async fn a_mistyped_pool_is_not_found_and_creates_no_key() {
         &["retry", "acme"],
         &["bounce", "acme"],
         &["park", "acme"],
+        &["pause", "acme"],
+        &["resume", "acme"],
         &["update", "acme", "x"],
         &["notify", "acme", "x"],
         &["ask", "acme", "x"],

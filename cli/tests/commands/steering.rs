@@ -1,4 +1,4 @@
-//! The commands that change jobs: stop, retry, bounce, park, update, notify, ask, dispatch and wait.
+//! The commands that change jobs: stop, retry, bounce, park, pause, resume, update, notify, ask, dispatch and wait.
 
 use std::fs;
 
@@ -33,6 +33,57 @@ async fn a_job_is_parked_explained_and_retried() {
     assert_eq!(status(&done), Some(4), "it runs");
     assert!(said(&done).contains("nothing to retry"), "{}", said(&done));
     assert_eq!(status(&world.run(&["retry", "none"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_paused_explained_and_resumed() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let done = world.run(&["pause", "acme", "--by", "anna", "--reason", "db moves"]).await.success();
+    assert_eq!(printed(&done), "KEY   OUTCOME  WHY\nacme  paused   -\n");
+    let listed = printed(&world.run(&["ls", "--state", "paused"]).await.success());
+    assert!(listed.contains("acme  paused") && listed.contains("by anna: db moves"), "{listed}");
+    assert!(!printed(&world.run(&["ls", "--state", "parked"]).await.success()).contains("acme"));
+    let seen = world.json(&["explain", "acme"]).await;
+    assert_eq!((&seen["verdict"], &seen["state"]), (&json!("paused"), &json!("paused")));
+    assert_eq!(seen["paused"], json!({ "by": "anna", "reason": "db moves" }));
+    assert!(seen["remedy"].as_str().unwrap().contains("tenure resume acme"));
+    let job = world.json(&["get", "acme"]).await;
+    assert_eq!((&job["state"], &job["paused"]["by"]), (&json!("paused"), &json!("anna")));
+    for refused in [&["retry", "acme"][..], &["bounce", "acme"], &["dispatch", "acme"], &["ask", "acme", "x"]]
+    {
+        let done = world.run(refused).await;
+        assert_eq!(status(&done), Some(4), "{refused:?}");
+        assert!(said(&done).contains("paused"), "{}", said(&done));
+    }
+    let doctor = printed(&world.run(&["doctor", "--only", "pool"]).await);
+    assert!(doctor.contains("no job is parked, and 1 are paused"), "{doctor}");
+    let events = printed(&world.run(&["events", "--key", "acme"]).await.success());
+    assert!(events.contains("pause by anna: db moves"), "{events}");
+    world.run(&["resume", "acme"]).await.success();
+    world.run(&["wait", "acme"]).await.success();
+    assert_eq!(state(&world, "acme").await, Some(JobState::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_are_paused_and_those_of_them_resumed() {
+    let world = World::with_workers(1).await;
+    for key in ["eu-1", "eu-2", "us-1"] {
+        world.node.dispatch((key, "x")).await.unwrap();
+    }
+    world.run(&["park", "eu-2"]).await.success();
+    let done = world.run(&["pause", "--match", "eu-*"]).await;
+    assert!(said(&done).contains("2 jobs are meant: pause them all?"), "{}", said(&done));
+    assert_eq!(state(&world, "eu-1").await, Some(JobState::Running));
+    world.run(&["pause", "--match", "eu-*", "--yes"]).await.success();
+    world.run(&["pause", "--match", "eu-*", "--yes"]).await.success();
+    assert_eq!(printed(&world.run(&["ls", "--state", "paused", "-o", "name"]).await), "eu-1\neu-2\n");
+    let resumed = world.json(&["resume", "--match", "*", "--yes"]).await;
+    let keys: Vec<_> = resumed["items"].as_array().unwrap().iter().map(|item| &item["key"]).collect();
+    assert_eq!(keys.len(), 2, "{resumed}");
+    for key in ["eu-1", "eu-2", "us-1"] {
+        world.run(&["wait", key]).await.success();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
