@@ -87,6 +87,10 @@ pub enum Mutation {
     StartsInTurn,
     /// Nobody looks whether a job makes progress.
     StalledStays,
+    /// A worker does not heed who asks for all moves at once.
+    MoveNowUnheard,
+    /// The pool's rate of moves counts for each worker.
+    MoveRateUnshared,
     /// Jobs are placed on cordoned nodes.
     CordonPassedOver,
     /// A copy of a cordon, or of its end, that comes late counts.

@@ -203,6 +203,8 @@ async fn members_and_settings() {
         ("hash_keys", "8387231331756867585/7671157869767060994"),
         ("history_max", "4096"),
         ("hold", "0"),
+        ("move_now", "0"),
+        ("move_rate", "0"),
         ("join_settle", "5000"),
         ("max_attempts", "20"),
         ("max_dispatch_deadline", "30000"),

@@ -83,7 +83,7 @@ fn state(job: &JobInfo) -> &'static str {
     }
 }
 
-/// Who has paused a job, and why: `by anna: ticket 7`.
+/// The pause of a job, in words: `by anna: ticket 7`.
 fn paused(Paused { by, reason, .. }: &Paused) -> String {
     let by = if by.is_empty() { String::new() } else { format!("by {by}") };
     match (&*by, &**reason) {

@@ -22,6 +22,7 @@ mod many;
 mod moves;
 mod nodes;
 mod payload;
+mod rebalance;
 mod schedules;
 mod settings;
 mod shutdown;
@@ -75,6 +76,7 @@ pub(crate) enum Command {
     Ring(fleet::Ring),
     Simulate(simulate::Simulate),
     Drain(drain::Drain),
+    Rebalance(rebalance::Rebalance),
     /// Give no new job to a node's workers: they keep what they have
     Cordon(cordon::Cordon),
     /// Lift the cordon of a node
@@ -181,6 +183,7 @@ impl Command {
             Self::Ring(ring) => ring.run(session).await,
             Self::Simulate(simulate) => simulate.run(session).await,
             Self::Drain(drain) => drain.run(session).await,
+            Self::Rebalance(rebalance) => rebalance.run(session).await,
             Self::Hold(hold) => hold.run(session, true).await,
             Self::Unhold(hold) => hold.run(session, false).await,
             Self::Settings(settings) => settings.run(session).await,

@@ -91,10 +91,10 @@ impl Park {
     }
 }
 
-/// Who wants it
+/// The person who wants it
 #[derive(Args, Clone, Debug)]
 struct By {
-    /// Who wants it: shown with the job and in the pool's events. The default is $USER
+    /// Your name: shown with the job and in the pool's events. The default is $USER
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

@@ -31,6 +31,8 @@ async fn a_mistyped_pool_is_not_found_and_creates_no_key() {
         &["simulate", "--add", "1"],
         &["drain", "n1", "--yes"],
         &["cordon", "n1"],
+        &["rebalance"],
+        &["rebalance", "--now", "--yes"],
         &["hold", "--yes"],
         &["settings", "ls"],
         &["settings", "set", "strikes=4", "--yes"],

@@ -97,6 +97,34 @@ async fn a_node_is_drained_as_it_was_forecast() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn moves_are_shown_limited_and_made_at_once() {
+    let world = World::with_workers(1).await;
+    for n in 0..30 {
+        world.node.dispatch((format!("job-{n}"), "x")).await.unwrap();
+    }
+    let would = world.json(&["rebalance", "--rate", "1", "--dry-run"]).await;
+    assert_eq!((&would["rate"], &would["astray"]), (&json!(null), &json!(0)));
+    let limited = world.json(&["rebalance", "--rate", "1"]).await;
+    assert_eq!((&limited["rate"], &limited["jobs"], &limited["astray"]), (&json!(1), &json!(30), &json!(0)));
+    eventually(PATIENCE, "the node to hear of it", async || world.node.settings().move_rate == 1).await;
+    world.add_worker().await;
+    let seen = world.json(&["rebalance"]).await;
+    assert!(seen["astray"].as_u64().unwrap() > 4 && seen["per_second"].is_number(), "{seen}");
+    let share: i64 = seen["workers"][1]["after"].as_i64().unwrap();
+    assert!(share > 4, "{seen}");
+    let text = printed(&world.run(&["rebalance"]).await.success());
+    assert!(
+        text.contains(" of 30 jobs are to move; ") && text.contains("; at most 1 a second may"),
+        "{text}"
+    );
+    assert_eq!(status(&world.run(&["rebalance", "--now"]).await), Some(2), "nobody confirms");
+    let placed = world.json(&["rebalance", "--now", "--yes", "--wait"]).await;
+    assert_eq!((&placed["astray"], &placed["rate"]), (&json!(0), &json!(1)));
+    let lifted = world.json(&["rebalance", "--rate", "0"]).await;
+    assert_eq!(lifted["rate"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_are_listed_and_changed_by_name() {
     let world = World::new().await;
     let listed = world.json(&["settings", "ls"]).await;

@@ -163,7 +163,7 @@ pub struct JobInfo {
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
     /// attempt ended with its worker. `None` for a job that runs, has not failed, or is paused.
     pub error: Option<String>,
-    /// Who has paused it, and why; [`since`](Self::since) says when. Its state is [`JobState::Parked`] then. `None` if it is
+    /// The one who has paused it, and the reason; [`since`](Self::since) says when. Its state is [`JobState::Parked`] then. `None` if it is
     /// not paused.
     pub paused: Option<Paused>,
     /// For a queued job: when it is retried, or announced again if no worker has taken it, by the store's clock.

@@ -25,7 +25,7 @@ pub struct ParkedJob {
     /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker. Empty for a
     /// paused job.
     pub error: String,
-    /// Who has paused it, and why. `None` if it is not paused.
+    /// The one who has paused it, and the reason. `None` if it is not paused.
     pub paused: Option<Paused>,
     /// The number of begins since it was last healthy.
     pub attempts: u32,

@@ -27,8 +27,11 @@ impl Throttle {
 
     /// Whether an event may happen now. If so, it counts. Without a limit it always may.
     pub(super) fn admits(&mut self, now: Time, per_second: Option<NonZeroU32>) -> bool {
-        let Some(per_second) = per_second else { return true };
-        let interval = Duration::from_secs(1) / per_second.get();
+        per_second.is_none_or(|limit| self.admits_each(now, Duration::from_secs(1) / limit.get()))
+    }
+
+    /// Like [`admits`](Self::admits), for one event in each interval.
+    pub(super) fn admits_each(&mut self, now: Time, interval: Duration) -> bool {
         let from = self.due - GROUP.saturating_sub(interval);
         if now < from {
             self.refused_until = Some(from);

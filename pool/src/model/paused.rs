@@ -1,4 +1,4 @@
-//! What is kept of a pause: who has paused a job, and why. It is one text, in the place of the error of a parked job.
+//! The pause of a job: who has paused it, and why. It is one text, in the place of the error of a parked job.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ const BY_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Paused {
-    /// Who has paused it: the name that was given, else that of a node.
+    /// The one who has paused it: the name that was given, else that of a node.
     pub by: String,
     /// Why, as far as that was said.
     pub reason: String,

@@ -19,6 +19,7 @@ on_both_stores!(
     a_drained_node_goes_on_without_workers,
     a_replacement_takes_over_exactly_the_leavers_keys,
     a_drain_goes_on_when_its_time_is_up,
+    limited_moves_are_made_at_once_when_somebody_wants_it,
 );
 
 const JOBS: usize = 120;
@@ -43,6 +44,23 @@ async fn an_added_worker_takes_exactly_its_share(world: World) {
     let before = world.placed(&a, &keys).await;
     let added = world.add_worker(&b).await;
     let after = world.placed(&b, &keys).await;
+    let share = held_by(&after, &[added.id().unwrap().0]);
+    assert_moved(&world, &before, &after, &share);
+}
+
+async fn limited_moves_are_made_at_once_when_somebody_wants_it(world: World) {
+    let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
+    let client = world.builder("client").client_only().join().await.unwrap();
+    let keys = world.dispatch(&a, JOBS).await;
+    let before = world.placed(&a, &keys).await;
+    client.limit_moves(1).await.unwrap();
+    eventually(PATIENCE, "the node to hear of it", async || a.settings().move_rate == 1).await;
+    let added = world.add_worker(&b).await;
+    // Two workers share one move in a second, so that all of them would take minutes.
+    eventually(PATIENCE, "the first move", async || world.recorder.starts().values().any(|n| *n == 2)).await;
+    client.move_now().await.unwrap();
+    let after = world.placed(&b, &keys).await;
+    assert_eq!(client.settings().move_rate, 1, "the limit stays");
     let share = held_by(&after, &[added.id().unwrap().0]);
     assert_moved(&world, &before, &after, &share);
 }

@@ -31,7 +31,7 @@ async fn runs(world: &World, key: &str, starts: usize) {
     .await;
 }
 
-/// Who has paused it, and why.
+/// The one who has paused it, and the reason.
 async fn pause_of(node: &Node, key: &str) -> Option<(String, String)> {
     let job = node.job(key).await.unwrap().unwrap();
     job.paused.map(|paused| (paused.by, paused.reason))

@@ -62,6 +62,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (CordonPassedOver, Simulator("cordon")),
     (LateCordonCounts, Scenario("a_late_copy_of_a_cordon_undoes_nothing")),
     (HoldPassedOver, Simulator("hold")),
+    (MoveNowUnheard, Core("all_that_is_astray_moves_at_once_when_it_is_wanted")),
+    (MoveRateUnshared, Core("jobs_move_at_the_workers_share_of_the_pools_rate")),
     (StartsTogether, Failure("brakes", "b09_the_jobs_of_a_lost_node_start_at_a_rate")),
     (CapacityPassedOver, Failure("brakes", "b08_a_full_machine_gets_no_more")),
     (ElsewhereIsAStrike, Core("a_full_worker_does_not_wait_for_strikes")),

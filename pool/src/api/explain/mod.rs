@@ -51,7 +51,7 @@ pub struct Explanation {
     pub why: Option<Why>,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
-    /// Who has paused it, and why. `None` if it is not paused.
+    /// The one who has paused it, and the reason. `None` if it is not paused.
     pub paused: Option<Paused>,
     /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
     #[serde(serialize_with = "serial::maybe_lapse")]

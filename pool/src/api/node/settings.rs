@@ -118,6 +118,40 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Limits how many jobs of the whole pool are asked in a second to move, because the ring has changed; 0 lifts the limit.
+    /// Each worker gets an equal share, so a pool in which few workers have jobs to give moves fewer. A node keeps to its own
+    /// [`moves_per_second`](crate::NodeBuilder::moves_per_second), too. Drains, crashes and ends of jobs are not limited.
+    ///
+    /// The limit is a setting of the pool: it survives restarts, and holds for workers that join later.
+    ///
+    /// # Errors
+    /// As [`change_settings`](Self::change_settings).
+    ///
+    /// # Cancel safety
+    /// As [`change_settings`](Self::change_settings).
+    pub async fn limit_moves(&self, per_second: u32) -> Result<(), Error> {
+        self.change_settings(|settings| settings.move_rate = per_second).await.map(|_| ())
+    }
+
+    /// Has all jobs that belong to another worker move now: without the wait until the ring has been stable, and at no rate.
+    /// This is once: the next change of the ring is followed by moves as before. As many jobs of a worker move at a time as
+    /// ever ([`handoff_parallel`](crate::NodeBuilder::handoff_parallel)). Nothing moves while the pool is on
+    /// [hold](Self::hold).
+    ///
+    /// The call returns when the pool has stored the wish. The workers hear of it at once, and within a fifth of the worker
+    /// TTL where the message is lost.
+    ///
+    /// # Errors
+    /// As [`change_settings`](Self::change_settings).
+    ///
+    /// # Cancel safety
+    /// As [`change_settings`](Self::change_settings). Twice does no harm.
+    pub async fn move_now(&self) -> Result<(), Error> {
+        self.change_settings(|settings| settings.move_now += 1).await.map(|_| ())
+    }
+}
+
 impl Shard {
     /// Like [`Node::change_settings`], in this shard and until the deadline.
     pub(super) async fn change_settings(

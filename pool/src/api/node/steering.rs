@@ -162,7 +162,7 @@ impl Steer {
         Self { patience, ..self }
     }
 
-    /// Who wants it: 1 to 64 visible ASCII characters without `|`. The default is the name of this node. The pool's events
+    /// Names the one who wants it: 1 to 64 visible ASCII characters without `|`. The default is the name of this node. The pool's events
     /// say it, and so does a paused job.
     pub fn by(self, who: impl Into<String>) -> Self {
         Self { by: Some(who.into()), ..self }

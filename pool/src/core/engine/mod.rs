@@ -8,6 +8,7 @@ mod commands;
 mod due;
 mod inspecting;
 mod namesake;
+mod settings;
 pub(crate) mod status;
 mod steering;
 mod updating;
@@ -23,7 +24,6 @@ use crate::core::callers::updating::Updating;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, HandlerEvent, Input, LocalWorker, ReplyTo};
-use crate::core::lease::Timing;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
 use crate::core::roles::liveness::Liveness;
@@ -40,7 +40,7 @@ use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::{MemberState, Members};
-use crate::model::settings::{Settings, StoredSettings};
+use crate::model::settings::StoredSettings;
 use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
 use crate::store::{Outcome, Refusal, Renewal, Result, Seen, StoreError};
@@ -283,40 +283,6 @@ impl Engine {
         if self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation {
             self.closing.saw_flag(self.settings.flag());
         }
-    }
-
-    /// Adopts the stored settings: limits and times may change while the pool runs.
-    fn adopt_settings(&mut self) {
-        let ours = self.settings.incarnation.is_some() && self.settings.incarnation == self.pool.incarnation;
-        if !ours || self.pool.held_back {
-            return;
-        }
-        let adopted = self.ctx.config.settings.following(&self.settings.fields, &self.ctx.config.given);
-        self.go_by(adopted);
-    }
-
-    /// Adopts the pool's settings; those that this node was given are equal. The node has no worker yet, so nothing
-    /// depends on its former values.
-    fn take_over_settings(&mut self) {
-        let adopted = self.ctx.config.settings.joining(&self.settings.fields, &self.ctx.config.given);
-        if !self.ctx.config.broken.has(Mutation::OwnTtlKept) {
-            self.ctx.config.timing = Timing::of(adopted.worker_ttl);
-        }
-        self.go_by(adopted);
-    }
-
-    fn go_by(&mut self, adopted: Settings) {
-        if adopted != self.ctx.config.settings {
-            if self.ctx.config.settings.hold && !adopted.hold {
-                // The jobs that have waited for this are due in up to half a minute.
-                self.sweeping.kick();
-            }
-            self.ctx.config.settings = adopted.clone();
-            self.on_members(self.members.clone());
-        }
-        let timing = self.ctx.config.timing;
-        let (revision, settings) = (self.settings.revision, Box::new(adopted));
-        self.ctx.out.push(Effect::Settings { revision, settings, timing });
     }
 
     fn on_members(&mut self, members: Arc<Members>) {

@@ -1,10 +1,11 @@
 //! When the ring has changed and then stayed the same, exactly the misplaced jobs are handed off.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::bench::{Bench, config, key, millis, secs, up};
 use crate::core::ctx::Config;
-use crate::core::input::{Command, HandlerEvent, LocalWorker};
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::core::ring::Ring;
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
@@ -117,6 +118,49 @@ fn jobs_move_at_the_rate_of_the_node() {
         bench.advance(secs(1));
         assert_eq!(bench.seen(), stops(&[*next]));
     }
+}
+
+/// The pool has these settings of moves from now on.
+fn moves(bench: &mut Bench, rate: u32, now: u64) {
+    bench.stored.revision.0 += 1;
+    bench.stored.fields.insert("move_rate".into(), rate.to_string());
+    bench.stored.fields.insert("move_now".into(), now.to_string());
+    bench.step([Input::Settings(Arc::new(bench.stored.clone()))]);
+}
+
+#[test]
+fn jobs_move_at_the_workers_share_of_the_pools_rate() {
+    let mut bench = loaded(Config { moves_per_second: NonZeroU32::new(100), ..config() });
+    moves(&mut bench, 1, 0);
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.seen(), stops(&moved[..1]));
+    for next in moved.iter().skip(1) {
+        bench.advance(millis(1_900));
+        assert_eq!(bench.seen(), [""; 0], "two workers share one move a second");
+        bench.advance(millis(100));
+        assert_eq!(bench.seen(), stops(&[*next]));
+    }
+}
+
+#[test]
+fn all_that_is_astray_moves_at_once_when_it_is_wanted() {
+    let mut bench = loaded(Config { handoff_parallel: 100, ..config() });
+    moves(&mut bench, 1, 0);
+    another(&mut bench, 2, 1);
+    bench.advance(millis(100));
+    assert_eq!(bench.seen(), [""; 0], "the ring has just changed");
+    moves(&mut bench, 1, 1);
+    let moved = elsewhere(&bench);
+    assert_eq!(bench.of(&["STOP"]), stops(&moved));
+    moves(&mut bench, 1, 1);
+    another(&mut bench, 3, 2);
+    bench.advance(millis(4_900));
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "that was once");
+    moves(&mut bench, 1, 0);
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "the data went back");
 }
 
 #[test]

@@ -205,6 +205,11 @@ impl Worker {
         self.rebalance.opened(ctx);
     }
 
+    /// An operator wants all that belongs elsewhere to move at once.
+    pub(super) fn move_now(&mut self, ctx: &Ctx) {
+        self.rebalance.now(ctx);
+    }
+
     /// The data did not know it, and its slot may belong to another: it asks for one.
     pub(super) fn may_have_no_slot(&mut self, ctx: &Ctx) {
         if let Stage::In { settle_at, .. } = &mut self.stage {

@@ -1,8 +1,10 @@
 //! When the ring has changed and then stayed the same for a while, jobs that belong to another worker are handed off.
 //! The job is stopped here before its release, so that the successor cannot begin early. A bounded number moves at a
-//! time, at the rate of this node.
+//! time, at the rate of this node and at its share of the pool's. An operator may have all of them move at once.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use crate::core::ctx::Ctx;
 use crate::core::jobs::Jobs;
@@ -12,6 +14,7 @@ use crate::core::throttle::Throttle;
 use crate::core::time::{Time, earliest};
 use crate::model::id::JobKey;
 use crate::model::stop::StopReason;
+use crate::mutation::Mutation;
 
 /// The moves of one worker.
 #[derive(Debug, Default)]
@@ -20,12 +23,15 @@ pub(super) struct Rebalance {
     to_move: VecDeque<JobKey>,
     moving: BTreeSet<JobKey>,
     moves: Throttle,
+    /// An operator wants the jobs that are astray now to move without a wait and at no rate.
+    at_once: bool,
 }
 
 impl Rebalance {
     /// The ring has changed: the moves planned so far are void, and the wait starts again.
     pub(super) fn ring_changed(&mut self, ctx: &mut Ctx) {
         self.to_move.clear();
+        self.at_once = false;
         self.due = Some(ctx.now + ctx.jitter.stretch(ctx.config.stable_after));
     }
 
@@ -43,6 +49,22 @@ impl Rebalance {
         }
     }
 
+    /// All that belongs elsewhere moves now, at no rate: once.
+    pub(super) fn now(&mut self, ctx: &Ctx) {
+        (self.due, self.at_once) = (Some(ctx.now), true);
+    }
+
+    /// The least time between two moves.
+    fn interval(ctx: &Ctx) -> Option<Duration> {
+        let second = Duration::from_secs(1);
+        let own = ctx.config.moves_per_second.map(|limit| second / limit.get());
+        let rate = NonZeroU32::new(ctx.config.settings.move_rate);
+        // Each worker has an equal share of the pool's.
+        let unshared = ctx.config.broken.has(Mutation::MoveRateUnshared);
+        let sharers = if unshared { 1 } else { ctx.workers_up.max(1) };
+        own.max(rate.map(|rate| second * sharers / rate.get()))
+    }
+
     /// The key's release was answered.
     pub(super) fn released(&mut self, key: &JobKey) {
         self.moving.remove(key);
@@ -57,12 +79,16 @@ impl Rebalance {
             self.to_move = astray.map(|(key, _)| key.clone()).collect();
         }
         self.moves.look_again();
+        let interval = if self.at_once { None } else { Self::interval(ctx) };
         while self.moving.len() < ctx.config.handoff_parallel {
-            let Some(key) = self.to_move.front() else { return };
+            let Some(key) = self.to_move.front() else {
+                self.at_once = false;
+                return;
+            };
             // It may have left meanwhile, and come back after its strikes because it belongs here.
             let movable = |h: &HeldJob| h.order.is_none() && !matches!(h.phase, JobPhase::Aborting);
             let moves = jobs.held.get(key).is_some_and(|held| movable(held) && elsewhere(key, held));
-            if moves && !self.moves.admits(ctx.now, ctx.config.moves_per_second) {
+            if moves && interval.is_some_and(|interval| !self.moves.admits_each(ctx.now, interval)) {
                 return;
             }
             let Some(key) = self.to_move.pop_front().filter(|_| moves) else { continue };

@@ -69,6 +69,11 @@ pub struct Settings {
     pub history_max: u64,
     /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
     pub hold: bool,
+    /// How many jobs of the whole pool are asked in a second to move, because the ring has changed; 0, the default: no limit.
+    /// Each worker moves its equal share of them at most. See [`Node::limit_moves`](crate::Node::limit_moves).
+    pub move_rate: u32,
+    /// How often somebody has asked for all moves at once: see [`Node::move_now`](crate::Node::move_now). 0.
+    pub move_now: u64,
     /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
     /// pool is created, so that nobody can choose job keys that all belong to one worker.
     pub hash_keys: Option<(u64, u64)>,
@@ -126,6 +131,8 @@ impl Default for Settings {
             checkpoint_max: 64 << 10,
             history_max: 4_096,
             hold: false,
+            move_rate: 0,
+            move_now: 0,
             hash_keys: None,
             shard: None,
         }
@@ -259,7 +266,7 @@ impl Settings {
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 17] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 19] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -278,6 +285,8 @@ impl Settings {
             ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
             ("history_max", Value::Number(&mut self.history_max)),
             ("hold", Value::Switch(&mut self.hold)),
+            ("move_rate", Value::Count(&mut self.move_rate)),
+            ("move_now", Value::Number(&mut self.move_now)),
         ]
     }
 

@@ -45,6 +45,9 @@ impl World {
             node.alive && !node.paused && node.attached && !node.closing
         };
         let usable: Vec<usize> = (0..self.nodes.len()).filter(may_ask).collect();
+        if self.steers.rng.chance(500) {
+            return self.steer_moves(&usable);
+        }
         let (at, number) = (self.steers.rng.pick(&usable), self.steers.rng.below(self.options.keys));
         let (Some(at), Ok(key)) = (at, JobKey::new(format!("k{number}"))) else { return };
         // Most that is parked is retried: else nothing would be left to look at.
@@ -69,6 +72,20 @@ impl World {
         let what = Ask::Steer { key: key.clone(), way, run };
         let reason = if matches!(way, Way::Park | Way::Pause) { "op|an operator" } else { "" }.to_owned();
         self.ask(at, what, Some(deadline), |reply| Command::Steer { reply, key, way, reason, deadline });
+    }
+
+    /// An operator limits the moves of the pool, or wants all of them now.
+    fn steer_moves(&mut self, usable: &[usize]) {
+        let Some(at) = self.steers.rng.pick(usable) else { return };
+        let (_, stored) = self.store.maps();
+        let asked = stored.fields.get("move_now").and_then(|now| now.parse::<u64>().ok()).unwrap_or_default();
+        match self.steers.rng.below(2) {
+            0 => self.set(at, "move_now", asked + 1),
+            _ => {
+                let rate = self.steers.rng.below(30);
+                self.set(at, "move_rate", rate);
+            }
+        }
     }
 
     /// The objection to the word that it was done. `run`: the token of the run at the time of the request.

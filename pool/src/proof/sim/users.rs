@@ -244,16 +244,21 @@ impl World {
 
     /// A user changes the pool's limits and times.
     fn change_settings(&mut self, at: usize) {
-        let (_, stored) = self.store.maps();
         let (name, from, to) = match self.rng.below(4) {
             0 => ("max_queued", 4, 40),
             1 => ("assign_timeout", 500, 1_500),
             2 => ("route_timeout", 300, 1_000),
             _ => ("stop_retry", 300, 1_000),
         };
-        let to = self.rng.between(from, to).to_string();
+        let to = self.rng.between(from, to);
+        self.set(at, name, to);
+    }
+
+    /// A user gives a setting of the pool another value.
+    pub(super) fn set(&mut self, at: usize, name: &str, to: u64) {
+        let (_, stored) = self.store.maps();
         let (Some(incarnation), Some(from)) = (stored.incarnation, stored.fields.get(name)) else { return };
-        let change = SettingChange { name: name.to_owned(), from: from.clone(), to };
+        let change = SettingChange { name: name.to_owned(), from: from.clone(), to: to.to_string() };
         if self.full || self.nodes[at].cut.calls {
             return;
         }

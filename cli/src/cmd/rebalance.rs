@@ -1,0 +1,171 @@
+//! `tenure rebalance`.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use tenure_pool::Inspector;
+
+use super::moves::{Forecast, Share, forecast};
+use super::{Session, close};
+use crate::args::{Steer, time};
+use crate::exit::{Code, Failure};
+use crate::out::List;
+use crate::out::progress::Progress;
+
+/// The pause between two looks at all jobs.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Show which jobs are to move and how fast they do, limit that, or have them move now
+#[derive(Args, Debug)]
+pub(crate) struct Rebalance {
+    /// Let so many jobs of the whole pool move in a second from now on. 0: no limit
+    #[arg(long, value_name = "N")]
+    rate: Option<u32>,
+    /// Have all of them move now: once, without a wait and at no rate
+    #[arg(long)]
+    now: bool,
+    /// Wait until every job is where it belongs
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait. The jobs go on moving after that
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", requires = "wait")]
+    within: Duration,
+    #[command(flatten)]
+    steer: Steer,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    jobs: u64,
+    /// Those of them that are to move.
+    astray: u64,
+    /// How many have moved in a second, between two looks. None without two.
+    per_second: Option<f64>,
+    /// The pool's limit. None if there is none.
+    rate: Option<u32>,
+    on_hold: bool,
+    dry_run: bool,
+    workers: Vec<Share>,
+}
+
+impl Rebalance {
+    pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
+        let Self { rate, now, wait, within, steer } = self;
+        let place = session.place()?;
+        let pool = place.inspector().await?;
+        if (rate.is_some() || now) && !steer.dry_run {
+            if now {
+                let astray = look(&pool).await?.moves;
+                steer.confirm(&format!("{astray} jobs move now, at no rate?"))?;
+            }
+            let node = place.node().await?;
+            let steered = async {
+                if let Some(rate) = rate {
+                    node.limit_moves(rate).await?;
+                }
+                if now { node.move_now().await } else { Ok(()) }
+            };
+            let steered = steered.await;
+            close(&node).await;
+            steered?;
+        }
+        let (seen, per_second) = if wait {
+            let waited = until_placed(&pool, Instant::now() + within);
+            tokio::select! {
+                placed = waited => placed?,
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(Failure::new(Code::Interrupted, "no longer waiting; the jobs go on moving"));
+                }
+            }
+        } else {
+            measured(&pool).await?
+        };
+        let settings = pool.settings().await?;
+        let (limit, on_hold) = (Some(settings.move_rate).filter(|rate| *rate > 0), settings.hold);
+        let Forecast { jobs, moves: astray, workers, .. } = seen;
+        let dry_run = steer.dry_run;
+        let answer = Answer { jobs, astray, per_second, rate: limit, on_hold, dry_run, workers };
+        if session.out.format.is_data() {
+            session.out.document(&answer)?;
+        } else {
+            session.out.line(said(&answer))?;
+            List::print(&mut session.out, answer.workers)?;
+        }
+        Ok(Code::Done)
+    }
+}
+
+/// The answer in a line.
+fn said(answer: &Answer) -> String {
+    let Answer { jobs, astray, per_second, rate, on_hold, .. } = answer;
+    let speed = per_second.map(|speed| format!("; {speed:.1} a second have moved")).unwrap_or_default();
+    let limit = rate.map(|rate| format!("; at most {rate} a second may")).unwrap_or_default();
+    let hold = if *on_hold { "; the pool is on hold, so none does" } else { "" };
+    format!("{astray} of {jobs} jobs are to move{speed}{limit}{hold}")
+}
+
+/// The jobs of each worker, now and once all are where they belong.
+async fn look(pool: &Inspector) -> Result<Forecast, Failure> {
+    let workers = pool.workers().await?;
+    forecast(pool, &workers, |_| false, 0).await
+}
+
+/// How many jobs have moved in a second.
+fn speed(before: u64, after: u64, time: Duration) -> f64 {
+    let moved = u32::try_from(before.saturating_sub(after)).unwrap_or(u32::MAX);
+    f64::from(moved) / time.as_secs_f64().max(0.001)
+}
+
+/// Two looks, if jobs are to move.
+async fn measured(pool: &Inspector) -> Result<(Forecast, Option<f64>), Failure> {
+    let (began, first) = (Instant::now(), look(pool).await?);
+    if first.moves == 0 {
+        return Ok((first, None));
+    }
+    tokio::time::sleep(PAUSE).await;
+    let second = look(pool).await?;
+    let speed = speed(first.moves, second.moves, began.elapsed());
+    Ok((second, Some(speed)))
+}
+
+/// Looks until no job is to move.
+async fn until_placed(pool: &Inspector, until: Instant) -> Result<(Forecast, Option<f64>), Failure> {
+    let (began, mut progress, mut most) = (Instant::now(), Progress::new(), 0);
+    loop {
+        let seen = look(pool).await?;
+        most = most.max(seen.moves);
+        let speed = (most > 0).then(|| speed(most, seen.moves, began.elapsed()));
+        if seen.moves == 0 {
+            return Ok((seen, speed));
+        }
+        if Instant::now() >= until {
+            let late = format!("{} jobs are still to move; they go on moving", seen.moves);
+            return Err(Failure::new(Code::Late, late));
+        }
+        progress.show(|| format!("{} of {most} jobs are still to move", seen.moves));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_many_move_and_how_fast() {
+        let answer = |astray, per_second, rate, on_hold| {
+            let workers = Vec::new();
+            said(&Answer { jobs: 400, astray, per_second, rate, on_hold, dry_run: false, workers })
+        };
+        assert_eq!(answer(0, None, None, false), "0 of 400 jobs are to move");
+        assert_eq!(
+            answer(12, Some(speed(37, 12, Duration::from_secs(2))), Some(50), false),
+            "12 of 400 jobs are to move; 12.5 a second have moved; at most 50 a second may"
+        );
+        assert_eq!(
+            answer(12, Some(0.0), None, true),
+            "12 of 400 jobs are to move; 0.0 a second have moved; the pool is on hold, so none does"
+        );
+    }
+}
