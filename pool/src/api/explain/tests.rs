@@ -340,28 +340,28 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             one(),
             defaults,
             Verdict::Paused,
-            "paused for 2 d 2 h, by anna: ticket 7\n  nobody runs it before it is resumed",
+            "paused for 2 d 2 h, by anna: ticket 7\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             paused(Some("anna|")),
             one(),
             defaults,
             Verdict::Paused,
-            "paused for 2 d 2 h, by anna\n  nobody runs it before it is resumed",
+            "paused for 2 d 2 h, by anna\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             paused(None),
             one(),
             defaults,
             Verdict::Paused,
-            "paused for 2 d 2 h\n  nobody runs it before it is resumed",
+            "paused for 2 d 2 h\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             stopping(paused(Some("anna|ticket 7"))),
             one(),
             defaults,
             Verdict::Dropped,
-            "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it",
+            "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it\n  here because an operator paused it",
         ),
         row(
             stopping(Evidence {

@@ -83,7 +83,7 @@ impl Requests {
         steering.seen = (record.token, record.since);
         request.owner = record.owner;
         match steering.told {
-            Some((token, at)) if token == record.token && ctx.now < at + AGAIN => {
+            Some((token, at)) if runs && token == record.token && ctx.now < at + AGAIN => {
                 let look = (ctx.now + steering.pause()).min(at + AGAIN);
                 self.wait_until(to, Some(look));
             }
