@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
-use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Paused, Why};
+use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Why};
 
 use crate::args::Which;
 use crate::out::when::{as_maybe_stamp, as_stamp, since};
@@ -27,7 +27,8 @@ pub(crate) struct Shown {
     since: SystemTime,
     error: Option<String>,
     /// Since when is `since`.
-    paused: Option<Paused>,
+    paused_by: Option<String>,
+    pause_reason: Option<String>,
     #[serde(serialize_with = "as_maybe_stamp")]
     next_try: Option<SystemTime>,
     id: String,
@@ -56,7 +57,8 @@ impl From<JobInfo> for Shown {
             attempts: job.attempts,
             since: job.since,
             error: job.error,
-            paused: job.paused,
+            paused_by: job.paused.as_ref().map(|paused| paused.by.clone()),
+            pause_reason: job.paused.map(|paused| paused.reason),
             next_try: job.next_try,
             id: job.id.to_string(),
             created: job.created,
@@ -84,9 +86,9 @@ fn state(job: &JobInfo) -> &'static str {
 }
 
 /// The pause of a job, in words: `by anna: ticket 7`.
-fn paused(Paused { by, reason, .. }: &Paused) -> String {
+fn paused(by: &str, reason: &str) -> String {
     let by = if by.is_empty() { String::new() } else { format!("by {by}") };
-    match (&*by, &**reason) {
+    match (&*by, reason) {
         (by, "") => by.to_owned(),
         ("", reason) => shown::plain(reason),
         (by, reason) => format!("{by}: {}", shown::plain(reason)),
@@ -113,7 +115,8 @@ impl Row for Shown {
 
     fn cells(&self, utc: bool) -> Vec<Cell> {
         let error = self.error.as_deref().map(|error| Cell::new(shown::plain(error)).tone(Tone::Bad));
-        let why = self.paused.as_ref().map(|by| Cell::new(paused(by)).tone(Tone::Warn)).or(error);
+        let pause = self.paused_by.as_deref().zip(self.pause_reason.as_deref());
+        let why = pause.map(|(by, reason)| Cell::new(paused(by, reason)).tone(Tone::Warn)).or(error);
         let tone = match self.state {
             "running" => Tone::Good,
             "parked" => Tone::Bad,

@@ -56,7 +56,12 @@ async fn jobs_for_programs_have_versions_and_rfc_3339() {
         assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap()["v"], json!(1));
     }
     let csv = printed(&world.run(&["ls", "-o", "csv", "--match", "ac*"]).await.success());
-    assert!(csv.starts_with("key,key64,state,worker,node,token,attempts,since,error,next_try,id,"), "{csv}");
+    assert!(
+        csv.starts_with(
+            "key,key64,state,worker,node,token,attempts,since,error,paused_by,pause_reason,next_try,id,"
+        ),
+        "{csv}"
+    );
     assert!(csv.lines().count() == 2 && csv.contains("\nacme,,running,"), "{csv}");
     assert_eq!(world.json(&["ls", "--match", "none*"]).await, json!({"v": 1, "kind": "jobs", "items": []}));
 }

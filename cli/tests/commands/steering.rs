@@ -49,7 +49,7 @@ async fn a_job_is_paused_explained_and_resumed() {
     assert_eq!(seen["paused"], json!({ "by": "anna", "reason": "db moves" }));
     assert!(seen["remedy"].as_str().unwrap().contains("tenure resume acme"));
     let job = world.json(&["get", "acme"]).await;
-    assert_eq!((&job["state"], &job["paused"]["by"]), (&json!("paused"), &json!("anna")));
+    assert_eq!((&job["state"], &job["paused_by"]), (&json!("paused"), &json!("anna")));
     for refused in [&["retry", "acme"][..], &["bounce", "acme"], &["dispatch", "acme"], &["ask", "acme", "x"]]
     {
         let done = world.run(refused).await;
