@@ -439,7 +439,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement with an old token": "dispatch", "token or num(call('HINCRBY', POOL, 'token', 1))"
         => "token or call('HGET', POOL, 'token')", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and 'P' or 'E'\n      break"
+    "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and (is_paused(p) and 'Y' or 'P') or 'E'\n      break"
         => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
     "an error outlasts the next begin": "begin", "if #explained > 0 then redis.pcall('HDEL', ERRORS, unpack(explained)) end"
         => "", by "an_error_goes_with_the_next_begin_or_the_job";

@@ -567,3 +567,29 @@ fn what_was_sent_elsewhere_waits_for_more_room() {
     });
     assert_eq!(kicked, [true, false]);
 }
+
+#[test]
+fn what_is_astray_moves_at_once_when_that_is_wanted() {
+    let rests = whole_and_broken(Mutation::MoveNowUnheard).map(|mut bench| {
+        bench.running(7, &super::rebalancing::NAMES);
+        super::rebalancing::another(&mut bench, 2, 1);
+        bench.all();
+        super::rebalancing::moves(&mut bench, 0, 1);
+        bench.of(&["STOP"]).is_empty()
+    });
+    assert_eq!(rests, [false, true]);
+}
+
+#[test]
+fn workers_share_the_rate_of_moves() {
+    let [shared, unshared] = whole_and_broken(Mutation::MoveRateUnshared).map(|mut bench| {
+        bench.running(7, &super::rebalancing::NAMES);
+        super::rebalancing::moves(&mut bench, 1, 0);
+        super::rebalancing::another(&mut bench, 2, 1);
+        bench.all();
+        bench.advance(secs(6));
+        bench.advance(secs(4));
+        bench.of(&["STOP"]).len()
+    });
+    assert!(shared > 0 && shared < unshared, "{shared} and {unshared}");
+}

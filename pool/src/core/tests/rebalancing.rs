@@ -11,7 +11,7 @@ use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::model::settings::Settings;
 
-const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+pub(super) const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
 /// One worker with twelve jobs, long after it joined.
 fn loaded(config: Config) -> Bench {
@@ -23,7 +23,7 @@ fn loaded(config: Config) -> Bench {
     bench
 }
 
-fn another(bench: &mut Bench, worker: u64, slot: u32) {
+pub(super) fn another(bench: &mut Bench, worker: u64, slot: u32) {
     bench.change_members(|members| {
         members.insert(WorkerId(worker), up(slot));
     });
@@ -121,7 +121,7 @@ fn jobs_move_at_the_rate_of_the_node() {
 }
 
 /// The pool has these settings of moves from now on.
-fn moves(bench: &mut Bench, rate: u32, now: u64) {
+pub(super) fn moves(bench: &mut Bench, rate: u32, now: u64) {
     bench.stored.revision.0 += 1;
     bench.stored.fields.insert("move_rate".into(), rate.to_string());
     bench.stored.fields.insert("move_now".into(), now.to_string());
