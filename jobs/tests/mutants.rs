@@ -149,8 +149,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "false)", by "a_later_state_stays";
     "a new life gives way to an attested one": "attest", "j.birth > own.birth or"
         => "", by "a_new_life_of_a_job_is_no_execution_of_the_old_one";
-    "what was said to have ended is made again": "attest", "or not j and body == '' then return 'H' end"
-        => "then return 'H' end", by "what_runs_is_made_again_after_a_loss_of_all_data";
+    "what was said to have ended is made again": "attest", "if not j and (body == '' or"
+        => "if not j and (", by "what_runs_is_made_again_after_a_loss_of_all_data";
     "an attested job loses its data": "attest", "if body ~= '' then set_body"
         => "if not job(id) then set_body", by "an_older_state_gives_way_to_what_runs";
     "an attested job has no lease": "attest", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
@@ -169,10 +169,38 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_lost_child_is_counted_again";
     "a counted child counts again": "attest", "or call('ZSCORE', INDEX, 'c:' .. child) then"
         => "then", by "a_lost_child_is_counted_again";
-    "the same again is written": "add", "if mode == 's' then return 'S' end"
-        => "", by "one_that_waits_gets_another_time_and_data";
-    "data of the same moment are not written": "add", "if mode == 's' then return 'S' end"
-        => "do return 'S' end", by "one_that_waits_gets_other_data_and_keeps_its_place";
+    "an execution is made again twice": "attest", " or token <= before"
+        => "", by "an_execution_is_made_again_once";
+    "an execution that was made again is forgotten": "attest", "bury(id, q.lease, token)"
+        => "", by "an_execution_is_made_again_once";
+    "a job is made again after its lease": "attest", " or t >= hold + q.lease"
+        => "", by "a_job_is_made_again_while_its_lease_lasts";
+    "what was heard of stays": "tick", "no_extras[#no_extras + 1] = 'a:' .. of"
+        => "", by "an_execution_is_made_again_once";
+    "what waits is met by an earlier run": "add", "set_body(j.id, body)\n    outdate(j)"
+        => "set_body(j.id, body)", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
+    "what waits for another time is met by an earlier run": "add", "if waiting then\n    outdate(j)\n  else"
+        => "if not waiting then", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
+    "the same again is met by an earlier run": "add", "if t < grace then outdate(j) end"
+        => "", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
+    "a cancelled job goes on": "steer", "  outdate(j)\n  leave(j)\n  finish"
+        => "  leave(j)\n  finish", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
+    "a cancelled job that is not kept comes back": "steer", "changed[j.id] = j\n  bury(j.id, queue_of(j.queue).lease)"
+        => "changed[j.id] = j", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
+    "a removed job comes back": "steer", "  bury(j.id, queue_of(j.queue).lease)\n  leave(j)"
+        => "  leave(j)", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
+    "a job that is there anew has its former birth": "add", "  j.birth = birth_at(999)\n"
+        => "", by "each_life_has_a_birth_of_its_own";
+    "a job that runs again has its former birth": "settle", "  j.birth = birth_at(999)\n"
+        => "", by "each_life_has_a_birth_of_its_own";
+    "a replayed job has its former birth": "steer", "  j.birth = birth_at(999)\n"
+        => "", by "each_life_has_a_birth_of_its_own";
+    "a birth follows the clock": "add", "sub(birth_at(0), 1, 14)"
+        => "sub(place_at(t, 0), 1, 14)", by "each_life_has_a_birth_of_its_own";
+    "the same again is written": "add", "if mode == 's' then"
+        => "if false then", by "one_that_waits_gets_another_time_and_data";
+    "data of the same moment are not written": "add", "if mode == 's' then"
+        => "if true then", by "one_that_waits_gets_other_data_and_keeps_its_place";
     "data of the same moment are not told": "add", "tell(j, body)\n    return 'U'"
         => "return 'U'", by "one_that_waits_gets_other_data_and_keeps_its_place";
     "a job with data of the same moment goes to the back": "add", "if waiting and j.due == kind.due then"
@@ -207,8 +235,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if j.again", by "a_job_that_runs_is_asked_to_end";
     "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    renew_life"
         => "if false then\n    renew_life", by "one_that_runs_runs_once_more_with_its_data";
-    "another life has the children of the former": "settle", "j.open, j.birth = 0, place_at(t, 999)"
-        => "j.open = 0", by "children_of_another_life_do_not_count";
+    "another life has the children of the former": "settle", "    unflag(j, 'cb')\n    j.open = 0\n"
+        => "", by "children_of_another_life_do_not_count";
     "a result is kept for ever": "settle", "timers['r:' .. j.id] = t + keep"
         => "", by "a_result_is_kept_for_its_time";
     "a dead letter is not listed": "settle", "if state == 'F' then call('ZADD', INDEX"
@@ -273,8 +301,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_paused_job_waits_until_it_is_resumed";
     "a closed parent waits on": "steer", "if j.state == 'W' and j.open == 0 then"
         => "if false then", by "an_open_parent_waits_for_more";
-    "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  leave"
-        => "leave", by "a_removed_job_halts_whoever_runs_it";
+    "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  bury"
+        => "bury", by "a_removed_job_halts_whoever_runs_it";
     "what has ended is watched": "watch", "if on and not was and not is_over(j) then"
         => "if on and not was then", by "what_has_ended_is_answered_and_not_watched";
     "a watcher is told twice": "watch", "if on and not was and not is_over(j) then"

@@ -35,7 +35,7 @@ const QUEUES: [(&str, &str); 5] = [
 type Move = (u8, [u8; 6]);
 
 fn walk() -> impl Strategy<Value = Vec<Move>> {
-    proptest::collection::vec((0..25u8, proptest::array::uniform6(any::<u8>())), 10..150)
+    proptest::collection::vec((0..26u8, proptest::array::uniform6(any::<u8>())), 10..150)
 }
 
 fn of<T: Clone>(choices: &[T], number: u8) -> T {
@@ -210,7 +210,8 @@ impl Walk {
                 self.trace.push(format!("declare {of_queue} {words}"));
                 both!(self, lab => lab.declare(of_queue, words).await).map(drop)
             }
-            22 => self.attest(n).await,
+            22 | 23 => self.attest(n).await,
+            24 => self.lose(n).await,
             _ => self.look(n).await,
         }
     }
@@ -296,6 +297,29 @@ impl Walk {
         }
         self.trace.push(format!("{jobs:?}"));
         both!(self, lab => lab.store.attest(lab.inc.get(), &jobs).await.unwrap()).map(drop)
+    }
+
+    /// Another incarnation begins, sometimes without data.
+    async fn lose(&mut self, n: [u8; 6]) -> Result<(), String> {
+        let (wiped, hold, grace) =
+            (n[0].is_multiple_of(3), of(&[0, 1, 900], n[1]), of(&[0, 2_000, 8_000], n[2]));
+        self.trace.push(format!("lose {wiped} {hold} {grace}"));
+        if wiped {
+            for lab in &self.sides {
+                lab.wipe().await;
+                lab.boot().await;
+                for (name, words) in QUEUES {
+                    lab.declare(name, words).await;
+                }
+                lab.registration.replace(None);
+            }
+        }
+        let recover = async |lab: &Lab| {
+            let inc = lab.store.recover(lab.inc.get(), Token(0), "other", hold, grace).await.unwrap();
+            lab.inc.set(inc);
+            inc
+        };
+        both!(self, lab => recover(lab).await).map(drop)
     }
 
     async fn steer(&mut self, n: [u8; 6]) -> Result<(), String> {

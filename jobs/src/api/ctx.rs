@@ -17,7 +17,7 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
-use crate::runtime::attesting::attest;
+use crate::runtime::attesting::attest_running;
 use crate::runtime::keeper::Execution;
 use crate::store::{Data, Settle, SettleReply, Settling};
 
@@ -156,7 +156,7 @@ impl Ctx {
             .call_once(move |store, inc, lane| {
                 let (going, own, link) = (going.clone(), own.clone(), link.clone());
                 async move {
-                    attest(&link, inc, vec![(own, true)]).await?;
+                    attest_running(&link, inc, [own]).await?;
                     store.settle(inc, &lane, &*going).await
                 }
                 .boxed()
@@ -214,7 +214,7 @@ impl Ctx {
                 let (own, link) = (own.clone(), link.clone());
                 async move {
                     let id = [own.id.clone()];
-                    attest(&link, inc, vec![(own, true)]).await?;
+                    attest_running(&link, inc, [own]).await?;
                     store.peek(inc, true, &id).await
                 }
                 .boxed()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
-use super::attesting::attest;
+use super::attesting::attest_running;
 use super::keeper::Execution;
 use super::link::Link;
 use crate::error::Error;
@@ -67,11 +67,10 @@ async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
     let (mode, token) = (first.mode, first.token());
     let (mut jobs, mut callers) = (Vec::new(), Vec::with_capacity(requests.len()));
     // Jobs that were taken together have one token.
-    let mut parents: Vec<(Arc<Execution>, bool)> = Vec::new();
+    let mut parents: Vec<Arc<Execution>> = Vec::new();
     for request in requests {
-        if let Some(parent) = request.parent.filter(|one| parents.iter().all(|(other, _)| other.id != one.id))
-        {
-            parents.push((parent, true));
+        if let Some(parent) = request.parent.filter(|one| parents.iter().all(|other| other.id != one.id)) {
+            parents.push(parent);
         }
         callers.push((request.jobs.len(), request.reply));
         jobs.extend(request.jobs);
@@ -82,7 +81,7 @@ async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
         .call(move |store, inc| {
             let (lane, adding, link, parents) = (lane.clone(), sent.clone(), own.clone(), parents.clone());
             async move {
-                attest(&link, inc, parents).await?;
+                attest_running(&link, inc, parents).await?;
                 store.add(inc, &lane, &adding).await
             }
             .boxed()

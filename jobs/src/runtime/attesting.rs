@@ -21,6 +21,16 @@ const ENDS: usize = 20_000;
 /// The most bytes of results and data among them.
 const BYTES: usize = 16 * 1_048_576;
 
+/// Makes executions known to data that may have forgotten them. One whose end was said since is not made again.
+pub(crate) async fn attest_running(
+    link: &Link,
+    inc: Incarnation,
+    executions: impl IntoIterator<Item = Arc<Execution>>,
+) -> StoreResult<()> {
+    let running = executions.into_iter().filter(|execution| !execution.is_over());
+    attest(link, inc, running.map(|execution| (execution, true)).collect()).await
+}
+
 /// Makes executions known to data that may have forgotten them. Those that are marked are made again if they are gone.
 pub(crate) async fn attest(
     link: &Link,

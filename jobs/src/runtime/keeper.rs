@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attesting::attest;
+use super::attesting::attest_running;
 use super::link::Link;
 use crate::model::id::{Incarnation, JobId, Token};
 use crate::model::record::Record;
@@ -366,12 +366,12 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
     for executions in by_lease.values().flat_map(|alike| alike.chunks(MOST)) {
         let sent = Instant::now();
         let jobs: Arc<[_]> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
-        let these: Arc<[_]> = executions.iter().map(|one| (one.clone(), true)).collect();
+        let these: Arc<[_]> = executions.into();
         let own = link.clone();
         let answer = link.call_within(Duration::from_secs(2), move |store, inc| {
             let (jobs, these, own) = (jobs.clone(), these.clone(), own.clone());
             async move {
-                attest(&own, inc, these.to_vec()).await?;
+                attest_running(&own, inc, these.iter().cloned()).await?;
                 store.extend(inc, &jobs).await
             }
             .boxed()
@@ -402,5 +402,42 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+    use crate::model::id::{NodeName, QueueName, SetName};
+    use crate::model::queue::Settings;
+    use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, Taking};
+
+    #[tokio::test]
+    async fn a_short_lease_does_not_shorten_a_longer_one() {
+        let (store, node) = (MemoryStore::new(), NodeName::new("n").unwrap());
+        let link = Link::new(Arc::new(store.clone()), &SetName::new("s").unwrap(), node.clone(), None);
+        link.follow(Incarnation(0)).await.unwrap();
+        let (inc, mut lane) = (*link.incarnations().borrow(), Lane::new("l"));
+        let (keeper, mut executions) = (Keeper::default(), Vec::new());
+        for (name, lease) in [("short", 3_000), ("long", 60_000)] {
+            let queue = QueueName::new(name).unwrap();
+            let mut settings = Settings::default();
+            settings.lease = lease;
+            store.declare(inc, &queue, &settings).await.unwrap();
+            let job = NewJob::new(JobId::new(name).unwrap(), "", Kind::new(queue.clone()));
+            store.add(inc, &lane, &Adding::new(vec![job])).await.unwrap();
+            lane.advance();
+            let taken = store.take(inc, &lane, &Taking::new(node.clone(), queue, 1)).await.unwrap();
+            lane.advance();
+            let TakeReply::Taken { mut jobs, .. } = taken else { panic!("{taken:?}") };
+            let (events, _) = mpsc::unbounded_channel();
+            let taken = jobs.remove(0);
+            executions.push(Arc::new(Execution::new(taken, inc, Instant::now(), (None, None), events)));
+        }
+        renew(link, keeper, executions.clone()).await;
+        let leases = executions.iter().map(|execution| execution.lease().as_secs());
+        assert_eq!(leases.collect::<Vec<_>>(), [3, 60]);
     }
 }

@@ -39,4 +39,8 @@ pub enum Breakage {
     NothingAttested,
     /// A node does not say what it has lately ended after a loss of data.
     NoJournal,
+    /// After a loss of data, a job is made again each time that an execution of it is heard of.
+    MadeAgainTwice,
+    /// After a loss of data, an execution answers for requests that came after its begin.
+    RequestsMetEarly,
 }

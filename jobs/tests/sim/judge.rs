@@ -32,6 +32,17 @@ pub(crate) struct Alive {
     pub(crate) life: String,
 }
 
+/// An end that was answered.
+struct Finished {
+    birth: String,
+    token: u64,
+    /// Who has said it, and when.
+    life: String,
+    at: u64,
+    /// The data know it: there was no loss since, or they were told in time.
+    is_known: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct Judge {
     last: Dump,
@@ -43,12 +54,14 @@ pub(crate) struct Judge {
     lanes: BTreeMap<String, u64>,
     /// How many jobs have begun, by group and window.
     begun: BTreeMap<(String, u64), u32>,
-    /// Executions that were ever given out.
-    issued: BTreeSet<(String, u64)>,
+    /// Executions that were ever given out: their birth, and the step.
+    issued: BTreeMap<(String, u64), (String, u64)>,
+    /// The step of the last word from outside that wants another execution of a job, or none at all, since the last loss.
+    asked: BTreeMap<String, u64>,
     /// Executions whose leases were lost.
     lapsed: BTreeSet<(String, u64)>,
-    /// Ends whose answer has come: the job's birth, the node's life, and when.
-    finished: BTreeMap<String, (String, String, u64)>,
+    /// Jobs whose end was answered.
+    finished: BTreeMap<String, Finished>,
     pub(crate) seen: BTreeSet<String>,
     /// Executions whose handlers have ended by themselves.
     pub(crate) returned: BTreeSet<(String, u64)>,
@@ -90,8 +103,12 @@ impl Judge {
         &self.records
     }
 
-    /// Data were lost, or went back.
-    pub(crate) fn lost(&mut self, dump: Dump) {
+    /// Data were lost, or went back. In a quiet time the nodes tell them at once what they know.
+    pub(crate) fn lost(&mut self, dump: Dump, quiet: bool) {
+        self.asked.clear();
+        for finished in self.finished.values_mut() {
+            finished.is_known &= quiet;
+        }
         self.records = parsed(&dump);
         self.last = dump;
         self.lanes.clear();
@@ -120,7 +137,8 @@ impl Judge {
                 self.changed(now, word, id, old.get(id), new.get(id), &dump);
             }
         }
-        self.settled(now, life, word, &old, &new);
+        self.settled(now, word, &old, &new);
+        self.told(life, word, &old);
         let wrong = indexes(&new, &dump);
         for what in wrong {
             self.object(now, what);
@@ -172,7 +190,9 @@ impl Judge {
                     self.object(now, format!("{id} came from nowhere: {new}"));
                 }
                 self.seen.insert(id.to_owned());
-                self.finished.remove(id);
+                if matches!(word, Word::Add(..)) {
+                    self.asked.insert(id.to_owned(), self.steps);
+                }
             }
             (Some(old), None) => {
                 let went = match word {
@@ -185,6 +205,10 @@ impl Judge {
                 if !went {
                     self.object(now, format!("{id} is lost: it was {old}"));
                 }
+                if steers(|_| true) {
+                    self.asked.insert(id.to_owned(), self.steps);
+                }
+                self.ended(now, word, id, old);
             }
             (Some(before), Some(after)) => self.moved(now, word, id, (before, after), dump, steers(|_| true)),
             (None, None) => {}
@@ -197,7 +221,24 @@ impl Judge {
         let begins =
             runs.filter(|new| old.is_none_or(|old| (old.state, old.token) != (new.state, new.token)));
         if let Some(new) = begins {
-            self.began(now, word, id, old, new);
+            self.began(now, word, id, old, new, dump);
+        }
+    }
+
+    /// An execution has ended its job.
+    fn ended(&mut self, now: u64, word: &Word<'_>, id: &str, old: &Record) {
+        if !matches!(word, Word::Settle(..)) {
+            return;
+        }
+        if old.again.is_some() {
+            self.object(now, format!("{id} was asked for again and has ended: {old}"));
+        }
+        let began = self.issued.get(&(id.to_owned(), old.token.0)).map(|(_, step)| *step);
+        if self.asked.get(id) > began.as_ref() {
+            self.object(
+                now,
+                format!("{id} was asked for after this run of it began, which has ended it: {old}"),
+            );
         }
     }
 
@@ -215,7 +256,14 @@ impl Judge {
             if !anew {
                 self.object(now, format!("{id} has ended and goes on: {old} {new}"));
             }
-            self.finished.remove(id);
+        }
+        let waits = |state| matches!(state, State::Ready | State::Delayed | State::Paused);
+        let asks = matches!(word, Word::Add(..)) && (over(old.state) || waits(old.state));
+        if asks || steered && over(old.state) != over(new.state) {
+            self.asked.insert(id.to_owned(), self.steps);
+        }
+        if !over(old.state) && over(new.state) {
+            self.ended(now, word, id, old);
         }
         if new.token < old.token {
             self.object(now, format!("{id} has a lower token: {old} {new}"));
@@ -250,12 +298,18 @@ impl Judge {
         let _ = dump;
     }
 
-    fn began(&mut self, now: u64, word: &Word<'_>, id: &str, old: Option<&Record>, new: &Record) {
+    fn began(
+        &mut self,
+        now: u64,
+        word: &Word<'_>,
+        id: &str,
+        old: Option<&Record>,
+        new: &Record,
+        dump: &Dump,
+    ) {
         let execution = (id.to_owned(), new.token.0);
         if matches!(word, Word::Attest(_)) {
-            if !self.issued.contains(&execution) {
-                self.object(now, format!("{id} runs under a token that nobody has: {new}"));
-            }
+            self.goes_on(now, &execution, old, new, dump);
             return;
         }
         self.begins += 1;
@@ -281,22 +335,74 @@ impl Judge {
         if new.attempts != old.attempts + 1 || most > 0 && new.attempts > most {
             self.object(now, format!("{id} began with a wrong attempt: {old} {new}"));
         }
-        if let Some((birth, life, at)) = self.finished.get(id)
+        if let Some(Finished { birth, life, at, is_known, .. }) = self.finished.get(id)
             && *birth == new.birth
+            && *is_known
             && self.lives.contains(life)
             && !self.closed.contains(life)
             && now < at + 18_000
         {
             self.object(now, format!("{id} began again after its end was answered: {new}"));
         }
-        self.issued.insert(execution);
+        self.issued.insert(execution, (new.birth.clone(), self.steps));
+    }
+
+    /// After a loss of data an execution is running again.
+    fn goes_on(
+        &mut self,
+        now: u64,
+        execution: &(String, u64),
+        old: Option<&Record>,
+        new: &Record,
+        dump: &Dump,
+    ) {
+        let id = &execution.0;
+        let Some((_, began)) = self.issued.get(execution) else {
+            self.object(now, format!("{id} runs under a token that nobody has: {new}"));
+            return;
+        };
+        if self.asked.get(id) > Some(began) {
+            self.object(now, format!("{id} was asked for after this run of it began, which goes on: {new}"));
+        }
+        if old.is_some() {
+            return;
+        }
+        let hold = dump.value("meta", "hold").and_then(|at| at.parse::<u64>().ok()).unwrap_or_default();
+        match self.finished.get(id) {
+            Some(finished) if finished.token == new.token.0 => {
+                self.object(now, format!("{id} was made again after its end was answered: {new}"));
+            }
+            // Its node was cut off for longer than the hold, and it may have run elsewhere.
+            Some(_) if now >= hold => drop(self.finished.remove(id)),
+            _ => {}
+        }
+    }
+
+    /// A node tells the data what it has ended.
+    fn told(&mut self, life: &str, word: &Word<'_>, old: &BTreeMap<String, Record>) {
+        let mut knows = |id: &str, token: u64| {
+            let finished = self.finished.get_mut(id);
+            if let Some(finished) = finished.filter(|one| one.life == life && one.token == token) {
+                finished.is_known = true;
+            }
+        };
+        match word {
+            Word::Settle(_, jobs, replies) => {
+                let ends = jobs.iter().zip(*replies).filter(|(_, reply)| **reply == SettleReply::Ended);
+                ends.for_each(|(job, _)| knows(job.id.as_str(), job.token.0));
+            }
+            Word::Attest(jobs) => {
+                let gone = jobs.iter().filter(|job| !old.contains_key(job.id.as_str()));
+                gone.for_each(|job| knows(job.id.as_str(), job.record.token.0));
+            }
+            _ => {}
+        }
     }
 
     /// The fates of executions.
     fn settled(
         &mut self,
         now: u64,
-        _life: &str,
         word: &Word<'_>,
         old: &BTreeMap<String, Record>,
         new: &BTreeMap<String, Record>,
@@ -320,19 +426,12 @@ impl Judge {
     /// A worker has heard what became of its executions.
     pub(crate) fn heard(&mut self, life: &str, now: u64, jobs: &[Settling], replies: &[SettleReply]) {
         for (job, reply) in jobs.iter().zip(replies) {
+            let token = job.token.0;
+            let Some((birth, _)) = self.issued.get(&(job.id.to_string(), token)) else { continue };
             if *reply == SettleReply::Ended && matches!(job.settle, Settle::Done(..)) {
-                // A job that is kept has its birth still; another life of it has another one.
-                let kept = self
-                    .records
-                    .get(job.id.as_str())
-                    .filter(|record| record.token == job.token && over(record.state));
-                if kept.is_none() && self.records.contains_key(job.id.as_str()) {
-                    continue;
-                }
-                let birth = kept.map(|record| record.birth.clone());
-                if let Some(birth) = birth {
-                    self.finished.insert(job.id.to_string(), (birth, life.to_owned(), now));
-                }
+                let (birth, life) = (birth.clone(), life.to_owned());
+                let finished = Finished { birth, token, life, at: now, is_known: true };
+                self.finished.insert(job.id.to_string(), finished);
             }
         }
     }

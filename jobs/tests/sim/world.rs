@@ -414,13 +414,16 @@ impl World {
         self.crash(node);
     }
 
-    /// The data are lost, or go back to those of a moment ago. Nothing else is amiss meanwhile.
+    /// The data are lost, or go back to those of a moment ago. Half the time nothing else is amiss meanwhile.
     async fn lose(&self, nodes: &[Option<Node>]) {
+        let quiet = self.rng.one_in(2);
         let before: Option<Snapshot> = (!self.rng.one_in(3)).then(|| self.store.snapshot());
         tokio::time::sleep(self.rng.ms(0, 900)).await;
-        self.faults.store(false, Ordering::SeqCst);
-        for node in nodes.iter().flatten() {
-            node.cut.store(false, Ordering::SeqCst);
+        if quiet {
+            self.faults.store(false, Ordering::SeqCst);
+            for node in nodes.iter().flatten() {
+                node.cut.store(false, Ordering::SeqCst);
+            }
         }
         // Executions that are sound: their leases are not about to end.
         let ran: Vec<Alive> = {
@@ -437,8 +440,11 @@ impl World {
             Some(before) => self.store.go_back(before),
             None => self.store.wipe(),
         }
-        self.judge().lost(self.store.dump_without_lanes());
+        self.judge().lost(self.store.dump_without_lanes(), quiet);
         self.say(|| format!("data are lost: {}", if before.is_some() { "some" } else { "all" }));
+        if !quiet {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(1_900)).await;
         let now = self.now();
         let mut judge = self.judge();

@@ -1,11 +1,15 @@
 //! Loss of data, and servers that change.
 
 use tenure_jobs::store::{
-    AddMode, AddReply, Attesting, Booted, Data, Settle, SettleReply, StoreError, TakeReply, Taking,
+    AddMode, AddReply, Attesting, Booted, Data, Settle, SettleReply, Steer, SteerReply, StoreError,
+    TakeReply, TakenJob, Taking,
 };
 use tenure_jobs::{State, Token};
 
-use super::lab::{Lab, Which, done, is_stale, node, queue, retry};
+use super::lab::{Lab, Which, done, fail, is_stale, node, queue, retry};
+
+/// How long no job begins after a recovery, ms.
+const HOLD: u64 = 2_000;
 
 scenarios! {
     tokens_rise_also_after_a_loss_of_all_data,
@@ -17,6 +21,12 @@ scenarios! {
     a_later_state_stays,
     a_lost_child_is_counted_again,
     a_new_life_of_a_job_is_no_execution_of_the_old_one,
+    a_request_after_a_loss_is_not_met_by_what_ran_before_it,
+    what_is_removed_or_cancelled_after_a_loss_stays_so,
+    an_execution_is_made_again_once,
+    an_end_outdates_earlier_executions_in_any_order,
+    a_job_is_made_again_while_its_lease_lasts,
+    each_life_has_a_birth_of_its_own,
 }
 
 async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
@@ -83,11 +93,18 @@ async fn steps_on_no_data_say_so(which: Which) {
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
 }
 
-/// All data are lost, and the queues are declared again.
+/// Another incarnation begins, as after a loss.
+async fn recover(lab: &Lab) {
+    lab.advance(1).await;
+    let inc = lab.store.recover(lab.inc.get(), Token(0), "other", HOLD, 60_000).await.unwrap();
+    lab.inc.set(inc);
+}
+
+/// All data are lost, and the queues are declared again, in an incarnation that a recovery has begun.
 async fn lose(lab: &Lab, queues: &[(&str, &str)]) {
     lab.wipe().await;
-    lab.advance(1).await;
     lab.boot().await;
+    recover(lab).await;
     for (name, words) in queues {
         lab.declare(name, words).await;
     }
@@ -104,11 +121,13 @@ async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
         taken.extend(lab.jobs.borrow_mut().drain(..));
     }
     lose(&lab, &queues).await;
-    let far = Token(taken[0].record.token.0 + (1 << 20));
+    let far = Token(taken[0].record.token.0 + (1 << 30));
     let mut ahead = taken[0].record.clone();
     ahead.token = far;
+    let mut ended = taken[0].clone();
+    ended.record.token = Token(ended.record.token.0 - 1);
     assert_eq!(
-        lab.attest_one(&taken[0], false).await,
+        lab.attest_one(&ended, false).await,
         SettleReply::Halt,
         "without its data it is not made again"
     );
@@ -120,9 +139,12 @@ async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
     assert_eq!(lab.body("j").await, "body-j");
     // The second one of the group waits for the first one.
     lab.add_one("g", "l", |kind| kind.group = super::lab::group("t1")).await;
+    lab.advance(HOLD).await;
     assert!(lab.take("g").await.is_empty());
     assert_eq!(lab.settle_as("k", taken[1].record.token, done()).await, SettleReply::Ended);
     assert_eq!(lab.take("g").await, ["l"]);
+    // Jobs begin again.
+    lab.advance(HOLD).await;
     // A token that the data do not know yet is not given out again.
     let attested = lab.attest(&[Attesting::new(taken[0].id.clone(), ahead, None)]).await;
     assert_eq!(attested, [SettleReply::GoesOn], "data of an older execution give way");
@@ -130,11 +152,13 @@ async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
     lab.take("a").await;
     assert!(lab.token.get() > far);
     // It has a lease, and its attempts count.
+    let until = lab.dump().await.value("leases", "j").map(str::to_owned);
+    assert_eq!(until, Some((lab.now() + 5_000).to_string()));
     lab.tick().await;
-    lab.advance(4_900).await;
+    lab.advance(60_000).await;
     lab.tick().await;
-    assert_eq!(lab.state("j").await, Some(State::Running));
-    lab.advance(200).await;
+    assert_eq!(lab.state("j").await, Some(State::Running), "right after a gap nobody loses a lease");
+    lab.advance(3_000).await;
     lab.tick().await;
     assert_eq!((lab.state("j").await, lab.record("j").await.unwrap().attempts), (Some(State::Ready), 1));
 }
@@ -219,14 +243,18 @@ async fn a_lost_child_is_counted_again(which: Which) {
         }
         assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
         assert_eq!(lab.record("P").await.unwrap().open, 1, "once");
+        lab.advance(HOLD).await;
         lab.settle_as("P", parent.record.token, Settle::Wait(Data::Keep)).await;
         assert_eq!(lab.state("P").await, Some(State::Waiting));
         lab.settle_as("P.1", child.record.token, super::lab::with_result("r")).await;
         assert_eq!(lab.take("a").await, ["P"]);
         let ends = lab.peek("P").await.unwrap().children;
         assert_eq!((ends.len(), ends[0].1), (1, 'C'));
-        // A child whose end was counted counts no more.
-        assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
+        // A child whose end was counted counts no more: not this run, and not a later one.
+        assert_eq!(lab.attest_one(&child, true).await, SettleReply::Halt);
+        let mut later = child.clone();
+        later.record.token = Token(child.record.token.0 + 5);
+        assert_eq!(lab.attest_one(&later, true).await, SettleReply::GoesOn);
         assert_eq!(lab.record("P").await.unwrap().open, 0);
         assert!(lab.record("P.1").await.unwrap().parent.is_empty());
     }
@@ -242,5 +270,189 @@ async fn a_new_life_of_a_job_is_no_execution_of_the_old_one(which: Which) {
     // Its producer adds it again before the old execution is heard of.
     assert_eq!(lab.add_body("a", "j", "new", AddMode::Keep, |_| {}).await, AddReply::Added);
     assert_eq!(lab.attest_one(&old, true).await, SettleReply::Halt);
+    lab.advance(HOLD).await;
     assert_eq!((lab.take("a").await, lab.body("j").await), (vec!["j".to_owned()], "new".into()));
+}
+
+/// The run of a job that came after this one, and that the data have lost.
+fn lost_run(of: &TakenJob) -> TakenJob {
+    let mut lost = of.clone();
+    lost.record.token = Token(of.record.token.0 + 7);
+    (lost.record.attempts, lost.body) = (of.record.attempts + 1, "lost".into());
+    lost
+}
+
+async fn a_request_after_a_loss_is_not_met_by_what_ran_before_it(which: Which) {
+    // How the data know the job, what is asked of it after the loss, and the answer.
+    let (kept, dead) = (done(), fail("no"));
+    let cases = [
+        (kept.clone(), AddMode::Again, 0, AddReply::Anew),
+        (kept, AddMode::Schedule, 7, AddReply::Anew),
+        (dead, AddMode::Again, 0, AddReply::Anew),
+        (retry(0, "e"), AddMode::Again, 0, AddReply::Changed),
+        (retry(0, "e"), AddMode::Replace, 0, AddReply::Changed),
+        (retry(0, "e"), AddMode::Again, 7, AddReply::Changed),
+        (retry(0, "e"), AddMode::Schedule, 7, AddReply::Changed),
+        (retry(0, "e"), AddMode::Schedule, 0, AddReply::Same),
+    ];
+    for (known, mode, due, expected) in cases {
+        for with_body in [true, false] {
+            let lab = Lab::new(which, &[("a", "")]).await;
+            lab.add_one("a", "j", |kind| kind.keep = -1).await;
+            lab.take("a").await;
+            let lost = lost_run(&lab.jobs.borrow()[0]);
+            lab.settle("j", known.clone()).await;
+            recover(&lab).await;
+            assert_eq!(lab.add_body("a", "j", "new", mode, |kind| kind.due = due).await, expected);
+            let (before, said) = (lab.dump().await, (mode, due, with_body));
+            assert_eq!(lab.attest_one(&lost, with_body).await, SettleReply::Halt, "{said:?}");
+            assert_eq!(lab.settle_as("j", lost.record.token, done()).await, SettleReply::Halt);
+            assert_eq!(lab.dump().await.get("jobs"), before.get("jobs"));
+            lab.advance(HOLD).await;
+            assert_eq!(lab.take("a").await, ["j"]);
+            assert_eq!(lab.body("j").await, if expected == AddReply::Same { "b" } else { "new" });
+            assert_eq!(lab.done("j").await, SettleReply::Ended);
+        }
+    }
+    // One that is replayed.
+    let lab = Lab::new(which, &[("a", "max=1")]).await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let lost = lost_run(&lab.jobs.borrow()[0]);
+    lab.settle("j", fail("no")).await;
+    recover(&lab).await;
+    assert_eq!(lab.steer("j", Steer::Replay(0)).await, SteerReply::Done);
+    assert_eq!(lab.attest_one(&lost, true).await, SettleReply::Halt);
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn what_is_removed_or_cancelled_after_a_loss_stays_so(which: Which) {
+    for (words, steer) in [
+        ("keep=5000", Steer::Cancel("enough".into())),
+        ("keep=0", Steer::Cancel("enough".into())),
+        ("", Steer::Remove),
+    ] {
+        let lab = Lab::new(which, &[("a", words)]).await;
+        lab.add("a", &["j"]).await;
+        lab.take("a").await;
+        let lost = lost_run(&lab.jobs.borrow()[0]);
+        lab.settle("j", retry(0, "e")).await;
+        recover(&lab).await;
+        assert_eq!(lab.steer("j", steer.clone()).await, SteerReply::Done);
+        let state = lab.state("j").await;
+        assert_eq!(lab.attest_one(&lost, true).await, SettleReply::Halt, "{steer:?}");
+        assert_eq!(lab.state("j").await, state);
+        // Another request under its id has nothing to do with that.
+        lab.steer("j", Steer::Remove).await;
+        assert_eq!(lab.add("a", &["j"]).await, [AddReply::Added]);
+    }
+}
+
+async fn an_execution_is_made_again_once(which: Which) {
+    let queues = [("a", "lease=5000")];
+    for steer in [None, Some(Steer::Remove)] {
+        let lab = Lab::new(which, &queues).await;
+        lab.add("a", &["j"]).await;
+        lab.take("a").await;
+        let ran = lab.jobs.borrow_mut().remove(0);
+        // No data were lost: what is gone has ended.
+        lab.done("j").await;
+        assert_eq!(lab.attest_one(&ran, true).await, SettleReply::Halt);
+        lose(&lab, &queues).await;
+        assert_eq!(lab.attest_one(&ran, true).await, SettleReply::GoesOn);
+        // A later run of it is another execution, unless the job was removed.
+        let later = match steer {
+            None => {
+                assert_eq!(lab.settle_as("j", ran.record.token, done()).await, SettleReply::Ended);
+                SettleReply::GoesOn
+            }
+            Some(steer) => {
+                assert_eq!(lab.steer("j", steer).await, SteerReply::Done);
+                SettleReply::Halt
+            }
+        };
+        // The same word comes twice, or late.
+        assert_eq!(lab.attest_one(&ran, true).await, SettleReply::Halt);
+        assert_eq!(lab.state("j").await, None);
+        assert_eq!(lab.attest_one(&lost_run(&ran), true).await, later);
+        // Another loss is another reason to make it again.
+        lose(&lab, &queues).await;
+        assert_eq!(lab.attest_one(&ran, true).await, SettleReply::GoesOn);
+        lab.steer("j", Steer::Remove).await;
+        // Nothing of that stays.
+        lab.tick().await;
+        lab.advance(60_000).await;
+        lab.tick().await;
+        assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+    }
+}
+
+async fn an_end_outdates_earlier_executions_in_any_order(which: Which) {
+    let queues = [("a", "lease=5000")];
+    for journal_first in [true, false] {
+        let lab = Lab::new(which, &queues).await;
+        lab.add("a", &["j"]).await;
+        lab.take("a").await;
+        let first = lab.jobs.borrow_mut().remove(0);
+        let second = lost_run(&first);
+        lose(&lab, &queues).await;
+        // The node of the second run has ended the job, that of the first one has not heard what became of its own.
+        for of_journal in [journal_first, !journal_first] {
+            if of_journal {
+                lab.attest_one(&second, false).await;
+                lab.settle_as("j", second.record.token, done()).await;
+            } else {
+                lab.attest_one(&first, true).await;
+                lab.settle_as("j", first.record.token, retry(0, "e")).await;
+            }
+        }
+        assert_eq!(lab.state("j").await, None);
+        lab.advance(HOLD).await;
+        assert!(lab.take("a").await.is_empty());
+    }
+}
+
+async fn a_job_is_made_again_while_its_lease_lasts(which: Which) {
+    let queues = [("a", "lease=5000"), ("b", "lease=90000")];
+    for (name, lease) in [("a", 5_000), ("b", 90_000)] {
+        for (late, expected) in [(1, SettleReply::GoesOn), (0, SettleReply::Halt)] {
+            let lab = Lab::new(which, &queues).await;
+            lab.add(name, &["j"]).await;
+            lab.take(name).await;
+            let ran = lab.jobs.borrow_mut().remove(0);
+            lose(&lab, &queues).await;
+            lab.advance(HOLD + lease - late).await;
+            assert_eq!(lab.attest_one(&ran, true).await, expected, "{name}");
+        }
+    }
+}
+
+async fn each_life_has_a_birth_of_its_own(which: Which) {
+    let lab = Lab::new(which, &[("a", "max=1")]).await;
+    let mut births = Vec::new();
+    let mut born = async || births.push(lab.record("j").await.unwrap().birth);
+    let again = async || lab.add_body("a", "j", "b", AddMode::Again, |_| {}).await;
+    lab.add_one("a", "j", |kind| kind.keep = -1).await;
+    born().await;
+    lab.take("a").await;
+    lab.done("j").await;
+    assert_eq!(again().await, AddReply::Anew);
+    born().await;
+    lab.take("a").await;
+    assert_eq!(again().await, AddReply::RunsAgain);
+    lab.done("j").await;
+    born().await;
+    lab.take("a").await;
+    lab.settle("j", fail("no")).await;
+    lab.steer("j", Steer::Replay(0)).await;
+    born().await;
+    // Also when the clock steps back.
+    lab.set_clock(lab.now() - 3_600_000).await;
+    lab.steer("j", Steer::Remove).await;
+    lab.add("a", &["j"]).await;
+    born().await;
+    assert!(births.is_sorted_by(|one, next| one < next), "{births:?}");
+    // A changed request is the same life.
+    assert_eq!(again().await, AddReply::Changed);
+    assert_eq!(Some(&lab.record("j").await.unwrap().birth), births.last());
 }

@@ -62,7 +62,7 @@ local function make(id, body, kind, parent, item)
   local j = { id = id, state = 'Q', token = '0', attempts = 0, node = '', again = '', flags = kind.flags,
     parent = parent and parent.id .. '#' .. parent.birth or '', open = 0, keep = tonumber(kind.keep), queue = q.name,
     group = kind.group, place = place_at(in_line(q, kind.due, kind.priority), item), priority = kind.priority,
-    max = tonumber(kind.max), due = kind.due, birth = place_at(t, item), news = 0, flow = kind.flow, tail = '' }
+    max = tonumber(kind.max), due = kind.due, birth = birth_at(item), news = 0, flow = kind.flow, tail = '' }
   jobs[id] = j
   set_body(id, body)
   if parent then
@@ -84,7 +84,7 @@ local function make_plain(id, body, kind, item)
   if not kind.line then
     kind.line = sub(place_at(in_line(q, kind.due, kind.priority), 0), 1, 14)
     kind.head = '1|Q|0|0|||||0|' .. kind.keep .. '|' .. q.name .. '|' .. kind.group .. '|' .. kind.line
-    kind.middle = '|' .. kind.priority .. '|' .. kind.max .. '|' .. num(kind.due) .. '|' .. sub(place_at(t, 0), 1, 14)
+    kind.middle = '|' .. kind.priority .. '|' .. kind.max .. '|' .. num(kind.due) .. '|' .. sub(birth_at(0), 1, 14)
     kind.tail = '|0|' .. kind.flow
     kind.member = q.name .. '|' .. (q.grouped and kind.group .. '|' or '') .. kind.line
     kind.stir = q.grouped and group_of(q, kind.group) or q
@@ -103,9 +103,14 @@ local function again(j, body, kind, item)
   local q = queue_of(j.queue)
   local waiting = j.state == 'Q' or j.state == 'D' or j.state == 'P'
   if waiting and j.due == kind.due then
-    if mode == 's' then return 'S' end
+    if mode == 's' then
+      -- An execution of the lost time does not answer for it.
+      if t < grace then outdate(j) end
+      return 'S'
+    end
     -- It keeps its place.
     set_body(j.id, body)
+    outdate(j)
     tell(j, body)
     return 'U'
   end
@@ -117,7 +122,9 @@ local function again(j, body, kind, item)
   end
   if not waiting and mode == 'r' then return 'E' end
   leave(j)
-  if not waiting then
+  if waiting then
+    outdate(j)
+  else
     renew_life(j)
     j.attempts = 0
   end

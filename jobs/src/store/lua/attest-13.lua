@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- After a loss of data, the executions of a node are running again. The data may know an older state of a job, or nothing.
--- Nothing happens where they know of a later one.
+-- Nothing happens where they know of a later one. A job that is gone is made again once for each execution, and only while
+-- the lease lasts that the execution had before the loss.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> as the execution has left them, which make the
 --       job again if it is not there, or ''
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
---          wants it cancelled | H halt: it was given up since, or is not there | X bad
+--          wants it cancelled | H halt: it was given up since, has ended, or is not there | X bad
 --@base
 --@wake
 --@records
@@ -15,6 +16,11 @@
 local n = tonumber(argv[2])
 read({ unpack(argv, 3, n + 2) })
 local leases, shortest, highest = {}, 0, tonumber(meta[2]) or 0
+-- The executions of jobs that were heard of, by id: the highest token.
+local heard, fields = {}, {}
+for i = 1, n do fields[i] = 'a:' .. argv[2 + i] end
+fields = n > 0 and call('HMGET', EXTRAS, unpack(fields)) or {}
+for i = 1, n do heard[argv[2 + i]] = tonumber(fields[i] or 0) or 0 end
 
 local function number_of(prefix)
   return call('ZLEXCOUNT', INDEX, '[' .. prefix .. '|', '(' .. prefix .. '}')
@@ -70,9 +76,14 @@ local function attested(i)
   if not own or own == 'X' or own.state ~= 'R' or j == 'X' then return 'X' end
   local token = tonumber(own.token)
   highest = max(highest, token)
-  local q = queue_of(own.queue)
+  local q, before = queue_of(own.queue), heard[id]
+  if token > before then
+    heard[id] = token
+    bury(id, q.lease, token)
+  end
   if not (j and j.state == 'R' and j.token == own.token) then
-    if j and (j.birth > own.birth or tonumber(j.token) >= token) or not j and body == '' then return 'H' end
+    if j and (j.birth > own.birth or tonumber(j.token) >= token) then return 'H' end
+    if not j and (body == '' or token <= before or t >= hold + q.lease) then return 'H' end
     local of_token, attempts, node = own.token, own.attempts, own.node
     j = j and adopt(j, own) or remake(own)
     if body ~= '' then set_body(id, sub(body, 2)) end

@@ -64,6 +64,7 @@ local steps = {}
 
 function steps.X(j)
   if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end
+  bury(j.id, queue_of(j.queue).lease)
   leave(j)
   if j.parent ~= '' then count_child(j, 'X', 'removed') end
   j.state = '-'
@@ -80,6 +81,7 @@ function steps.x(j, reason)
     call('SPUBLISH', CHANNEL .. j.node, 'c|' .. j.id .. '|' .. j.token)
     return 'S'
   end
+  outdate(j)
   leave(j)
   finish(j, 'X', reason)
   return 'K'

@@ -115,6 +115,9 @@ for i = 1, #due do
     expire(of, due[i])
   elseif kind == 'w' then
     clear_children(of, due[i])
+  elseif kind == 'a' then
+    no_extras[#no_extras + 1] = 'a:' .. of
+    call('ZREM', TIMERS, due[i])
   else
     call('ZREM', TIMERS, due[i])
   end

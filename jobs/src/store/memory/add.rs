@@ -144,7 +144,7 @@ impl Coming<'_> {
             priority: kind.priority,
             max: kind.max,
             due: kind.due,
-            birth: step.place_at(step.now as i64, item),
+            birth: step.birth_at(item),
             news: 0,
             flow: kind.flow.clone(),
             tail: String::new(),
@@ -179,9 +179,14 @@ impl Coming<'_> {
         let waiting = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         if waiting && job.due == due {
             if self.adding.mode == AddMode::Schedule {
+                // An execution of the lost time does not answer for it.
+                if step.now < step.state.data.meta.grace {
+                    step.outdate(id, &mut job);
+                }
                 return b'S';
             }
             // It keeps its place.
+            step.outdate(id, &mut job);
             step.state.data.bodies.insert(id.to_owned(), new.body.clone());
             let state = job.state;
             step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
@@ -196,7 +201,9 @@ impl Coming<'_> {
             return b'R';
         }
         step.leave(id, &mut job);
-        if !waiting {
+        if waiting {
+            step.outdate(id, &mut job);
+        } else {
             step.renew_life(id, &mut job);
             job.attempts = 0;
         }

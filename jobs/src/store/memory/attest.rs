@@ -2,9 +2,9 @@
 
 use super::state::with_prefix;
 use super::step::{Step, flag, unflag};
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Token};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Attesting, Extended, SettleReply};
+use crate::store::{Attesting, Breakage, Extended, SettleReply};
 
 pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
     let (mut lease, mut replies) = (0, Vec::with_capacity(jobs.len()));
@@ -29,12 +29,22 @@ impl Step<'_> {
         }
         let token = self.state.data.meta.token;
         self.state.data.meta.token = token.max(own.token.0);
+        let lease = self.settings(&own.queue).lease;
+        let heard = self.state.data.extra(&format!("a:{id}"));
+        let before = Token(std::str::from_utf8(&heard).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
+        if own.token > before {
+            self.bury(id.as_str(), lease, Some(own.token));
+        }
+        let is_late = self.now >= self.state.data.meta.hold + lease;
         let known = self.job(id.as_str());
+        let any_life = self.state.data.is_broken(Breakage::RequestsMetEarly);
         let runs = |job: &Record| job.state == JobState::Running && job.token == own.token;
         let job = match (known, body) {
             (Some(job), _) if runs(&job) => job,
-            (Some(job), _) if job.birth > own.birth || job.token >= own.token => return SettleReply::Halt,
-            (None, None) => return SettleReply::Halt,
+            (Some(job), _) if (job.birth > own.birth && !any_life) || job.token >= own.token => {
+                return SettleReply::Halt;
+            }
+            (None, body) if body.is_none() || own.token <= before || is_late => return SettleReply::Halt,
             (known, body) => {
                 if let Some(body) = body {
                     self.state.data.bodies.insert(id.to_string(), body.clone());

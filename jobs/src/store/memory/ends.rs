@@ -39,16 +39,15 @@ impl Step<'_> {
         }
     }
 
-    /// Another life of a job that has ended: the children of the former one are none of its.
+    /// Another life of a job that has ended: the children and the executions of the former one are none of its.
     pub(super) fn renew_life(&mut self, id: &str, job: &mut Record) {
-        if !job.has('c') {
-            return;
+        if job.has('c') {
+            self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
+            self.arm(self.now);
+            unflag(job, "cb");
+            job.open = 0;
         }
-        self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
-        self.arm(self.now);
-        unflag(job, "cb");
-        job.open = 0;
-        job.birth = self.place_at(self.now as i64, 999);
+        job.birth = self.birth_at(999);
     }
 
     /// A child has come to its end: its parent counts it once, and goes on when it was the last one.

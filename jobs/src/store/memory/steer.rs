@@ -91,6 +91,8 @@ impl Step<'_> {
                 if job.state == JobState::Running {
                     self.halt(id, job);
                 }
+                let lease = self.settings(&job.queue).lease;
+                self.bury(id, lease, None);
                 self.leave(id, job);
                 if !job.parent.is_empty() {
                     self.count_child(id, job, JobState::Cancelled, &Bytes::from_static(b"removed"));
@@ -110,6 +112,7 @@ impl Step<'_> {
                     self.ask_to_cancel(id, job);
                     return b'S';
                 }
+                self.outdate(id, job);
                 self.leave(id, job);
                 self.finish(id, job, JobState::Cancelled, &reason.clone().into());
                 b'K'

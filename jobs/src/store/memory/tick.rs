@@ -121,6 +121,10 @@ impl Step<'_> {
             b'g' => self.limit_is_over(of, member),
             b'r' => self.expire(of, member, tally),
             b'w' => self.clear_children(of, member, most, tally),
+            b'a' => {
+                self.state.data.extras.remove(member);
+                self.state.data.timers.remove(member);
+            }
             _ => self.state.data.timers.remove(member),
         }
     }

@@ -28,13 +28,15 @@ local function drop(j)
   if has(j, 'd') then timers['r:' .. j.id] = false end
 end
 
--- Another life of a job that has ended: the children of the former one are none of its.
+-- Another life of a job that has ended: the children and the executions of the former one are none of its.
 local function renew_life(j)
-  if not has(j, 'c') then return end
-  timers['w:' .. j.id .. '#' .. j.birth] = t
-  arm(t)
-  unflag(j, 'cb')
-  j.open, j.birth = 0, place_at(t, 999)
+  if has(j, 'c') then
+    timers['w:' .. j.id .. '#' .. j.birth] = t
+    arm(t)
+    unflag(j, 'cb')
+    j.open = 0
+  end
+  j.birth = birth_at(999)
 end
 
 local finish
