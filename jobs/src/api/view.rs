@@ -95,7 +95,7 @@ impl JobView {
         self.record.attempts
     }
 
-    /// The token of its last execution.
+    /// The token of its last execution, or a higher one when it was changed or cancelled since.
     pub fn token(&self) -> Token {
         self.record.token
     }

@@ -61,7 +61,8 @@ impl State {
 pub struct Record {
     /// The state.
     pub state: State,
-    /// The token of the last execution; 0 before the first.
+    /// The token of the last execution; 0 before the first. A request that changes or cancels a job that waits raises it, so
+    /// that no execution of before answers for it.
     pub token: Token,
     /// How often it was begun in this queue. Executions that were given back do not count.
     pub attempts: u32,
@@ -99,7 +100,7 @@ pub struct Record {
     pub max: u32,
     /// The time that it is scheduled for, in ms; 0 at once.
     pub due: u64,
-    /// When and by which call this life of it was made.
+    /// When and by which call this life of it was made. It rises from life to life.
     pub birth: String,
     /// The number of the last transition that watchers were told of.
     pub news: u64,

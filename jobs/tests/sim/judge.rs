@@ -361,20 +361,16 @@ impl Judge {
             self.object(now, format!("{id} runs under a token that nobody has: {new}"));
             return;
         };
-        if self.asked.get(id) > Some(began) {
-            self.object(now, format!("{id} was asked for after this run of it began, which goes on: {new}"));
-        }
-        if old.is_some() {
-            return;
-        }
         let hold = dump.value("meta", "hold").and_then(|at| at.parse::<u64>().ok()).unwrap_or_default();
-        match self.finished.get(id) {
-            Some(finished) if finished.token == new.token.0 => {
-                self.object(now, format!("{id} was made again after its end was answered: {new}"));
-            }
-            // Its node was cut off for longer than the hold, and it may have run elsewhere.
-            Some(_) if now >= hold => drop(self.finished.remove(id)),
-            _ => {}
+        if old.is_none() && self.finished.get(id).is_some_and(|finished| finished.token == new.token.0) {
+            self.object(now, format!("{id} was made again after its end was answered: {new}"));
+        } else if old.is_none() && now >= hold {
+            // Its node was cut off for longer than the hold. The job was lost and not ended: it may run, though another one
+            // under its id has come and gone meanwhile.
+            self.asked.remove(id);
+            self.finished.remove(id);
+        } else if self.asked.get(id) > Some(began) {
+            self.object(now, format!("{id} was asked for after this run of it began, which goes on: {new}"));
         }
     }
 
