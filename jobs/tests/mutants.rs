@@ -139,8 +139,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if j and (parent or", by "a_job_is_added_once";
     "a job of another queue is added again": "add", "j.queue ~= kind.q.name or"
         => "", by "one_of_another_queue_stays";
-    "a queue has no bound": "add", "if over and not has_room(kind.q) then return 'B' end"
-        => "", by "a_queue_that_is_full_refuses_more";
+    "a queue has no bound": "add", "  if over and not has_room(kind.q) then return 'B' end\n  if j then return again"
+        => "  if j then return again", by "a_queue_that_is_full_refuses_more";
     "a delay is none": "add", "if state == 'Q' and j.due > t then state = 'D' end"
         => "", by "nothing_runs_before_its_time";
     "a head start is none": "add", "return (due > 0 and due or t) - priority * q.step"
@@ -197,6 +197,16 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "each_life_has_a_birth_of_its_own";
     "a birth follows the clock": "add", "sub(birth_at(0), 1, 14)"
         => "sub(place_at(t, 0), 1, 14)", by "each_life_has_a_birth_of_its_own";
+    "a tick clears all children": "tick", "children = children - abandon(of, children)"
+        => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
+    "a child of a former life is not counted": "add", "if j and parent and is_former(j, parent) then"
+        => "if false then", by "children_of_a_former_life_run_for_the_new_one";
+    "a former life keeps its child": "add", "if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end"
+        => "", by "children_of_a_former_life_run_for_the_new_one";
+    "a stranger becomes a child": "add", "return of == parent.id or not of and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'"
+        => "return true", by "children_of_a_former_life_run_for_the_new_one";
+    "a call takes any number of jobs": "take", "want - #ids, 128 - #ids,"
+        => "want - #ids,", by "a_call_takes_so_many_jobs_at_most";
     "the same again is written": "add", "if mode == 's' then"
         => "if false then", by "one_that_waits_gets_another_time_and_data";
     "data of the same moment are not written": "add", "if mode == 's' then"
@@ -287,9 +297,9 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_lost_wake_up_is_made_up_for_by_a_tick";
     "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"
         => "", by "nothing_runs_before_its_time";
-    "children of a parent that has ended stay": "tick", "local left = most - abandon(of, most)"
-        => "local left = most", by "a_removed_parent_takes_its_children_with_it";
-    "what children came to stays": "tick", "if left > 0 and not parent then left = left - forget(of, left) end"
+    "children of a parent that has ended stay": "tick", "if children > 0 then children = children - abandon(of, children) end"
+        => "", by "a_removed_parent_takes_its_children_with_it";
+    "what children came to stays": "tick", "if children > 0 and not parent then children = children - forget(of, children) end"
         => "", by "a_parent_that_ends_first_leaves_no_children";
     "an earlier timer is not told": "add", "if earliest < (tonumber(duty[1]) or 0) then"
         => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";

@@ -19,6 +19,9 @@ use crate::runtime::adder::Request;
 use crate::runtime::keeper::Execution;
 use crate::store::{AddMode, AddReply, Kind, NewJob};
 
+/// The most look-ups of a job.
+const LOOKUPS: usize = 64;
+
 /// The result of an add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -184,7 +187,8 @@ impl<'a> Add<'a> {
         })
     }
 
-    /// An attribute by which it is found with [`Jobs::find`]. It may have several values.
+    /// An attribute by which it is found with [`Jobs::find`]. It may have several values; a job has at most 64 of all
+    /// attributes.
     pub fn lookup(self, attribute: &str, value: impl std::fmt::Display) -> Self {
         self.with(|draft| {
             draft.lookups.push(lookup(attribute, &value.to_string())?);
@@ -244,6 +248,9 @@ impl<'a> Add<'a> {
     async fn send(self) -> Result<Added, Error> {
         let Self { jobs, new } = self;
         let Draft { id, body, mut kind, unique, parent, lookups, delay, life } = new?;
+        if lookups.len() > LOOKUPS {
+            return Err(Error::Setting("a job has at most 64 look-ups"));
+        }
         if delay.is_some() || life.is_some() {
             let now = jobs.now().await?;
             if let Some(delay) = delay {

@@ -87,7 +87,7 @@ pub struct Taking {
     pub node: NodeName,
     /// The registration as waiting that the last answer gave.
     pub registration: Option<Box<str>>,
-    /// The most jobs in all.
+    /// The most jobs in all; a call gives at most [`MOST`].
     pub want: u32,
     /// How many slots wait when there are fewer; 0: the node does not wait.
     pub slots: u32,

@@ -23,6 +23,7 @@ stories! {
     a_removed_flow_takes_its_children_with_it,
     a_job_that_was_removed_while_it_ran_writes_nothing,
     a_flow_that_goes_nowhere_fails,
+    a_job_has_so_many_look_ups_at_most,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -360,4 +361,15 @@ async fn a_parent_that_waits_for_no_child_goes_on(world: World) {
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &Vec::<u32>::new()).await.unwrap().id;
     assert_eq!(jobs.wait(&id).await.unwrap().result::<usize>().unwrap(), 0);
+}
+
+async fn a_job_has_so_many_look_ups_at_most(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let of = |guilds: usize| Who { user: 1, guilds: (0..guilds).map(|i| i.to_string()).collect() };
+    let id = jobs.start("join", &of(63)).await.unwrap().id;
+    assert_eq!(jobs.find("guilds", 62).await.unwrap(), std::slice::from_ref(&id));
+    jobs.remove(&id).await.unwrap();
+    assert!(jobs.find("guilds", 62).await.unwrap().is_empty());
+    assert!(matches!(jobs.start("join", &of(64)).await, Err(Error::Setting(_))));
+    assert!(jobs.find("user", 1).await.unwrap().is_empty());
 }

@@ -23,6 +23,9 @@ scenarios! {
     a_removed_or_cancelled_child_counts,
     a_stranger_adds_no_children,
     a_parent_that_ends_first_leaves_no_children,
+    children_of_a_former_life_run_for_the_new_one,
+    a_cancelled_parent_takes_its_children_with_it,
+    a_tick_clears_so_many_children_of_all_parents,
 }
 
 /// A parent that waits for its children, in one call.
@@ -235,5 +238,105 @@ async fn a_parent_that_ends_first_leaves_no_children(which: Which) {
         lab.tick().await;
     }
     assert!(lab.take("b").await.is_empty());
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn children_of_a_former_life_run_for_the_new_one(which: Which) {
+    for of_former in ["ended", "runs", "waits"] {
+        let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
+        lab.add("a", &["P"]).await;
+        lab.take("a").await;
+        let parent = lab.token.get();
+        assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::Added);
+        if of_former != "waits" {
+            lab.take("c").await;
+        }
+        let child = lab.token.get();
+        if of_former == "ended" {
+            lab.settle_as("P.1", child, fail("no")).await;
+        }
+        lab.settle_as("P", parent, fail("no")).await;
+        assert_eq!(lab.steer("P", Steer::Replay(0)).await, SteerReply::Done);
+        if of_former == "runs" {
+            // Its former life takes leave of it.
+            lab.tick().await;
+            assert_eq!(lab.extend("P.1", child).await, SettleReply::ToCancel);
+        }
+        lab.take("a").await;
+        let parent = lab.token.get();
+        let expected = match of_former {
+            "ended" => AddReply::Anew,
+            "runs" => AddReply::RunsAgain,
+            _ => AddReply::Changed,
+        };
+        assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, expected);
+        assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::Exists, "once in a life");
+        let dump = lab.dump().await;
+        let open = dump.get("index").unwrap().keys().filter(|member| member.starts_with("o:"));
+        assert_eq!(open.count(), 1, "in one life: {of_former}");
+        lab.tick().await;
+        assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+        assert_eq!(lab.state("P").await, Some(State::Waiting), "{of_former}");
+        if of_former == "runs" {
+            assert_eq!(lab.settle_as("P.1", child, retry(0, "cancelled")).await, SettleReply::Pending);
+            assert_eq!(lab.state("P").await, Some(State::Waiting));
+        }
+        assert_eq!(lab.take("c").await, ["P.1"]);
+        assert_eq!(lab.settle("P.1", with_result("r")).await, SettleReply::Ended);
+        assert_eq!(lab.take("a").await, ["P"]);
+        assert_eq!(children(&lab).await, ["P.1 Cr"]);
+        assert_eq!(lab.done("P").await, SettleReply::Ended);
+        lab.tick().await;
+        assert_eq!(lab.dump().await.get("index"), None);
+    }
+    // A job of somebody else stays as it is.
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["P", "other"]).await;
+    lab.take_n("a", 1).await;
+    assert_eq!(lab.spawn("a", "P", Some(lab.token.get()), "other").await, AddReply::Exists);
+    assert_eq!(lab.record("P").await.unwrap().open, 0);
+}
+
+async fn a_cancelled_parent_takes_its_children_with_it(which: Which) {
+    let lab = Lab::new(which, &[("a", "keep=0"), ("b", "keep=0")]).await;
+    tree(&lab, |_| {}, &[("b", "P.1"), ("b", "P.2")]).await;
+    lab.take_n("b", 1).await;
+    let child = lab.token.get();
+    assert_eq!(lab.steer("P", Steer::Cancel("enough".into())).await, SteerReply::Done);
+    lab.tick().await;
+    assert_eq!((lab.state("P.2").await, lab.extend("P.1", child).await), (None, SettleReply::ToCancel));
+    assert_eq!(lab.settle("P.1", Settle::GiveBack).await, SettleReply::Cancelled);
+    assert_eq!(lab.dump().await.get("index"), None);
+    // One that runs is asked to end, and its children with it.
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    lab.spawn("b", "P", Some(parent), "P.1").await;
+    lab.take("b").await;
+    assert_eq!(lab.steer("P", Steer::Cancel("enough".into())).await, SteerReply::Asked);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Cancelled);
+    lab.tick().await;
+    assert_eq!(lab.extend("P.1", lab.token.get()).await, SettleReply::ToCancel);
+}
+
+async fn a_tick_clears_so_many_children_of_all_parents(which: Which) {
+    let lab = Lab::new(which, &[("a", "keep=0"), ("b", "keep=0")]).await;
+    for parent in ["P", "Q", "R"] {
+        lab.add("a", &[parent]).await;
+        lab.take("a").await;
+        for i in 0..20 {
+            lab.spawn("b", parent, Some(lab.token.get()), &format!("{parent}.{i}")).await;
+        }
+        assert_eq!(lab.done(parent).await, SettleReply::Ended);
+    }
+    let left = async || lab.dump().await.get("jobs").map_or(0, |jobs| jobs.len());
+    assert_eq!(left().await, 60);
+    lab.tick().await;
+    // Its children are gone, and what they came to is counted as well.
+    let after = left().await;
+    assert!((10..40).contains(&after), "{after}");
+    for _ in 0..3 {
+        lab.tick().await;
+    }
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }

@@ -19,6 +19,7 @@ scenarios! {
     only_what_is_scheduled_until_a_time_is_taken,
     a_queue_that_is_shut_keeps_what_it_has,
     names_that_are_none_are_refused,
+    a_call_takes_so_many_jobs_at_most,
 }
 
 async fn a_job_begins_with_a_lease_under_a_token(which: Which) {
@@ -168,4 +169,14 @@ async fn names_that_are_none_are_refused(which: Which) {
     assert_eq!(lab.add_one("a", "k", |kind| kind.deadline = 1 << 44).await, AddReply::Bad);
     assert_eq!(lab.add_one("a", "k", |kind| kind.flow = "a|b".into()).await, AddReply::Bad);
     assert_eq!(lab.keys().await, ["meta", "queues"]);
+}
+
+async fn a_call_takes_so_many_jobs_at_most(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let ids: Vec<_> = (0..200).map(|i| format!("j{i}")).collect();
+    for ids in ids.chunks(100) {
+        lab.add("a", &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    assert_eq!((lab.take_n("a", 100_000).await.len(), lab.more.get()), (128, true));
+    assert_eq!((lab.take_n("a", 100_000).await.len(), lab.more.get()), (72, false));
 }

@@ -135,6 +135,37 @@ local function again(j, body, kind, item)
   return waiting and 'U' or 'N'
 end
 
+-- A child of a former life of its parent, under the same id.
+local function is_former(j, parent)
+  local of = match(j.parent, '^(.*)#%x+$')
+  return of == parent.id or not of and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'
+end
+
+-- It belongs to this life from now on, and runs for it.
+local function take_over(j, parent, body, kind, item)
+  if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end
+  j.parent = parent.id .. '#' .. parent.birth
+  changed[j.id] = j
+  parent.open = parent.open + 1
+  flag(parent, 'c')
+  call('ZADD', INDEX, 0, 'o:' .. j.parent .. '|' .. j.id)
+  if j.state == 'R' or j.state == 'W' then
+    j.again = num(kind.due)
+    return 'R'
+  end
+  local over = is_over(j)
+  leave(j)
+  if over then renew_life(j) else outdate(j) end
+  j.queue, j.group, j.keep = kind.q.name, kind.group, tonumber(kind.keep)
+  j.priority, j.max, j.due, j.attempts = kind.priority, tonumber(kind.max), kind.due, 0
+  j.place = place_at(in_line(kind.q, kind.due, kind.priority), item)
+  set_body(j.id, body)
+  if kind.waits then waits[j.id] = j end
+  enter(j, kind.waits and 'W' or 'Q')
+  tell(j, body)
+  return over and 'N' or 'U'
+end
+
 local function added(i)
   local id, body, kind = argv[base + i], argv[base + n + i], kinds[byte(kind_of, i)]
   local j = is_id(id) and job(id)
@@ -148,6 +179,10 @@ local function added(i)
     if not takes(parent) then return 'H' end
   end
   local over = not j or is_over(j)
+  if j and parent and is_former(j, parent) then
+    if over and not has_room(kind.q) then return 'B' end
+    return take_over(j, parent, body, kind, i - 1)
+  end
   if j and (mode == 'k' or parent or j.queue ~= kind.q.name or over and mode == 'r') then return 'E' end
   if over and not has_room(kind.q) then return 'B' end
   if j then return again(j, body, kind, i - 1) end

@@ -2,7 +2,7 @@
 -- Jobs begin: each goes from ready to running, under the call's token, with a lease. Where the call takes less than it
 -- may, the node is registered as waiting, and woken. An answer of 1 MiB is full.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting lane
--- ARGV: inc, number, node, registration to take back or '', how many, slots to wait with (0: it does not wait), scheduled
+-- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
 --       until (ms) or '', (queue, at most)*
 -- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease |
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
@@ -122,7 +122,7 @@ end
 
 for i = 1, #asked do
   local q = asked[i]
-  local room = min(want - #ids, q.most, room_of(q))
+  local room = min(want - #ids, 128 - #ids, q.most, room_of(q))
   if room > 0 then
     if q.grouped then
       pick_groups(q, room)

@@ -68,15 +68,17 @@ local function expire(id, member)
   end
 end
 
+-- Children that this tick may still clear, of all parents.
+local children = most
 local function clear_children(of, member)
   local parent = parent_of(of)
   if parent and not is_over(parent) then
     timers[member] = false
     return
   end
-  local left = most - abandon(of, most)
-  if left > 0 and not parent then left = left - forget(of, left) end
-  if left <= 0 then
+  if children > 0 then children = children - abandon(of, children) end
+  if children > 0 and not parent then children = children - forget(of, children) end
+  if children <= 0 then
     more = true
     return
   end

@@ -97,6 +97,14 @@ impl Coming<'_> {
         }
         let known = step.job(id);
         let over = known.as_ref().is_none_or(|job| job.state.is_over());
+        if let (Some(job), Some((parent_id, parent))) = (&known, &parent)
+            && is_former(id, job, parent_id.as_str())
+        {
+            if over && !self.has_room(step, &kind.queue, &settings) {
+                return b'B';
+            }
+            return self.take_over(step, job.clone(), (parent_id, parent.clone()), new, &settings, item);
+        }
         if let Some(job) = &known {
             let stays = match self.adding.mode {
                 AddMode::Keep => true,
@@ -166,6 +174,52 @@ impl Coming<'_> {
         step.enter(id, &mut job, if kind.waits { JobState::Waiting } else { JobState::Ready });
     }
 
+    /// A child of a former life belongs to this one from now on, and runs for it.
+    fn take_over(
+        &mut self,
+        step: &mut Step<'_>,
+        mut job: Record,
+        (parent_id, mut parent): (&JobId, Record),
+        new: &NewJob,
+        settings: &Settings,
+        item: usize,
+    ) -> u8 {
+        let (id, kind) = (new.id.as_str(), &new.kind);
+        if !job.parent.is_empty() {
+            step.state.data.index.remove(&format!("o:{}|{id}", job.parent));
+        }
+        job.parent = format!("{parent_id}#{}", parent.birth);
+        parent.open += 1;
+        flag(&mut parent, 'c');
+        step.put(parent_id.as_str(), &parent);
+        step.state.data.index.insert(format!("o:{}|{id}", job.parent));
+        if matches!(job.state, JobState::Running | JobState::Waiting) {
+            job.again = Some(kind.due);
+            step.put(id, &job);
+            return b'R';
+        }
+        let over = job.state.is_over();
+        step.leave(id, &mut job);
+        if over {
+            step.renew_life(id, &mut job);
+        } else {
+            step.outdate(id, &mut job);
+        }
+        let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
+        (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
+        (job.keep, job.priority, job.max, job.due, job.attempts) =
+            (kind.keep, kind.priority, kind.max, kind.due, 0);
+        job.place = step.in_line(kind.due, kind.priority, settings.step, item);
+        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        if kind.waits {
+            self.waits.insert(new.id.clone());
+        }
+        step.enter(id, &mut job, if kind.waits { JobState::Waiting } else { JobState::Ready });
+        let state = job.state;
+        step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+        if over { b'N' } else { b'U' }
+    }
+
     /// A job that is there, and was asked for again.
     fn again(
         &mut self,
@@ -214,5 +268,13 @@ impl Coming<'_> {
         let state = job.state;
         step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
         if waiting { b'U' } else { b'N' }
+    }
+}
+
+/// Whether a job is a child of a former life of this parent, under the same id.
+fn is_former(id: &str, job: &Record, parent: &str) -> bool {
+    match job.parent.rsplit_once('#') {
+        Some((of, _)) => of == parent,
+        None => id.strip_prefix(parent).is_some_and(|name| name.starts_with('.')),
     }
 }

@@ -7,7 +7,7 @@ use super::state::with_prefix;
 use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
-use crate::store::{Breakage, TakeReply, TakenJob, Taking};
+use crate::store::{Breakage, MOST, TakeReply, TakenJob, Taking};
 
 /// An answer is full beyond this number of bytes.
 const FULL: usize = 1_048_576;
@@ -114,7 +114,8 @@ impl Take<'_, '_> {
 
     fn choose(&mut self) {
         for at in 0..self.asked.len() {
-            let left = u64::from(self.taking.want).saturating_sub(self.candidates.len() as u64);
+            let most = u64::from(self.taking.want).min(MOST as u64);
+            let left = most.saturating_sub(self.candidates.len() as u64);
             let room = left.min(self.asked[at].most).min(self.room(at));
             if room == 0 {
                 continue;

@@ -28,6 +28,8 @@ struct Tally {
     promoted: u64,
     gone: u64,
     more: bool,
+    /// Children that this tick may still clear, of all parents.
+    children: usize,
 }
 
 pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Ticked {
@@ -41,17 +43,17 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
     }
     let grace = meta.grace;
     let timers = step.state.data.timers.until(now, limits.most);
-    let mut tally = Tally::default();
+    let mut tally = Tally { children: limits.most, ..Tally::default() };
     if now >= grace {
         step.reap(limits.most, &mut tally);
     }
     tally.more |= timers.len() == limits.most;
     for member in timers {
-        step.timer_is_due(&member, limits.most, &mut tally);
+        step.timer_is_due(&member, &mut tally);
     }
     step.wake_again();
     step.disarm();
-    let Tally { lost, promoted, gone, more } = tally;
+    let Tally { lost, promoted, gone, more, .. } = tally;
     let node = node.to_string();
     let data = step.flush_and_keep();
     let mut next = now + limits.pause;
@@ -98,7 +100,7 @@ impl Step<'_> {
         }
     }
 
-    fn timer_is_due(&mut self, member: &str, most: usize, tally: &mut Tally) {
+    fn timer_is_due(&mut self, member: &str, tally: &mut Tally) {
         let (kind, of) =
             (member.as_bytes().first().copied().unwrap_or_default(), member.get(2..).unwrap_or_default());
         match kind {
@@ -120,7 +122,7 @@ impl Step<'_> {
             },
             b'g' => self.limit_is_over(of, member),
             b'r' => self.expire(of, member, tally),
-            b'w' => self.clear_children(of, member, most, tally),
+            b'w' => self.clear_children(of, member, tally),
             b'a' => {
                 self.state.data.extras.remove(member);
                 self.state.data.timers.remove(member);
@@ -166,17 +168,17 @@ impl Step<'_> {
         }
     }
 
-    fn clear_children(&mut self, of: &str, member: &str, most: usize, tally: &mut Tally) {
+    fn clear_children(&mut self, of: &str, member: &str, tally: &mut Tally) {
         let (_, parent) = self.parent(of);
         if parent.as_ref().is_some_and(|parent| !parent.state.is_over()) {
             self.timer(member.to_owned(), None);
             return;
         }
-        let mut left = most - self.abandon(of, most);
-        if left > 0 && parent.is_none() {
-            left -= self.forget(of, left);
+        tally.children -= self.abandon(of, tally.children);
+        if parent.is_none() {
+            tally.children -= self.forget(of, tally.children);
         }
-        if left == 0 {
+        if tally.children == 0 {
             tally.more = true;
             return;
         }

@@ -14,11 +14,9 @@ local function drop(j)
   if has(j, 'j') then no_extras[#no_extras + 1] = 'r:' .. j.id end
   if has(j, 'w') then no_extras[#no_extras + 1] = 's:' .. j.id end
   if has(j, 'l') then
-    local members = {}
     for entry in string.gmatch(call('HGET', EXTRAS, 'l:' .. j.id) or '', '[^\n]+') do
-      members[#members + 1] = 'k:' .. entry .. '|' .. j.id
+      call('ZREM', INDEX, 'k:' .. entry .. '|' .. j.id)
     end
-    if #members > 0 then call('ZREM', INDEX, unpack(members)) end
     no_extras[#no_extras + 1] = 'l:' .. j.id
   end
   if has(j, 'c') then
