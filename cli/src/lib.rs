@@ -7,6 +7,7 @@ mod exit;
 mod host;
 mod out;
 mod probes;
+mod view;
 mod work;
 
 use std::process::ExitCode;

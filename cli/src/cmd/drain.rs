@@ -6,12 +6,12 @@ use clap::Args;
 use serde::Serialize;
 use tenure_pool::{Inspector, WorkerInfo};
 
-use super::moves::forecast;
 use super::{Session, close};
 use crate::args::{Named, Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
+use crate::view::moves::forecast;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(300);

@@ -5,11 +5,11 @@ use serde::Serialize;
 use tenure_pool::JobKey;
 
 use super::Session;
-use super::jobs::Shown;
-use super::payload::Payload;
 use crate::args::KeyArg;
 use crate::exit::{Code, Failure};
 use crate::out::{Row, shown};
+use crate::view::jobs::Shown;
+use crate::view::payload::Payload;
 
 /// Print one job
 #[derive(Args, Debug)]

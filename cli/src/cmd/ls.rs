@@ -5,11 +5,11 @@ use futures::StreamExt;
 use tenure_pool::Inspector;
 
 use super::Session;
-use super::jobs::{Shown, all_meant, meant};
 use super::watch::Watch;
 use crate::args::Which;
 use crate::exit::{Code, Failure};
 use crate::out::List;
+use crate::view::jobs::{Shown, all_meant, meant};
 
 /// List the jobs
 #[derive(Args, Debug)]

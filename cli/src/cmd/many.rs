@@ -4,12 +4,12 @@ use futures::{StreamExt, stream};
 use serde::Serialize;
 use tenure_pool::{Error, JobKey, Node};
 
-use super::jobs::all_meant;
 use super::{Session, close};
 use crate::args::Target;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
 use crate::out::{Cell, Column, List, Row, Tone, shown};
+use crate::view::jobs::all_meant;
 
 /// How many jobs are under way at a time: as many as one step of the pool takes.
 const WINDOW: usize = 128;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use tenure_pool::Inspector;
 
-use super::moves::{Forecast, Share, forecast};
+use crate::view::moves::{Forecast, Share, forecast};
 use super::{Session, close};
 use crate::args::{Steer, time};
 use crate::exit::{Code, Failure};

@@ -10,7 +10,8 @@ use tenure_pool::SettingInfo;
 use super::{Session, close};
 use crate::args::Steer;
 use crate::exit::{Code, Failure};
-use crate::out::{Cell, Column, List, Row, Tone};
+use crate::out::List;
+use crate::view::settings::Shown;
 
 /// List the settings of the pool, or change some while it runs
 #[derive(Debug, Subcommand)]
@@ -72,32 +73,6 @@ impl Change {
             }
             Value::Time(_) => Err(Failure::usage(format!("{name} is no length of time"))),
         }
-    }
-}
-
-/// A setting as it is printed.
-#[derive(Serialize)]
-struct Shown(SettingInfo);
-
-impl Row for Shown {
-    const KIND: &'static str = "settings";
-    const COLUMNS: &'static [Column] = &[
-        Column::new("NAME"),
-        Column::new("VALUE").right(),
-        Column::new("DEFAULT").right(),
-        Column::new("CHANGEABLE"),
-    ];
-
-    fn cells(&self, _: bool) -> Vec<Cell> {
-        let Self(setting) = self;
-        let differs = setting.value != setting.default;
-        let value = Cell::new(&setting.value).tone(if differs { Tone::Warn } else { Tone::Plain });
-        let changeable = if setting.changeable { Cell::new("yes") } else { Cell::new("no").tone(Tone::Dim) };
-        vec![Cell::new(setting.name), value, Cell::new(&setting.default), changeable]
-    }
-
-    fn name(&self) -> String {
-        self.0.name.to_owned()
     }
 }
 

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::Session;
-use super::moves::forecast;
 use crate::args::Named;
 use crate::exit::{Code, Failure};
 use crate::out::List;
+use crate::view::moves::forecast;
 
 /// Say which jobs would move if workers came or went. It changes nothing
 #[derive(Args, Debug)]

@@ -5,11 +5,11 @@ use serde::Serialize;
 use tenure_pool::{JobKey, JobSpec};
 
 use super::dispatch::Policy;
-use super::payload::Payload;
 use super::{Session, close};
 use crate::args::{Body, KeyArg};
 use crate::exit::{Code, Failure};
 use crate::out::shown;
+use crate::view::payload::Payload;
 
 #[derive(Serialize)]
 struct Said {

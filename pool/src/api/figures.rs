@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use serde::Serialize;
 
+use crate::api::explain::EARLIEST;
 use crate::error::Error;
 use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
@@ -48,6 +49,9 @@ pub struct WorkerJobs {
     pub state: MemberState,
     /// Its jobs: assigned, running and stopping ones.
     pub jobs: u64,
+    /// How long ago it renewed its lease. `None` if it has not yet.
+    #[serde(serialize_with = "serial::maybe_lapse")]
+    pub renewed: Option<Duration>,
 }
 
 impl Figures {
@@ -74,13 +78,17 @@ impl Figures {
 async fn of_shard(shard: usize, store: &dyn Store) -> Result<Figures, Error> {
     let members = store.members().borrow().clone();
     let ids: Vec<_> = members.entries.keys().copied().collect();
+    // The counters first: none of them is ahead of the clock of the counts.
+    let heard = store.heartbeats(Some(&ids)).await?;
     let counts = store.figures(LOOK_MAX, &ids).await?;
+    let renewed = |at: &u64| Duration::from_millis(counts.now.saturating_sub(*at));
     let workers = members.entries.iter().zip(counts.of_workers).map(|((&worker, member), jobs)| WorkerJobs {
         shard,
         worker,
         node: member.node.to_string(),
         state: member.state,
         jobs,
+        renewed: heard.get(&worker).filter(|at| **at >= EARLIEST).map(renewed),
     });
     Ok(Figures {
         jobs: counts.jobs,

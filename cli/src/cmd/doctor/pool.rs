@@ -9,8 +9,8 @@ use tenure_pool::{
 };
 
 use super::Finding;
-use crate::cmd::schedules::kind;
 use crate::out::{shown, when};
+use crate::view::schedules::kind;
 
 /// A handler that was told to end this long ago does not end.
 const STUCK: Duration = Duration::from_secs(60);

@@ -219,7 +219,7 @@ pub enum Verdict {
 }
 
 /// A time below this is no time: the counter of a worker that has not renewed yet.
-const EARLIEST: u64 = 1_000_000_000_000;
+pub(crate) const EARLIEST: u64 = 1_000_000_000_000;
 
 /// Whether the dispatch that was named has ended, if its key has no job of it. The outcome alone does not show it during a
 /// recovery: one whose start has succeeded has its outcome, and may still run unreported.

@@ -1,4 +1,4 @@
-//! Jobs as commands read and print them.
+//! Jobs, as they are found and shown.
 
 use std::time::SystemTime;
 
