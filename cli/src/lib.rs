@@ -5,8 +5,10 @@ mod cmd;
 mod connect;
 mod exit;
 mod host;
+mod http;
 mod out;
 mod probes;
+mod serve;
 mod view;
 mod work;
 

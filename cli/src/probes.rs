@@ -1,7 +1,6 @@
 //! A node answers probes and Prometheus over HTTP: `/livez`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -9,24 +8,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::json;
 use tenure_pool::Node;
-use tokio::sync::Semaphore;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::interval;
 
 use crate::exit::Failure;
+use crate::http::{Bounds, serve};
 
-/// How many connections are served at once. Others wait.
-const CONNECTIONS: usize = 64;
-/// How long a request may take to come, and a connection to its end.
-const REQUEST: Duration = Duration::from_secs(2);
-const TALK: Duration = Duration::from_secs(10);
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    head: Duration::from_secs(2),
+    life: Duration::from_secs(10),
+    keep_alive: false,
+};
 /// How often figures that nobody reads are put together.
 const UPKEEP: Duration = Duration::from_secs(5);
 /// The upper bounds of histograms, in seconds.
@@ -61,9 +60,8 @@ impl Probes {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = probes.clone();
         let run = move || {
-            if let Err(error) = runtime.block_on(serving.serve(listener)) {
-                tracing::error!(%error, "probes are not answered any more");
-            }
+            let Err(error) = runtime.block_on(serving.serve(listener));
+            tracing::error!(%error, "probes are not answered any more");
         };
         thread::Builder::new().name("probes".to_owned()).spawn(run)?;
         Ok(probes)
@@ -75,8 +73,7 @@ impl Probes {
         let _ = self.node.set(node.clone());
     }
 
-    async fn serve(self, listener: TcpListener) -> io::Result<()> {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+    async fn serve(self, listener: TcpListener) -> std::io::Result<Infallible> {
         let upkeep = self.metrics.clone();
         tokio::spawn(async move {
             let mut ticks = interval(UPKEEP);
@@ -85,27 +82,11 @@ impl Probes {
                 upkeep.run_upkeep();
             }
         });
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        while let Ok(permit) = room.clone().acquire_owned().await {
-            let Ok((stream, _)) = listener.accept().await else {
-                // The machine has no files left for the moment.
-                sleep(Duration::from_millis(100)).await;
-                continue;
-            };
-            let probes = self.clone();
-            tokio::spawn(async move {
-                let _permit = permit;
-                let service = service_fn(|request| {
-                    let answer = probes.answer(&request);
-                    async { Ok::<_, Infallible>(answer) }
-                });
-                let mut connection = http1::Builder::new();
-                connection.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(REQUEST);
-                // A caller that breaks off hurts itself.
-                let _ = timeout(TALK, connection.serve_connection(TokioIo::new(stream), service)).await;
-            });
-        }
-        Ok(())
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = self.answer(&request);
+            async { Ok::<_, Infallible>(answer) }
+        });
+        serve(listener, BOUNDS, service).await
     }
 
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {

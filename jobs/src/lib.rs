@@ -19,6 +19,7 @@ pub use api::couch::{
 pub use api::ctx::{Alive, Ctx};
 pub use api::flow::Flow;
 pub use api::handle::{GroupHandle, QueueHandle};
+pub use api::inspector::Inspector;
 pub use api::jobs::Jobs;
 pub use api::outcome::{IntoOutcome, Outcome};
 pub use api::queue::{Backoff, Groups, Queue};

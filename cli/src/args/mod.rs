@@ -21,7 +21,7 @@ pub(crate) use kind::KindArg;
 pub(crate) use named::Named;
 pub(crate) use steer::Steer;
 pub(crate) use target::Target;
-pub(crate) use which::{StateArg, Which};
+pub(crate) use which::{Pattern, StateArg, Which};
 
 use crate::cmd::Command;
 use crate::out::Format;

@@ -1,11 +1,11 @@
 //! `tenure cordon` and `tenure uncordon`.
 
 use clap::Args;
-use serde::Serialize;
 
 use super::{Session, close, nodes};
 use crate::args::{Named, Steer};
 use crate::exit::{Code, Failure};
+use crate::view::outcomes::Cordoned;
 
 /// The node whose cordon is set or lifted.
 #[derive(Args, Debug)]
@@ -17,14 +17,6 @@ pub(crate) struct Cordon {
     steer: Steer,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    node: &'a str,
-    cordoned: bool,
-    dry_run: bool,
-    workers: usize,
-}
-
 impl Cordon {
     /// Sets the cordon, or lifts it.
     pub(crate) async fn run(self, session: &mut Session, on: bool) -> Result<Code, Failure> {
@@ -34,7 +26,7 @@ impl Cordon {
         let workers = pool.workers().await?;
         let name = nodes::name_of(&node, &workers)?;
         let of_node = workers.iter().filter(|worker| worker.node == name).count();
-        let answer = Answer { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
+        let answer = Cordoned { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
         if !steer.dry_run {
             let own = place.node().await?;
             if on {

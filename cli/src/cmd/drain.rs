@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
 use tenure_pool::{Inspector, WorkerInfo};
 
 use super::{Session, close};
@@ -12,6 +11,7 @@ use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
 use crate::view::moves::forecast;
+use crate::view::outcomes::Drained;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -30,13 +30,6 @@ pub(crate) struct Drain {
     within: Duration,
     #[command(flatten)]
     steer: Steer,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    workers: Vec<u64>,
-    drained: usize,
-    gone: bool,
 }
 
 impl Drain {
@@ -71,7 +64,7 @@ impl Drain {
         close(&node).await;
         let drained = drained?;
         let ids = leaving.iter().map(|worker| worker.id.0).collect();
-        let mut answer = Answer { workers: ids, drained, gone: false };
+        let mut answer = Drained { workers: ids, drained, gone: false };
         if wait {
             tokio::select! {
                 gone = tokio::time::timeout(within, until_gone(&pool, &leaving)) => {

@@ -1,15 +1,15 @@
 //! One act on each of many jobs, with one line of output for each.
 
 use futures::{StreamExt, stream};
-use serde::Serialize;
 use tenure_pool::{Error, JobKey, Node};
 
 use super::{Session, close};
 use crate::args::Target;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
-use crate::out::{Cell, Column, List, Row, Tone, shown};
+use crate::out::{List, Tone};
 use crate::view::jobs::all_meant;
+use crate::view::outcomes::Outcome;
 
 /// How many jobs are under way at a time: as many as one step of the pool takes.
 const WINDOW: usize = 128;
@@ -21,45 +21,6 @@ pub(crate) struct Verb {
     pub(crate) plain: &'static str,
     /// `stopped`: in the answer.
     pub(crate) done: &'static str,
-}
-
-/// The answer for one job.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    key: Option<String>,
-    key64: Option<String>,
-    /// `stopped` and so on; `would_stop`, `gone` or `failed`.
-    outcome: String,
-    error: Option<String>,
-    #[serde(skip)]
-    title: String,
-    #[serde(skip)]
-    tone: Tone,
-}
-
-impl Answer {
-    pub(crate) fn new(key: &JobKey, outcome: impl Into<String>, tone: Tone) -> Self {
-        let (text, key64) = shown::key_fields(key);
-        Self { key: text, key64, outcome: outcome.into(), error: None, title: shown::key(key), tone }
-    }
-
-    pub(crate) fn failed(key: &JobKey, error: &str) -> Self {
-        Self { error: Some(error.to_owned()), ..Self::new(key, "failed", Tone::Bad) }
-    }
-}
-
-impl Row for Answer {
-    const KIND: &'static str = "outcomes";
-    const COLUMNS: &'static [Column] = &[Column::new("KEY"), Column::new("OUTCOME"), Column::new("WHY")];
-
-    fn cells(&self, _: bool) -> Vec<Cell> {
-        let why = self.error.as_deref().map(shown::plain);
-        vec![Cell::new(&self.title), Cell::new(&self.outcome).tone(self.tone), Cell::maybe(why)]
-    }
-
-    fn name(&self) -> String {
-        self.title.clone()
-    }
 }
 
 /// Acts on each of the jobs. A job that a filter has found and that has ended since is no failure.
@@ -87,7 +48,7 @@ pub(crate) async fn each(
     let count = keys.len();
     if steer.dry_run {
         let would = format!("would_{}", verb.plain);
-        List::print(&mut session.out, keys.iter().map(|key| Answer::new(key, &*would, Tone::Plain)))?;
+        List::print(&mut session.out, keys.iter().map(|key| Outcome::new(key, &*would, Tone::Plain)))?;
         return Ok(Code::Done);
     }
     if by_filter && count > 0 {
@@ -119,11 +80,11 @@ async fn run(
         ended += 1;
         progress.show(|| format!("{ended} of {count} jobs, {failures} failures"));
         match result {
-            Ok(()) => list.row(&Answer::new(&key, verb.done, Tone::Good))?,
-            Err(Error::JobNotFound(_)) if by_filter => list.row(&Answer::new(&key, "gone", Tone::Dim))?,
+            Ok(()) => list.row(&Outcome::new(&key, verb.done, Tone::Good))?,
+            Err(Error::JobNotFound(_)) if by_filter => list.row(&Outcome::new(&key, "gone", Tone::Dim))?,
             Err(error) => {
                 failures += 1;
-                list.row(&Answer::failed(&key, &error.to_string()))?;
+                list.row(&Outcome::failed(&key, &error.to_string()))?;
                 failed.get_or_insert(error);
             }
         }

@@ -42,6 +42,7 @@ use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::host::Host;
 use crate::out::Out;
+use crate::serve::Serve;
 use crate::work::{Ctl, Work};
 
 /// A command.
@@ -87,6 +88,7 @@ pub(crate) enum Command {
     Schedules(schedules::Schedules),
     Shutdown(shutdown::Shutdown),
     Doctor(doctor::Doctor),
+    Serve(Serve),
     Bench(bench::Bench),
     Work(Box<Work>),
     Host(Box<Host>),
@@ -141,6 +143,7 @@ impl Command {
         match self {
             Self::Work(work) => return work.run(&global),
             Self::Host(host) => return host.run(&global),
+            Self::Serve(serve) => return serve.run(&global),
             Self::Ctl(ctl) => return ctl.run(),
             _ => {}
         }
@@ -192,6 +195,7 @@ impl Command {
             Self::Shutdown(shutdown) => shutdown.run(session).await,
             Self::Work(work) => work.run(&session.global),
             Self::Host(host) => host.run(&session.global),
+            Self::Serve(serve) => serve.run(&session.global),
             Self::Ctl(ctl) => ctl.run(),
             Self::Ctx(ctx) => ctx.run(session),
             Self::Completions(completions) => completions.run(session),

@@ -4,13 +4,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use tenure_pool::SettingInfo;
 
 use super::{Session, close};
 use crate::args::Steer;
 use crate::exit::{Code, Failure};
 use crate::out::List;
+use crate::view::outcomes::Held;
 use crate::view::settings::Shown;
 
 /// List the settings of the pool, or change some while it runs
@@ -123,13 +123,6 @@ impl Settings {
 pub(crate) struct Hold {
     #[command(flatten)]
     steer: Steer,
-}
-
-#[derive(Serialize)]
-struct Held {
-    pool: String,
-    on_hold: bool,
-    dry_run: bool,
 }
 
 impl Hold {

@@ -55,7 +55,16 @@ impl Place {
     /// # Errors
     /// There is no such pool, or it is not joined in time.
     pub(crate) async fn node(&self) -> Result<Node, Failure> {
-        Ok(self.builder().await?.client_only().join().await?)
+        self.node_of("cli").await
+    }
+
+    /// As [`node`](Self::node), by another name than that of the command: `kind` stands at its beginning, and so in the
+    /// pool's events.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn node_of(&self, kind: &str) -> Result<Node, Failure> {
+        Ok(self.builder(kind).await?.client_only().join().await?)
     }
 
     /// A full node of the pool: only such a one may shut it down.
@@ -63,13 +72,13 @@ impl Place {
     /// # Errors
     /// As [`node`](Self::node).
     pub(crate) async fn full_node(&self) -> Result<Node, Failure> {
-        Ok(self.builder().await?.join().await?)
+        Ok(self.builder("cli").await?.join().await?)
     }
 
-    async fn builder(&self) -> Result<NodeBuilder, Failure> {
+    async fn builder(&self, kind: &str) -> Result<NodeBuilder, Failure> {
         // It also finds the number of shards.
         let shards = u32::try_from(self.inspector().await?.shards()).unwrap_or(u32::MAX);
-        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name("cli"));
+        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name(kind));
         let builder = if shards > 1 { builder.shards(shards) } else { builder };
         Ok(builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)))
     }
@@ -113,11 +122,16 @@ fn sought(
     Ok(Contexts::read()?.in_use()?.and_then(of))
 }
 
+/// The longest name of a node.
+const NAME_MAX: usize = 64;
+
 /// The name of this process as a node: it stands in the ids of its dispatches. `<kind>-<host>-<process>`, in the
 /// alphabet of names.
 pub(crate) fn node_name(kind: &str) -> String {
+    let process = std::process::id().to_string();
+    let room = NAME_MAX.saturating_sub(kind.len() + process.len() + 2).min(40);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let host: String = host.chars().take_while(|c| *c != '.').take(40).collect();
+    let host: String = host.chars().take_while(|c| *c != '.').take(room).collect();
     let host = host.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
-    format!("{kind}-{host}-{}", std::process::id())
+    format!("{kind}-{host}-{process}")
 }

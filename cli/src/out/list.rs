@@ -68,7 +68,7 @@ impl<'a, R: Row> List<'a, R> {
                 serde_json::to_writer(to, row)?;
             }
             Format::Jsonl => {
-                serde_json::to_writer(&mut *to, &Document { v: VERSION, content: row })?;
+                serde_json::to_writer(&mut *to, &Document::of(row))?;
                 to.write_all(b"\n")?;
             }
             Format::Csv => {

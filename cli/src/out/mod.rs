@@ -46,10 +46,16 @@ impl Format {
 
 /// A JSON document with its version.
 #[derive(Serialize)]
-struct Document<'a, T> {
+pub(crate) struct Document<'a, T> {
     v: u32,
     #[serde(flatten)]
     content: &'a T,
+}
+
+impl<'a, T: Serialize> Document<'a, T> {
+    pub(crate) fn of(content: &'a T) -> Self {
+        Self { v: VERSION, content }
+    }
 }
 
 /// Where a command prints.
@@ -79,7 +85,7 @@ impl Out {
 
     /// A JSON document: over several lines if it stands alone.
     pub(crate) fn document<T: Serialize>(&mut self, content: &T) -> io::Result<()> {
-        let document = Document { v: VERSION, content };
+        let document = Document::of(content);
         match self.format {
             Format::Jsonl => serde_json::to_writer(&mut self.to, &document)?,
             _ => serde_json::to_writer_pretty(&mut self.to, &document)?,

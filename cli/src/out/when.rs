@@ -38,6 +38,11 @@ pub(crate) fn brief(time: Duration) -> String {
     }
 }
 
+/// In ms.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// How long ago it was, or with `utc` when.
 pub(crate) fn since(time: SystemTime, utc: bool) -> String {
     if utc { stamp(time) } else { brief(time.elapsed().unwrap_or_default()) }

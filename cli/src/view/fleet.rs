@@ -8,7 +8,7 @@ use tenure_pool::{
     Error, Figures, Inspector, JobKey, MemberState, NodeStatus, RingView, Settings, WorkerId, WorkerInfo,
 };
 
-use crate::out::when::brief;
+use crate::out::when::{brief, millis};
 use crate::out::{Cell, Column, Row, Tone, shown};
 
 /// All that is read of the workers of a pool, and of what their nodes say.
@@ -118,10 +118,6 @@ impl Fleet {
         }
         nodes.into_values().map(|node| NodeRow { share_percent: percent(node.jobs, all), ..node }).collect()
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The slots of all rings, or the chain of a key: the workers that are asked for it in turn.

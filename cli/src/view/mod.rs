@@ -5,6 +5,8 @@ pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod jobs;
 pub(crate) mod moves;
+pub(crate) mod outcomes;
+pub(crate) mod parked;
 pub(crate) mod payload;
 pub(crate) mod schedules;
 pub(crate) mod settings;

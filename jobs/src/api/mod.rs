@@ -6,6 +6,7 @@ pub(crate) mod couch;
 pub(crate) mod ctx;
 pub(crate) mod flow;
 pub(crate) mod handle;
+pub(crate) mod inspector;
 pub(crate) mod jobs;
 pub(crate) mod outcome;
 pub(crate) mod queue;

@@ -4,6 +4,7 @@
 mod dump;
 mod keys;
 mod listening;
+mod looking;
 mod reply;
 mod script;
 mod steps;

@@ -1,0 +1,330 @@
+//! The requests that change something, for those whose token may operate. Each joins the pool as a client under the name
+//! of the token, so the pool's events say who it was.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use futures::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tenure_pool::{Error, JobKey, Node, WorkerInfo};
+use tokio::time::timeout;
+
+use super::App;
+use super::ask::{Asked, OfJob};
+use super::problem::Problem;
+use super::read::{Answer, Shared};
+use super::source::look;
+use super::token::Who;
+use crate::args::{Named, Pattern};
+use crate::cmd::close;
+use crate::exit::{Code, Failure};
+use crate::out::{Document, Tone, shown};
+use crate::view::outcomes::{Cordoned, Drained, Held, Outcome};
+
+/// How many changes are under way at once, and how long another one waits for its turn.
+pub(super) const AT_ONCE: u32 = 4;
+const TURN: Duration = Duration::from_secs(5);
+/// The longest time that a change may take, once the pool is joined.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The most jobs of one request, how many are looked at for it, and how many are under way at once.
+const MOST: usize = 1_000;
+const LOOKED_AT: usize = 20_000;
+const WINDOW: usize = 128;
+/// How many failures an answer names.
+const NAMED: usize = 10;
+
+fn document<T: Serialize>(content: &T) -> Answer {
+    Ok(Json(serde_json::to_value(Document::of(content)).unwrap_or_default()))
+}
+
+/// Makes a change. It goes on where the caller breaks off: only the answer is lost then.
+async fn change<T, F, Act>(app: &Arc<App>, who: &Who, what: String, act: F) -> Result<T, Problem>
+where
+    T: Send + 'static,
+    F: FnOnce(Node) -> Act + Send + 'static,
+    Act: Future<Output = Result<T, Problem>> + Send,
+{
+    let (app, name) = (app.clone(), who.name.clone().unwrap_or_default());
+    let changing = tokio::spawn(async move {
+        let turn = timeout(TURN, app.changes.acquire()).await.ok().and_then(Result::ok);
+        let _turn = turn.ok_or_else(|| Problem::busy("other changes are under way: try again"))?;
+        let node = app.place.node_of(&format!("serve-{name}")).await?;
+        let done = timeout(LONGEST, act(node.clone())).await;
+        close(&node).await;
+        let done = done.unwrap_or_else(|_| Err(late()));
+        let failed = done.as_ref().err().map(|problem| problem.document()["detail"].to_string());
+        tracing::info!(token = name, what, failed, "somebody has changed something");
+        done
+    });
+    let broken = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the change has broken off");
+    changing.await.unwrap_or_else(|_| Err(broken()))
+}
+
+fn late() -> Problem {
+    Failure::new(Code::Late, "the time was up; it may still happen").into()
+}
+
+/// What is done to one job.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Retry,
+    Bounce,
+    Restart,
+    Park,
+    Stop,
+}
+
+impl Way {
+    fn done(self) -> &'static str {
+        match self {
+            Self::Retry => "retried",
+            Self::Bounce => "bounced",
+            Self::Restart => "restarted",
+            Self::Park => "parked",
+            Self::Stop => "stopped",
+        }
+    }
+
+    async fn act(self, node: Node, key: JobKey, reason: String) -> Result<(), Error> {
+        match self {
+            Self::Retry => node.retry(key).within(LONGEST).await,
+            Self::Bounce => node.bounce(key).within(LONGEST).await,
+            Self::Restart => node.restart(key).within(LONGEST).await,
+            Self::Park => node.park(key, reason).within(LONGEST).await,
+            Self::Stop => node.stop_job(key).deadline(LONGEST).await,
+        }
+    }
+}
+
+async fn steer(app: Arc<App>, who: Who, asked: OfJob, way: Way) -> Answer {
+    let key = asked.key()?;
+    let reason = match (way, asked.reason) {
+        (Way::Park, reason) => reason.unwrap_or_else(|| "parked by hand".to_owned()),
+        (_, None) => String::new(),
+        (_, Some(_)) => return Err(Problem::usage("only a park takes a reason")),
+    };
+    let what = format!("{} {}", way.done(), shown::key(&key));
+    let of = key.clone();
+    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, reason).await?) }).await?;
+    document(&Outcome::new(&of, way.done(), Tone::Good))
+}
+
+macro_rules! of_job {
+    ($($(#[$doc:meta])* $name:ident: $way:ident,)*) => {$(
+        $(#[$doc])*
+        pub(super) async fn $name(
+            State(app): Shared,
+            Extension(who): Extension<Who>,
+            Asked(asked): Asked<OfJob>,
+        ) -> Answer {
+            steer(app, who, asked, Way::$way).await
+        }
+    )*};
+}
+
+of_job! {
+    /// Has a job begin now that waits for a pause or is parked.
+    retry: Retry,
+    /// Has a job run elsewhere.
+    bounce: Bounce,
+    /// Has a job begin anew at home.
+    restart: Restart,
+    /// Parks a job.
+    park: Park,
+    /// Stops a job.
+    stop: Stop,
+}
+
+/// Parked jobs that are to be retried: those that fit both patterns.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfParked {
+    #[serde(default, rename = "match")]
+    keys: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+impl OfParked {
+    /// The keys that are meant, and whether there may be more.
+    async fn find(self, app: &App) -> Result<(Vec<JobKey>, bool), Problem> {
+        let pattern = |text: Option<String>| {
+            let read = text.map(|text| text.parse::<Pattern>());
+            read.transpose().map_err(|error| Problem::usage(format!("the pattern: {error}")))
+        };
+        let (fits_key, fits_error) = (pattern(self.keys)?, pattern(self.error)?);
+        let limit = self.limit.unwrap_or(MOST);
+        if limit == 0 || limit > MOST {
+            return Err(Problem::usage(format!("the limit is from 1 to {MOST}")));
+        }
+        // A job may come twice while the server's table grows.
+        let (mut found, mut looked, mut at) = (BTreeSet::new(), 0, None);
+        loop {
+            let page = look(app.source.pool.parked_page(at, 512)).await?;
+            looked += page.items.len();
+            let meant = page.items.into_iter().filter(|job| {
+                fits_key.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
+                    && fits_error.as_ref().is_none_or(|pattern| pattern.fits(job.error.as_bytes()))
+            });
+            found.extend(meant.map(|job| job.key));
+            at = page.next;
+            let is_enough = found.len() > limit || looked >= LOOKED_AT;
+            if at.is_none() || is_enough {
+                let more = found.len() > limit || at.is_some();
+                return Ok((found.into_iter().take(limit).collect(), more));
+            }
+        }
+    }
+}
+
+/// Retries many parked jobs, a bounded number at a time.
+pub(super) async fn retry_parked(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(asked): Asked<OfParked>,
+) -> Answer {
+    let (keys, more) = asked.find(&app).await?;
+    let what = format!("retried {} parked jobs", keys.len());
+    let act = move |node: Node| async move {
+        let retry = |key: JobKey| {
+            let node = node.clone();
+            async move { (key.clone(), node.retry(key).within(LONGEST).await) }
+        };
+        let (mut retried, mut gone, mut failed, mut failures) = (0, 0, 0, Vec::new());
+        let mut retries = stream::iter(keys).map(retry).buffer_unordered(WINDOW);
+        while let Some((key, done)) = retries.next().await {
+            match done {
+                Ok(()) => retried += 1,
+                // It was retried or stopped meanwhile.
+                Err(Error::JobNotFound(_) | Error::NotWaiting(_)) => gone += 1,
+                Err(error) => {
+                    failed += 1;
+                    failures.push(Outcome::failed(&key, &error.to_string()));
+                    failures.truncate(NAMED);
+                }
+            }
+        }
+        Ok(json!({"retried": retried, "gone": gone, "failed": failed, "failures": failures, "more": more}))
+    };
+    document(&change(&app, &who, what, act).await?)
+}
+
+/// A worker, or all workers of a node.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfWorkers {
+    #[serde(default)]
+    node: Option<String>,
+    #[serde(default)]
+    worker: Option<u64>,
+    #[serde(default)]
+    shard: Option<usize>,
+}
+
+impl OfWorkers {
+    fn named(self) -> Result<Named, Problem> {
+        match self {
+            Self { node: Some(node), worker: None, shard: None } if !node.is_empty() => Ok(Named::Node(node)),
+            Self { node: None, worker: Some(id), shard } => {
+                Ok(Named::Worker { shard, id: tenure_pool::WorkerId(id) })
+            }
+            _ => Err(Problem::usage("name either a node, or a worker and perhaps its shard")),
+        }
+    }
+}
+
+/// Drains workers. It does not wait until they have gone.
+pub(super) async fn drain(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(asked): Asked<OfWorkers>,
+) -> Answer {
+    let named = asked.named()?;
+    let workers = look(app.source.pool.workers()).await?;
+    let leaving: Vec<WorkerInfo> = workers.into_iter().filter(|worker| named.means(worker)).collect();
+    if leaving.is_empty() {
+        return Err(Problem::absent(format!("there is no {named}")));
+    }
+    let ids = leaving.iter().map(|worker| worker.id.0).collect();
+    let act = move |node: Node| async move { Ok(node.drain_all(&leaving).await?) };
+    let drained = change(&app, &who, format!("drained {named}"), act).await?;
+    document(&Drained { workers: ids, drained, gone: false })
+}
+
+/// A node.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfNode {
+    node: String,
+}
+
+async fn set_cordon(app: Arc<App>, who: Who, OfNode { node: name }: OfNode, on: bool) -> Answer {
+    let workers = look(app.source.pool.workers()).await?;
+    let count = workers.iter().filter(|worker| worker.node == name).count();
+    let what = format!("{} {}", if on { "cordoned" } else { "uncordoned" }, shown::plain(&name));
+    let of = name.clone();
+    let act = move |node: Node| async move {
+        if on {
+            node.cordon(&name).await?
+        } else {
+            node.uncordon(&name).await?
+        }
+        Ok(())
+    };
+    change(&app, &who, what, act).await?;
+    document(&Cordoned { node: &of, cordoned: on, dry_run: false, workers: count })
+}
+
+/// Gives a node no other job.
+pub(super) async fn cordon(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(asked): Asked<OfNode>,
+) -> Answer {
+    set_cordon(app, who, asked, true).await
+}
+
+/// Lifts the cordon of a node.
+pub(super) async fn uncordon(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(asked): Asked<OfNode>,
+) -> Answer {
+    set_cordon(app, who, asked, false).await
+}
+
+/// Nothing more is said.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+async fn set_hold(app: Arc<App>, who: Who, on: bool) -> Answer {
+    let what = if on { "held the pool" } else { "lifted the hold of the pool" };
+    change(&app, &who, what.to_owned(), move |node| async move { Ok(node.hold(on).await?) }).await?;
+    document(&Held { pool: app.place.pool.clone(), on_hold: on, dry_run: false })
+}
+
+/// Has no job of the pool start.
+pub(super) async fn hold(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(Nothing {}): Asked<Nothing>,
+) -> Answer {
+    set_hold(app, who, true).await
+}
+
+/// Lifts the hold.
+pub(super) async fn unhold(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(Nothing {}): Asked<Nothing>,
+) -> Answer {
+    set_hold(app, who, false).await
+}

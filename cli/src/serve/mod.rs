@@ -1,0 +1,175 @@
+//! `tenure serve`: a page about the pool, an interface for programs, metrics and probes, in one process that joins nothing.
+//!
+//! ```text
+//! request ──► gate (host, origin, time) ──► routes (token, scope) ──► read   ──► source, log, search ──► Inspector
+//!                                                                └──► change ──► a node, for this change alone
+//! ```
+//!
+//! - `source` and `log` read once for all who ask within a moment. Nothing is read while nobody asks.
+//! - Whoever changes something needs a token in a header, so a page of another site cannot.
+
+mod ask;
+mod change;
+mod drains;
+mod gate;
+mod log;
+mod metrics;
+mod page;
+mod problem;
+mod read;
+mod routes;
+mod search;
+mod source;
+mod stream;
+mod token;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use hyper_util::service::TowerToHyperService;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use self::gate::Hosts;
+use self::log::Log;
+use self::source::Source;
+use self::token::{Named, Scope, Tokens};
+use crate::args::Global;
+use crate::connect::Place;
+use crate::exit::{Code, Failure};
+use crate::http::{Bounds, serve};
+
+/// Streams, and room for a person's other requests beside them.
+const BOUNDS: Bounds = Bounds {
+    connections: 256,
+    head: Duration::from_secs(5),
+    // Longer than a stream.
+    life: Duration::from_secs(330),
+    keep_alive: true,
+};
+/// How many searches and forecasts are made at once.
+const SEARCHES: usize = 2;
+/// How long a change may take to end, when the process is to end.
+const REST: Duration = Duration::from_secs(10);
+
+/// Serve a page about the pool, an API, metrics and probes over HTTP
+///
+/// It joins nothing, and reads nothing while nobody looks. Whoever changes something needs a token. Without a token
+/// file it is reached from this machine only, and prints an address with a token for as long as it runs.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen. Beyond this machine it takes --token-file or --open
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7450")]
+    listen: SocketAddr,
+    /// Another name of this server, such as a proxy's. IP addresses and localhost are always taken
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Tokens: a line of --new-token for each. Then reading takes one, too
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let everybody read without a token
+    #[arg(long)]
+    open: bool,
+    /// Take no request that changes something
+    #[arg(long)]
+    read_only: bool,
+    /// Show the payloads of jobs to those who may operate
+    #[arg(long)]
+    show_payloads: bool,
+    /// Show the queues of this set of tenure-jobs, too
+    #[arg(long, value_name = "SET")]
+    queues: Vec<String>,
+    /// Print a new token and its line for the file, and end. A scope is view or operate
+    #[arg(long, value_name = "NAME[:SCOPE]", exclusive = true)]
+    new_token: Option<Named>,
+}
+
+/// All that the routes share.
+pub(crate) struct App {
+    place: Place,
+    source: Source,
+    log: Log,
+    tokens: Tokens,
+    hosts: Hosts,
+    read_only: bool,
+    shows_payloads: bool,
+    changes: Semaphore,
+    searches: Semaphore,
+    streams: Arc<Semaphore>,
+    /// Tells the numbers of events from those of another process.
+    life: String,
+}
+
+impl Serve {
+    /// Serves until SIGINT or SIGTERM.
+    ///
+    /// # Errors
+    /// The pool is not there, the tokens cannot be read, or nobody can be served at the address.
+    pub(crate) fn run(self, global: &Global) -> Result<Code, Failure> {
+        if let Some(named) = &self.new_token {
+            let (token, line) = token::make(named)?;
+            println!("token: {token}\nline:  {line}");
+            return Ok(Code::Done);
+        }
+        let place = Place::of(global)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let done = runtime.block_on(self.serve(place));
+        runtime.shutdown_background();
+        done
+    }
+
+    async fn serve(self, place: Place) -> Result<Code, Failure> {
+        let is_near = self.listen.ip().is_loopback();
+        if !is_near && self.token_file.is_none() && !self.open {
+            let text = "beyond this machine, say who may look: --token-file FILE, or --open for everybody";
+            return Err(Failure::usage(text));
+        }
+        let without = if self.token_file.is_none() || self.open { Scope::View } else { Scope::Nobody };
+        let mut tokens = match &self.token_file {
+            Some(path) => Tokens::read(path, without)?,
+            None => Tokens::none(without),
+        };
+        let refused = |error: std::io::Error| {
+            Failure::usage(format!("nobody can be served at {}: {error}", self.listen))
+        };
+        let listener = TcpListener::bind(self.listen).map_err(refused)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let pool = place.inspector().await?;
+        let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+
+        eprintln!("serving the pool {} at http://{address}/", place.pool);
+        if self.token_file.is_none() && is_near && !self.read_only {
+            let (token, line) = token::make(&Named { name: "local".to_owned(), scope: Scope::Operate })?;
+            tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
+            eprintln!("to change something, open http://{address}/#token={token}");
+        }
+        let app = Arc::new(App {
+            source: Source::new(pool, &place.client, &self.queues)?,
+            place,
+            log: Log::default(),
+            tokens,
+            hosts: Hosts::new(self.host),
+            read_only: self.read_only,
+            shows_payloads: self.show_payloads,
+            changes: Semaphore::new(change::AT_ONCE as usize),
+            searches: Semaphore::new(SEARCHES),
+            streams: Arc::new(Semaphore::new(stream::STREAMS)),
+            life: format!("{life:x}"),
+        });
+        let service = TowerToHyperService::new(routes::router(&app));
+        let mut end = signal(SignalKind::terminate())?;
+        tokio::select! {
+            served = serve(listener, BOUNDS, service) => { let Err(error) = served; return Err(error.into()); }
+            _ = end.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        // Nobody else begins a change, and those that have begun may end.
+        let _ = timeout(REST, app.changes.acquire_many(change::AT_ONCE)).await;
+        Ok(Code::Done)
+    }
+}
