@@ -1,6 +1,7 @@
 # Everything needs only Rust and make: each target fetches its other needs itself.
 #
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv   RELEASE=1
+#   make serve-demo    the page of `tenure serve` over 200 tenants whose nodes come and go, until Ctrl-C   LISTEN=127.0.0.1:7450
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
 #   make test          every test, documentation included; lists all failures at the end
 #   make test-plain    the crates as users get them, without the features of the proofs: their lints, the tests of the
@@ -45,7 +46,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check rehearsal ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check rehearsal ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -54,6 +55,12 @@ demo:
 	cargo build $(if $(RELEASE),--release) -p tenure-examples --bin feeds
 	@if [ "$(STORE)" = redis ] && [ -z "$$REDIS_URL" ]; then $(with_redis); fi && \
 		cargo run -q $(if $(RELEASE),--release) -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
+
+serve-demo:
+	cargo build -p tenure-cli -p tenure-examples --bin tenure --bin serve-demo
+	@$(with_redis) && cargo run -q -p tenure-examples --bin serve-demo -- \
+		--tenure "$$(cargo metadata --locked --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/debug/tenure" \
+		$(if $(LISTEN),--listen "$(LISTEN)")
 
 deploy-drill:
 	cargo build -p tenure-examples --bin deploy-drill

@@ -35,6 +35,9 @@ const query = (params) => new URLSearchParams(Object.entries(params).filter(([, 
 const keyed = (job) => (job.key !== null && job.key !== undefined ? { key: job.key } : { key64: job.key64 });
 const linkTo = (job) => h("a", { class: "key", href: `#/job?${query(keyed(job))}`, "data-id": `key-${nameOf(job)}` }, nameOf(job));
 
+/** The end of a number that is long: those of workers that joined together differ there. */
+const short = (worker) => (String(worker).length > 6 ? `…${String(worker).slice(-4)}` : String(worker));
+
 /** A length of time in its two largest units. */
 function brief(ms) {
   const sec = Math.floor(ms / 1000);
@@ -62,8 +65,8 @@ class Problem extends Error {
 }
 
 async function ask(path, { body, signal } = {}) {
-  const headers = {};
-  if (token) headers.authorization = `Bearer ${token}`;
+  const [headers, sent] = [{}, token];
+  if (sent) headers.authorization = `Bearer ${sent}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   const within = AbortSignal.timeout(65_000);
   let answer;
@@ -81,16 +84,15 @@ async function ask(path, { body, signal } = {}) {
   }
   const said = await answer.json().catch(() => ({ name: "strange", detail: `status ${answer.status}` }));
   if (answer.ok) return said;
-  if (answer.status === 401) needToken(said);
+  if (answer.status === 401) needToken(said, sent);
   throw new Problem({ status: answer.status, ...said });
 }
 
-function needToken(problem) {
-  if (token) {
-    token = null;
-    sessionStorage.removeItem("tenure-token");
+function needToken(problem, sent) {
+  if (sent && sent === token) {
+    setToken("");
     alertOf("token", "The token is not known here any more.", "bad");
-  } else if (!$("dialog").open && !pool) {
+  } else if (!sent && !token && !$("dialog").open && !pool) {
     askToken(problem.detail);
   }
 }
@@ -100,7 +102,8 @@ function needToken(problem) {
 const alerts = new Map();
 function alertOf(id, text, tone = "", act = null) {
   const before = alerts.get(id);
-  if (before?.text === text || (!before && !text)) return;
+  // The same one stays, with what has the focus in it.
+  if ((before?.text === text && !before?.act === !act) || (!before && !text)) return;
   if (text) alerts.set(id, { text, tone, act });
   else alerts.delete(id);
   $("alerts").replaceChildren(...[...alerts.values()].map(({ text, tone, act }) => h("p", { class: `alert ${tone}` }, text, " ", act)));
@@ -185,6 +188,8 @@ class Panel {
   }
 
   async run(signal) {
+    if (this.runs) return;
+    this.runs = true;
     this.due = Infinity;
     try {
       const shown = await this.load(signal, this);
@@ -195,8 +200,10 @@ class Panel {
       if (signal.aborted) return;
       this.failed.hidden = false;
       this.failed.textContent = `Not up to date: ${plain(problem.message)}`;
+    } finally {
+      this.runs = false;
     }
-    this.due = Date.now() + this.every;
+    if (this.due === Infinity) this.due = Date.now() + this.every;
   }
 }
 
@@ -213,7 +220,7 @@ function table(heads, rows) {
 }
 const cell = (label, content, props = {}) => {
   const none = content === null || content === undefined || content === "";
-  return h("td", { "data-label": label, ...props, class: `${props.class ?? ""}${none ? " none" : ""}` }, none ? "" : content);
+  return h("td", { "data-label": label, ...props, class: `${props.class ?? ""}${none ? " none" : ""}` }, none ? "" : h("span", {}, content));
 };
 
 function act(word, id, options, cls = "") {
@@ -224,13 +231,19 @@ const may = () => pool?.you.may_operate;
 // ---- The pool.
 
 const hues = new Map();
-/** The colour of a worker: its node's, and a lighter one for every other worker of it. */
+const ofNodes = new Map();
+/** The colour of a worker: its node's, which the node keeps, and a lighter one for every other worker of it. */
 function colours(workers) {
   const nodes = [...new Set(workers.map((worker) => worker.node))].sort();
+  for (const node of ofNodes.keys()) if (!nodes.includes(node)) ofNodes.delete(node);
   hues.clear();
   for (const [at, node] of nodes.entries()) {
+    if (!ofNodes.has(node)) {
+      const taken = new Set(ofNodes.values());
+      ofNodes.set(node, Array.from({ length: HUES }, (_, hue) => hue).find((hue) => !taken.has(hue)) ?? at % HUES);
+    }
     const own = workers.filter((worker) => worker.node === node);
-    for (const [turn, worker] of own.entries()) hues.set(`${worker.shard}:${worker.worker}`, { hue: at % HUES, second: turn % 2 === 1 });
+    for (const [turn, worker] of own.entries()) hues.set(`${worker.shard}:${worker.worker}`, { hue: ofNodes.get(node), second: turn % 2 === 1 });
   }
 }
 const hueOf = (shard, worker) => hues.get(`${shard}:${worker}`) ?? { hue: 0, second: true };
@@ -255,7 +268,7 @@ async function loadPool(signal) {
     await ask("pool/unhold", { body: {} });
     return "The hold is lifted.";
   } });
-  alertOf("hold", pool.on_hold ? `The pool is on hold: it accepts jobs and starts none.${lift ? "" : "\u200b"}` : null, "", lift);
+  alertOf("hold", pool.on_hold ? "The pool is on hold: it accepts jobs and starts none." : null, "", lift || null);
 }
 
 function tiles() {
@@ -298,10 +311,10 @@ async function ringPanel(signal, panel) {
     const cls = worker === null ? "hole" : `fill${hue} ${second ? "second" : ""}`;
     const title = worker === null ? `slot ${place}: a hole, its keys belong to the others` : `slot ${place}: worker ${worker} of ${plain(node)}`;
     const label = slots.length <= 32 && worker !== null;
-    const [x, y] = at((place + 0.5) * turn, 148);
+    const [x, y] = at((place + 0.5) * turn, 152);
     return [
       s("path", { class: cls, d: arc(place * turn + gap, (place + 1) * turn - gap, 116, 138) }, s("title", {}, title)),
-      label && s("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central", class: "faint" }, String(worker)),
+      label && s("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central", class: "faint" }, short(worker).replace("…", "")),
     ];
   });
   const slotOf = new Map(slots.filter((place) => place.worker !== null).map(({ place, worker }) => [worker, place]));
@@ -325,7 +338,7 @@ async function ringPanel(signal, panel) {
   return [
     shards > 1 && h("label", { class: "note" }, "Shard ", h("select", { "data-id": "shard", onchange: (event) => { shard = Number(event.target.value); refresh(); } },
       Array.from({ length: shards }, (_, number) => h("option", { value: number, selected: number === shard }, number)))),
-    s("svg", { viewBox: "0 0 320 320", role: "img", "aria-label": `A ring of ${slots.length} slots with ${shown.length} keys on their workers. The list of workers has the figures.` }, arcs, dots),
+    s("svg", { viewBox: "-10 0 340 320", role: "img", "aria-label": `A ring of ${slots.length} slots with ${shown.length} keys on their workers. The list of workers has the figures.` }, arcs, dots),
     h("p", { class: "legend" }, nodes.slice(0, 12).map(([node, hue]) => h("span", {}, h("span", { class: `swatch back${hue}` }), plain(node)))),
     h("p", { class: "note" }, shown.length < keys.all ? `A sample of ${count(shown.length)} of ${count(keys.all)} keys. ` : `All ${count(keys.all)} keys. `, "In the middle are those without a worker in the ring."),
   ];
@@ -378,7 +391,7 @@ async function workersPanel(signal, panel) {
       const { hue, second } = hueOf(worker.shard, worker.worker);
       const id = `${worker.shard > 0 ? `${worker.shard}:` : ""}${worker.worker}`;
       rows.push(h("tr", {},
-        cell("Worker", [h("span", { class: `swatch back${hue} ${second ? "second" : ""}` }), h("a", { href: `#/jobs?${query({ worker: id })}`, "data-id": `worker-${id}` }, id)]),
+        cell("Worker", [h("span", { class: `swatch back${hue} ${second ? "second" : ""}` }), h("a", { href: `#/jobs?${query({ worker: id })}`, title: `worker ${id}`, "data-id": `worker-${id}` }, short(id))]),
         cell("State", stateChip(worker)),
         cell("Jobs", worker.jobs === null ? "–" : count(worker.jobs), { class: "number" }),
         cell("Share", worker.share_percent !== null && [h("span", { class: "meter" }, h("i", { class: `back${hue}`, "width%": (100 * worker.share_percent) / most }), h("b", { "left%": (100 * even) / most })), ` ${worker.share_percent} %`]),
@@ -399,7 +412,7 @@ async function drainsPanel(signal) {
   return table(["Worker", "Node", "Progress", "Left"], items.slice(0, 20).map((drain) => {
     const done = drain.jobs_first === 0 ? 100 : (100 * (drain.jobs_first - drain.jobs_left)) / drain.jobs_first;
     const left = drain.gone ? `gone at ${clock(drain.seen_last)}` : drain.left_ms === null ? `${count(drain.jobs_left)} jobs` : `${count(drain.jobs_left)} jobs, about ${brief(drain.left_ms)}`;
-    return h("tr", {}, cell("Worker", String(drain.worker)), cell("Node", plain(drain.node)),
+    return h("tr", {}, cell("Worker", short(drain.worker), { title: String(drain.worker) }), cell("Node", plain(drain.node)),
       cell("Progress", [h("span", { class: "meter", role: "img", "aria-label": `${Math.round(done)} percent` }, h("i", { class: drain.gone ? "good" : "warn", "width%": done })), ` ${count(drain.jobs_first - drain.jobs_left)} of ${count(drain.jobs_first)}`]),
       cell("Left", left));
   }));
@@ -411,12 +424,12 @@ async function movesPanel(signal, panel) {
   panel.note.textContent = moves.noted_since ? `noted since ${clock(moves.noted_since)}` : "";
   if (moves.jobs === 0) return h("p", { class: "note" }, "No job has left its worker in the last hour.");
   const most = Math.max(...moves.minutes);
-  const bars = moves.minutes.map((jobs, minute) => jobs > 0 && s("rect", { x: minute * 10 + 1, y: 60 - Math.max(2, (58 * jobs) / most), width: 8, height: Math.max(2, (58 * jobs) / most), rx: 1 }, s("title", {}, `${count(jobs)} jobs, ${59 - minute} minutes ago`)));
+  const bars = moves.minutes.map((jobs, minute) => jobs > 0 && s("rect", { x: minute * 5 + 0.5, y: 60 - Math.max(2, (58 * jobs) / most), width: 4, height: Math.max(2, (58 * jobs) / most), rx: 1 }, s("title", {}, `${count(jobs)} jobs, ${59 - minute} minutes ago`)));
   return [
     h("p", {}, h("strong", {}, count(moves.jobs)), " jobs have left their workers: ", moves.why.map(({ why, jobs }) => `${count(jobs)} ${WHY[why] ?? why.replaceAll("_", " ")}`).join(", "), "."),
-    s("svg", { class: "bars", viewBox: "0 0 600 76", role: "img", "aria-label": `Jobs that moved in each of the last 60 minutes; at most ${most} in one` }, bars, s("line", { x1: 0, x2: 600, y1: 60.5, y2: 60.5 }),
-      s("text", { x: 0, y: 73, class: "faint" }, "an hour ago"), s("text", { x: 600, y: 73, "text-anchor": "end", class: "faint" }, "now")),
-    moves.from.length > 0 && h("p", { class: "note" }, "From ", moves.from.slice(0, 6).map(({ worker, jobs }) => `worker ${worker}: ${count(jobs)}`).join(", "), "."),
+    s("svg", { class: "bars", viewBox: "0 0 300 76", role: "img", "aria-label": `Jobs that moved in each of the last 60 minutes; at most ${most} in one` }, bars, s("line", { x1: 0, x2: 300, y1: 60.5, y2: 60.5 }),
+      s("text", { x: 0, y: 73, class: "faint" }, "an hour ago"), s("text", { x: 300, y: 73, "text-anchor": "end", class: "faint" }, "now")),
+    moves.from.length > 0 && h("p", { class: "note" }, "From ", moves.from.slice(0, 6).map(({ worker, jobs }) => `worker ${short(worker)}: ${count(jobs)}`).join(", "), "."),
   ];
 }
 
@@ -495,7 +508,7 @@ const stream = {
 function eventText(event) {
   const what = event.count > 1 || (event.count === 1 && !event.key && !event.key64) ? `${count(event.count)} jobs` : event.key || event.key64 ? linkTo(event) : null;
   const why = event.text ? plain(event.text) : event.why ? WHY[event.why] ?? event.why.replaceAll("_", " ") : "";
-  const by = [event.worker !== null && `worker ${event.worker}`, plain(event.node)].filter(Boolean).join(", ");
+  const by = [event.worker !== null && `worker ${short(event.worker)}`, plain(event.node)].filter(Boolean).join(", ");
   return [what, what && why ? ", " : "", why, h("span", { class: "note" }, ` (${by})`)];
 }
 
@@ -532,7 +545,7 @@ function jobRow(job) {
   return h("tr", {},
     h("th", { scope: "row" }, linkTo(job)),
     cell("State", stateOf(job.state)),
-    cell("Worker", job.worker === null ? null : `${job.worker} on ${plain(job.node ?? "?")}`),
+    cell("Worker", job.worker === null ? null : `${short(job.worker)} on ${plain(job.node ?? "?")}`),
     cell("Token", String(job.token), { class: "number" }),
     cell("Attempts", job.attempts > 1 || job.error ? String(job.attempts) : null, { class: "number" }),
     cell("Since", ago(job.since)),
@@ -555,7 +568,7 @@ function viewJobs(main, params) {
   const results = h("tbody");
   const said = h("p", { class: "note", role: "status" });
   const more = h("button", { type: "button", hidden: true, onclick: () => go() }, "Search on");
-  main.append(h("section", { class: "panel" }, h("h2", {}, "Jobs"), form), h("p", {}, "\u00a0"), h("section", { class: "panel" },
+  main.append(h("section", { class: "panel" }, h("h2", {}, "Jobs"), form), h("section", { class: "panel" },
     h("table", {}, h("thead", {}, h("tr", {}, ["Key", "State", "Worker", "Token", "Attempts", "Since", "Why"].map((head) => h("th", { scope: "col", class: head === "Token" || head === "Attempts" ? "number" : "" }, head)))), results), said, more));
   const text = params.get("match") ?? "";
   // Without a sign of a pattern, a part of the key is meant.
@@ -618,7 +631,7 @@ function verdictPanel(key) {
       h("p", { class: "verdict" }, first),
       rest.map((line) => h("p", { class: "because" }, line)),
       explain.remedy && h("p", { class: "remedy" }, h("strong", {}, "To do: "), plain(explain.remedy).replaceAll("`", "")),
-      may() && h("p", { class: "row", style: null }, "\u200b", jobActs(key, nameOf(key), explain)),
+      may() && h("p", { class: "row acting" }, jobActs(key, nameOf(key), explain)),
     ];
   };
 }
@@ -636,7 +649,7 @@ function timelinePanel(key) {
     const lasting = explain.lasting_ms === null ? "" : `for ${brief(explain.lasting_ms)}`;
     items.push({ item: item(tone, explain.state ?? "no such job now", null, [lasting, explain.owner && ` on worker ${explain.owner.worker} of ${plain(explain.owner.node ?? "?")}, with token ${explain.owner.token}`]) });
     return [h("ol", { class: "timeline" }, items.map(({ item }) => item)),
-      h("p", { class: "note" }, "Events of many jobs name only 8 of them.", history.noted_since ? ` Noted since ${clock(history.noted_since)}.` : "")];
+      h("p", { class: "note acting" }, "Events of many jobs name only 8 of them.", history.noted_since ? ` Noted since ${clock(history.noted_since)}.` : "")];
   };
 }
 
@@ -646,7 +659,7 @@ function factsPanel(key) {
       ask(`job?${query(keyed(key))}`, { signal }).catch((problem) => { if (problem.status === 404) return null; throw problem; }),
       ask(`ring?${query(keyed(key))}`, { signal }),
     ]);
-    const places = chain.items.slice(0, 6).map((place) => `${place.worker} (${plain(place.node ?? "?")})`).join(", then ");
+    const places = chain.items.slice(0, 6).map((place) => `${short(place.worker)} (${plain(place.node ?? "?")})`).join(", then ");
     const rows = job === null ? [] : [
       ["State", stateOf(job.state)],
       ["Worker", job.worker === null ? "none" : `${job.worker} on ${plain(job.node ?? "?")}`],
@@ -681,7 +694,7 @@ function viewJob(main, params) {
     }
   } }, "Show the payload");
   payload.append(show);
-  main.append(h("h2", { class: "wrap" }, "Job ", h("span", { class: "key" }, nameOf(key))), h("p", {}, "\u00a0"), h("div", { class: "job" }, verdict.element, life.element, facts.element, payload));
+  main.append(h("h2", { class: "wrap" }, "Job ", h("span", { class: "key" }, nameOf(key))), h("div", { class: "job" }, verdict.element, life.element, facts.element, payload));
   return { tick: () => { payload.hidden = !(pool?.shows_payloads && may()); } };
 }
 
@@ -726,9 +739,12 @@ function viewEvents(main, params) {
 
 function viewQueues(main) {
   let sets = [];
+  const none = h("section", { class: "panel" }, h("p", { class: "note" }, "No set of queues is watched: tenure serve --queues SET shows one."));
+  main.append(none);
   return { tick: () => {
     if (!pool || sets.join() === pool.queues.join()) return;
     sets = pool.queues;
+    none.remove();
     for (const set of sets) {
       const panel = new Panel(`Queues of ${set}`, async (signal) => {
         const { items } = await ask(`queues?${query({ set })}`, { signal });
@@ -738,7 +754,7 @@ function viewQueues(main) {
           h("th", { scope: "row" }, plain(queue.queue), queue.paused && [" ", h("span", { class: "chip warn" }, "paused")]),
           heads.map((head) => cell(head, h("span", { class: (head === "Dead" || head === "Failed") && queue[head.toLowerCase()] > 0 ? "bad" : "" }, count(queue[head.toLowerCase()])), { class: "number" })))));
       });
-      main.append(panel.element, h("p", {}, "\u00a0"));
+      main.append(panel.element);
     }
     refresh();
   } };
@@ -747,14 +763,15 @@ function viewQueues(main) {
 // ---- Views, and the clock of the page.
 
 const VIEWS = { "/": viewPool, "/jobs": viewJobs, "/job": viewJob, "/parked": viewParked, "/events": viewEvents, "/queues": viewQueues };
-let view = { abort: new AbortController(), signal: null };
+let view = { abort: new AbortController(), signal: new AbortController().signal };
 const headline = { due: 0 };
 
 function open() {
   if (location.hash.startsWith("#token=")) {
     const given = location.hash.slice(7);
     history.replaceState(null, "", location.pathname + location.search);
-    setToken(given);
+    token = given;
+    sessionStorage.setItem("tenure-token", given);
   }
   const [path, params] = (location.hash.slice(1) || "/").split("?");
   view.abort.abort();
@@ -777,7 +794,7 @@ function open() {
 
 function refresh() {
   headline.due = 0;
-  for (const panel of panels) panel.due = Math.min(panel.due, 0) || 0;
+  for (const panel of panels) panel.due = 0;
   beat();
 }
 

@@ -1,0 +1,146 @@
+//! What is changed through the interface, and by whom.
+
+use serde_json::{Value, json};
+use tenure_pool::JobState;
+use tenure_testing::eventually;
+
+use super::world::{Page, PATIENCE, World, add_worker, tenure};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_steers_a_job_and_is_named() {
+    let world = World::new(2).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let state = async || world.node.job("acme").await.unwrap().map(|job| job.state);
+    let parked = world.post("/v1/job/park", &json!({"key": "acme", "reason": "no stock"})).await;
+    assert_eq!((parked.status, &parked.json()["outcome"]), (200, &json!("parked")), "{parked:?}");
+    assert_eq!(state().await, Some(JobState::Parked));
+    assert_eq!(world.post("/v1/job/bounce", &json!({"key": "acme"})).await.status, 409, "it is parked");
+    assert_eq!(world.post("/v1/job/retry", &json!({"key64": "YWNtZQ=="})).await.status, 200);
+    eventually(PATIENCE, "it to run", async || (state().await == Some(JobState::Running)).then_some(())).await;
+    for way in ["bounce", "restart"] {
+        let done = world.post(&format!("/v1/job/{way}"), &json!({"key": "acme"})).await;
+        assert_eq!(done.status, 200, "{way}: {done:?}");
+    }
+    assert_eq!(world.post("/v1/job/stop", &json!({"key": "acme"})).await.status, 200);
+    eventually(PATIENCE, "it to be gone", async || state().await.is_none().then_some(())).await;
+    assert_eq!(world.post("/v1/job/stop", &json!({"key": "acme"})).await.status, 404);
+    let asked = async || {
+        let events = world.json("/v1/events?kind=asked&key=acme").await;
+        let of = |event: &Value| event["node"].as_str().is_some_and(|node| node.starts_with("serve-local-"));
+        events["items"].as_array().unwrap().iter().any(of).then_some(())
+    };
+    eventually(PATIENCE, "the events to name the token", asked).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_jobs_are_retried_by_their_error() {
+    let world = World::new(1).await;
+    for n in 0..6 {
+        world.node.dispatch((format!("k{n}"), "x")).await.unwrap();
+        let why = if n < 4 { "no stock [east]" } else { "no login" };
+        world.node.park(format!("k{n}"), why).await.unwrap();
+    }
+    let first = world.json("/v1/parked?limit=100").await;
+    assert_eq!(first["items"].as_array().unwrap().len(), 6);
+    let some = world.post("/v1/parked/retry", &json!({"error": "no stock \\[*", "limit": 3})).await.json();
+    assert_eq!((&some["retried"], &some["more"]), (&json!(3), &json!(true)), "{some}");
+    let rest = world.post("/v1/parked/retry", &json!({"error": "no stock*"})).await.json();
+    assert_eq!((&rest["retried"], &rest["more"]), (&json!(1), &json!(false)), "{rest}");
+    assert_eq!(world.json("/v1/parked").await["items"].as_array().unwrap().len(), 2);
+    let last = world.post("/v1/parked/retry", &json!({"match": "k5"})).await.json();
+    assert_eq!((&last["retried"], &last["failed"]), (&json!(1), &json!(0)), "{last}");
+    assert_eq!(world.post("/v1/parked/retry", &json!({"match": "["})).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_cordoned_and_drained_and_the_pool_is_held() {
+    let world = World::new(1).await;
+    let client = tenure_pool::Client::open(&world.server.url()).unwrap();
+    let other = tenure_pool::Node::builder("feeds", client).name("n2").join().await.unwrap();
+    add_worker(&other).await;
+    for n in 0..8 {
+        world.node.dispatch((format!("k{n}"), "x")).await.unwrap();
+    }
+    let cordoned = world.post("/v1/nodes/cordon", &json!({"node": "n2"})).await.json();
+    assert_eq!((&cordoned["cordoned"], &cordoned["workers"]), (&json!(true), &json!(1)));
+    eventually(PATIENCE, "the cordon to be seen", async || {
+        let nodes = world.json("/v1/nodes").await;
+        nodes["items"].as_array().unwrap().iter().any(|node| node["cordoned"] == json!(true)).then_some(())
+    })
+    .await;
+    assert_eq!(world.post("/v1/nodes/uncordon", &json!({"node": "n2"})).await.status, 200);
+    let held = world.post("/v1/pool/hold", &json!({})).await.json();
+    assert_eq!(held["on_hold"], json!(true));
+    let on_hold = async || (world.json("/v1/pool").await["on_hold"] == json!(true)).then_some(());
+    eventually(PATIENCE, "the hold to be seen", on_hold).await;
+    assert_eq!(world.post("/v1/pool/unhold", &json!({})).await.status, 200);
+
+    let drained = world.post("/v1/workers/drain", &json!({"node": "n2"})).await.json();
+    assert_eq!(drained["drained"], json!(1), "{drained}");
+    // Nobody has to look at the right moment: the worker is gone in the end.
+    eventually(PATIENCE, "the worker to be gone", async || {
+        (world.json("/v1/drains").await["kind"] == json!("drains")).then_some(())?;
+        let workers = world.json("/v1/workers").await;
+        workers["items"].as_array().unwrap().iter().all(|worker| worker["node"] != json!("n2")).then_some(())
+    })
+    .await;
+    for (path, body, status) in [
+        ("/v1/workers/drain", json!({"node": "n9"}), 404),
+        ("/v1/workers/drain", json!({"worker": 1, "node": "n1"}), 400),
+        ("/v1/workers/drain", json!({}), 400),
+        ("/v1/nodes/cordon", json!({}), 400),
+        ("/v1/nodes/cordon", json!({"node": "no name!"}), 400),
+    ] {
+        let answer = world.post(path, &body).await;
+        assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_of_a_file_say_who_may_do_what() {
+    let world = World::serving(1, &["--read-only"]).await;
+    world.node.dispatch(("acme", "secret")).await.unwrap();
+    assert_eq!(world.json("/v1/pool").await["you"]["read_only"], json!(true));
+    assert_eq!(world.page.post("/v1/job/stop", None, &json!({"key": "acme"})).await.status, 404, "no such route");
+
+    let token = async |named: &str| {
+        let output = tenure(&world.server).args(["serve", "--new-token", named]).output().await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let after = |word: &str| {
+            let line = text.lines().find(|line| line.starts_with(word)).unwrap();
+            line.split_once(':').unwrap().1.trim().to_owned()
+        };
+        (after("token"), after("line"))
+    };
+    let ((anna, first), (eve, second)) = (token("anna").await, token("eve:view").await);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, format!("# ours\n{first}\n\n{second}\n")).unwrap();
+    let file = file.to_string_lossy().into_owned();
+    let page = Page::start(&world.server, &["--token-file", &file]).await;
+    let get = async |path: &str, token: Option<&str>| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+        page.ask("GET", path, &headers, None).await.status
+    };
+    assert_eq!((get("/", None).await, get("/livez", None).await), (200, 200));
+    for path in ["/v1/pool", "/v1/jobs", "/metrics", "/v1/events/stream"] {
+        assert_eq!((get(path, None).await, get(path, Some("wrong")).await), (401, 401), "{path}");
+    }
+    assert_eq!((get("/v1/pool", Some(&eve)).await, get("/metrics", Some(&anna)).await), (200, 200));
+    assert_eq!(get("/v1/job/payload?key=acme", Some(&anna)).await, 403, "payloads are not shown");
+    let stop = json!({"key": "acme"});
+    assert_eq!(page.post("/v1/job/stop", None, &stop).await.status, 401);
+    assert_eq!(page.post("/v1/job/stop", Some(&eve), &stop).await.status, 403);
+    assert_eq!(page.post("/v1/job/stop", Some(&anna), &stop).await.status, 200);
+
+    // The whole network is let in by name only.
+    let open = tenure(&world.server).args(["serve", "--listen", "0.0.0.0:0"]).output().await.unwrap();
+    assert_eq!(open.status.code(), Some(2), "{open:?}");
+    std::fs::write(folder.path().join("bad"), "anna:operate:short\n").unwrap();
+    let bad = folder.path().join("bad").to_string_lossy().into_owned();
+    let bad = tenure(&world.server).args(["serve", "--token-file", &bad]).output().await.unwrap();
+    assert_eq!(bad.status.code(), Some(2), "{bad:?}");
+    let typo = tenure(&world.server).args(["serve", "--pool", "typo", "--listen", "127.0.0.1:0"]).output().await.unwrap();
+    assert_eq!(typo.status.code(), Some(3), "{typo:?}");
+}

@@ -1,0 +1,127 @@
+//! Callers that mean harm, or that are broken.
+
+use serde_json::json;
+use tenure_testing::eventually;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::world::{PATIENCE, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_not_ours_are_refused() {
+    let world = World::new(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let (page, token) = (&world.page, world.page.token.clone().unwrap());
+    let bearer = format!("Bearer {token}");
+    let own = format!("http://{}", page.address);
+    let body = json!({"key": "acme"}).to_string();
+
+    // A name that is bound to this address now, as an attacker can do with his.
+    let rebound = page.ask("GET", "/v1/pool", &[("host", "evil.com:7450")], None).await;
+    assert_eq!((rebound.status, rebound.json()["name"].clone()), (421, json!("host")));
+    let twice = format!("GET / HTTP/1.1\r\nhost: {}\r\nhost: evil.com\r\nconnection: close\r\n\r\n", page.address);
+    for raw in ["GET / HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(), twice] {
+        assert!(matches!(page.send(raw.as_bytes()).await.status, 400 | 421), "{raw}");
+    }
+
+    // A page of another site, with everything else right.
+    let post = async |headers: &[(&str, &str)], body: &str| {
+        page.ask("POST", "/v1/job/stop", headers, Some(body)).await
+    };
+    let (auth, typed) = (("authorization", bearer.as_str()), ("content-type", "application/json"));
+    assert_eq!(post(&[auth, typed, ("origin", "http://evil.com")], &body).await.status, 403);
+    assert_eq!(post(&[auth, typed, ("origin", "null")], &body).await.status, 403);
+    assert_eq!(post(&[auth, typed, ("sec-fetch-site", "cross-site")], &body).await.status, 403);
+    // A form needs no permission to be sent, and has no such type or header.
+    assert_eq!(post(&[auth, ("content-type", "text/plain")], &body).await.status, 415);
+    assert_eq!(post(&[auth], &body).await.status, 415);
+    assert_eq!(post(&[typed, ("cookie", &format!("token={token}"))], &body).await.status, 401);
+    let preflight = page.ask("OPTIONS", "/v1/job/stop", &[("origin", &own)], None).await;
+    assert!(preflight.status == 405 && !preflight.head.contains("access-control"), "{preflight:?}");
+
+    for wrong in ["Bearer", "Bearer ", "Bearer x", "Basic eDp4", &format!("Bearer {token}x"), &bearer[..bearer.len() - 1]] {
+        assert_eq!(post(&[("authorization", wrong), typed], &body).await.status, 401, "{wrong}");
+    }
+    for (path, status) in [
+        ("/../../etc/passwd", 404),
+        ("/%2e%2e/%2e%2e/etc/passwd", 404),
+        ("//etc/passwd", 404),
+        ("/v1/../app.js", 404),
+        ("/app.js/", 404),
+        ("/v1/job?key=..%2f..%2fetc%2fpasswd", 404),
+        ("/v1/job?key=%00", 404),
+        ("/v1/pool?x=1", 400),
+    ] {
+        assert_eq!(page.ask("GET", path, &[], None).await.status, status, "{path}");
+    }
+    for method in ["DELETE", "PUT", "POST", "PATCH", "TRACE"] {
+        assert_eq!(page.ask(method, "/v1/pool", &[], None).await.status, 405, "{method}");
+    }
+    assert_eq!(page.ask("GET", "/v1/job/stop", &[], None).await.status, 405);
+    for strange in ["", "[]", "null", "{\"key\":7}", "{\"key\":\"acme\",\"colour\":1}", "{\"key\":\"\"}", "\u{0}"] {
+        assert_eq!(post(&[auth, typed], strange).await.status, 400, "{strange}");
+    }
+    assert_eq!(post(&[auth, typed], &format!("\"{}\"", "x".repeat(1_000_000))).await.status, 413);
+    let long = "x".repeat(64 * 1_024);
+    assert!(matches!(page.ask("GET", "/", &[("x-long", &long)], None).await.status, 431 | 0));
+    let many = "x: y\r\n".repeat(500);
+    let many = format!("GET / HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{many}\r\n", page.address);
+    assert!(matches!(page.send(many.as_bytes()).await.status, 431 | 0));
+    assert!(matches!(page.send(b"\x16\x03\x01\x02\x00rubbish\r\n\r\n").await.status, 400 | 0));
+
+    // Nothing of all that had an effect.
+    assert!(world.node.job("acme").await.unwrap().is_some());
+    assert_eq!(post(&[auth, typed, ("origin", &own)], &body).await.status, 200, "its own page may");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn markup_in_keys_and_errors_stays_text() {
+    let world = World::new(1).await;
+    let key = "<script>alert(1)</script>\u{202e}\n";
+    world.node.dispatch((key, "x")).await.unwrap();
+    world.node.park(key, "<img src=x onerror=alert(1)>").await.unwrap();
+    let jobs = world.get("/v1/jobs").await;
+    assert_eq!(jobs.json()["items"][0]["key"], json!(key));
+    assert!(jobs.head.contains("content-type: application/json"), "{jobs:?}");
+    for path in ["/v1/jobs", "/", "/app.js", "/nothing", "/metrics"] {
+        let head = world.get(path).await.head;
+        for line in ["x-content-type-options: nosniff", "content-security-policy: default-src 'none'", "x-frame-options: deny", "cache-control: no-store"] {
+            assert!(head.contains(line), "{path}: {line}: {head}");
+        }
+        assert!(!head.contains("unsafe-") && !head.contains("set-cookie") && !head.contains("access-control"), "{head}");
+    }
+    // The page knows no way to turn a text into markup, and fetches nothing from elsewhere.
+    let (page, script, style) =
+        (world.get("/").await.body, world.get("/app.js").await.body, world.get("/style.css").await.body);
+    for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "javascript:"] {
+        assert!(!script.contains(way) && !page.contains(way), "{way}");
+    }
+    assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains(" onclick="));
+    let namespaces = ["http://www.w3.org/2000/svg"];
+    for text in [&page, &script, &style] {
+        let own = namespaces.iter().fold(text.clone(), |text, space| text.replace(space, ""));
+        assert!(!own.contains("http://") && !own.contains("https://") && !own.contains("@import"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_say_nothing_leave_room_for_others() {
+    let world = World::new(0).await;
+    let mut silent = Vec::new();
+    // More than are served at once.
+    for n in 0..400 {
+        let Ok(mut stream) = TcpStream::connect(&world.page.address).await else { continue };
+        if n % 2 == 0 {
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: lo").await;
+        }
+        silent.push(stream);
+    }
+    // All of them are shown out in time.
+    assert_eq!(world.get("/livez").await.status, 200);
+    // A body that never comes holds its own request only.
+    let head = format!("POST /v1/pool/hold HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{{", world.page.address, world.page.token.as_deref().unwrap());
+    let (slow, quick) = tokio::join!(world.page.send(head.as_bytes()), world.get("/livez"));
+    assert_eq!((slow.status, quick.status), (408, 200), "{slow:?}");
+    drop(silent);
+    eventually(PATIENCE, "an answer", async || (world.get("/v1/pool").await.status == 200).then_some(())).await;
+}

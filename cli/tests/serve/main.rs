@@ -1,0 +1,9 @@
+//! `tenure serve` as a process, over a pool of this process on a private server.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod api;
+mod changes;
+mod described;
+mod hostile;
+mod stream;
+mod world;

@@ -1,0 +1,103 @@
+//! Events as they come.
+
+use serde_json::{Value, json};
+use tenure_testing::eventually;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::world::{PATIENCE, World};
+
+struct Stream {
+    lines: Lines<BufReader<TcpStream>>,
+    status: u16,
+}
+
+#[derive(Debug)]
+struct News {
+    kind: String,
+    id: String,
+    data: Value,
+}
+
+impl Stream {
+    async fn open(world: &World, last: Option<&str>) -> Self {
+        let mut stream = TcpStream::connect(&world.page.address).await.unwrap();
+        let last = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
+        let request = format!("GET /v1/events/stream HTTP/1.1\r\nhost: {}\r\n{last}\r\n", world.page.address);
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let first = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        Self { lines, status: first.split(' ').nth(1).unwrap().parse().unwrap() }
+    }
+
+    /// The next event, past those of other kinds.
+    async fn next(&mut self, wanted: &[&str]) -> News {
+        let (mut kind, mut id, mut data) = (String::new(), String::new(), Value::Null);
+        loop {
+            let line = timeout(PATIENCE, self.lines.next_line()).await.expect("an event");
+            let line = line.unwrap().expect("the stream goes on");
+            match line.split_once(':') {
+                Some(("event", value)) => kind = value.trim().to_owned(),
+                Some(("id", value)) => id = value.trim().to_owned(),
+                Some(("data", value)) => data = serde_json::from_str(value).unwrap(),
+                _ if line.is_empty() && wanted.contains(&kind.as_str()) => return News { kind, id, data },
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The number of an event.
+fn number(id: &str) -> u64 {
+    id.rsplit_once('-').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_goes_on_behind_what_was_seen() {
+    let world = World::new(1).await;
+    let mut stream = Stream::open(&world, None).await;
+    assert_eq!(stream.next(&["ready"]).await.kind, "ready");
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    world.node.park("acme", "one").await.unwrap();
+    let mut asked = async |text: &str| loop {
+        let news = stream.next(&["event"]).await;
+        if news.data["text"] == json!(text) {
+            return news.id;
+        }
+    };
+    let first = asked("park: one").await;
+    drop(stream);
+    world.node.retry("acme").await.unwrap();
+    world.node.park("acme", "two").await.unwrap();
+    let mut again = Stream::open(&world, Some(&first)).await;
+    let news = again.next(&["event", "resync", "ready"]).await;
+    assert_eq!((news.kind.as_str(), number(&news.id)), ("event", number(&first) + 1));
+    let mut last = news;
+    while last.data["text"] != json!("park: two") {
+        let news = again.next(&["event"]).await;
+        assert_eq!(number(&news.id), number(&last.id) + 1, "none is left out");
+        last = news;
+    }
+    // Who comes from another process, or names rubbish, has to read all anew.
+    for strange in ["af-7", "rubbish"] {
+        let mut other = Stream::open(&world, Some(strange)).await;
+        assert_eq!(other.next(&["event", "resync", "ready"]).await.kind, "resync");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_bounded_and_leave_room_for_requests() {
+    let world = World::new(0).await;
+    let mut streams = Vec::new();
+    for _ in 0..150 {
+        streams.push(Stream::open(&world, None).await);
+    }
+    let taken = streams.iter().filter(|stream| stream.status == 200).count();
+    let refused = streams.iter().filter(|stream| stream.status == 429).count();
+    assert_eq!((taken, refused), (64, 86));
+    assert_eq!(world.get("/v1/pool").await.status, 200);
+    drop(streams);
+    let free = async || (Stream::open(&world, None).await.status == 200).then_some(());
+    eventually(PATIENCE, "room for another one", free).await;
+}
