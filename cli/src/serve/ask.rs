@@ -1,4 +1,4 @@
-//! What a request asks for: the parameters of its address, and its body.
+//! The wishes of a request: the parameters of its address, and its body.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{StatusCode, Uri};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -172,18 +172,26 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Asked<T> {
             let text = "the body must be application/json, and say so";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "type", text));
         }
+        // Its length is known before it comes, mostly.
+        let length =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > BODY as u64) {
+            return Err(too_long());
+        }
         let body = read(request.into_body()).await?;
         serde_json::from_slice(&body).map(Self).map_err(|error| Problem::usage(format!("the body: {error}")))
     }
 }
 
+fn too_long() -> Problem {
+    let text = format!("a body has at most {BODY} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "length", text)
+}
+
 async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
     match timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("a body has at most {BODY} bytes");
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "length", text))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
         Ok(Err(error)) => Err(Problem::usage(format!("the body cannot be read: {error}"))),
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "late", "the body has not come in time")),
     }

@@ -69,7 +69,7 @@ fn late() -> Problem {
     Failure::new(Code::Late, "the time was up; it may still happen").into()
 }
 
-/// What is done to one job.
+/// The change of one job.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Retry,
@@ -128,11 +128,11 @@ macro_rules! of_job {
 }
 
 of_job! {
-    /// Has a job begin now that waits for a pause or is parked.
+    /// Retries a job: it begins now, and waits no longer.
     retry: Retry,
-    /// Has a job run elsewhere.
+    /// Bounces a job: the next worker of its chain begins it.
     bounce: Bounce,
-    /// Has a job begin anew at home.
+    /// Restarts a job at home.
     restart: Restart,
     /// Parks a job.
     park: Park,
@@ -140,7 +140,7 @@ of_job! {
     stop: Stop,
 }
 
-/// Parked jobs that are to be retried: those that fit both patterns.
+/// The parked jobs of a bulk retry: those that fit both patterns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfParked {
@@ -311,7 +311,7 @@ async fn set_hold(app: Arc<App>, who: Who, on: bool) -> Answer {
     document(&Held { pool: app.place.pool.clone(), on_hold: on, dry_run: false })
 }
 
-/// Has no job of the pool start.
+/// Holds the pool: no job starts.
 pub(super) async fn hold(
     State(app): Shared,
     Extension(who): Extension<Who>,

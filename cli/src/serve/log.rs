@@ -65,7 +65,7 @@ impl Kept {
         self.events.drain(..surplus);
     }
 
-    /// Reads on. What was read is kept wherever this ends.
+    /// Reads on. It keeps all that it has read, wherever it ends.
     async fn read_on(&mut self, pool: &Inspector) -> Result<(), Problem> {
         loop {
             let page = look(pool.events(&self.after, PAGE)).await?;

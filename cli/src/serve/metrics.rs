@@ -1,4 +1,4 @@
-//! The figures of the pool for Prometheus. What nodes measure stays with the nodes, so nothing is counted twice.
+//! The figures of the pool for Prometheus. The nodes have their own, so nothing is counted twice.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `source` and `log` read once for all who ask within a moment. Nothing is read while nobody asks.
-//! - Whoever changes something needs a token in a header, so a page of another site cannot.
+//! - A change takes a token in a header, so a page of another site cannot make one.
 
 mod ask;
 mod change;
@@ -58,7 +58,7 @@ const REST: Duration = Duration::from_secs(10);
 
 /// Serve a page about the pool, an API, metrics and probes over HTTP
 ///
-/// It joins nothing, and reads nothing while nobody looks. Whoever changes something needs a token. Without a token
+/// It joins nothing, and reads nothing while nobody looks. A change takes a token. Without a token
 /// file it is reached from this machine only, and prints an address with a token for as long as it runs.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {

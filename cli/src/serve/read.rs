@@ -168,7 +168,7 @@ pub(super) async fn queues(State(app): Shared, uri: Uri) -> Answer {
     Ok(Json(json!({"v": VERSION, "kind": "queues", "set": set, "items": items})))
 }
 
-/// How many workers the pool needs for so many jobs each.
+/// The number of workers that the jobs need.
 pub(super) async fn scale(State(app): Shared, uri: Uri) -> Answer {
     let params = Params::of(&uri, &["target"])?;
     let target: u64 = params.parsed("target")?.unwrap_or(500);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -20,11 +20,11 @@ use super::{App, change, gate, metrics, page, read, stream};
 type Route = (&'static str, &'static str, Scope, fn() -> MethodRouter<Arc<App>>);
 
 const ROUTES: &[Route] = &[
-    ("get", "/", Nobody, || get(page::index)),
-    ("get", "/style.css", Nobody, || get(page::style)),
-    ("get", "/app.js", Nobody, || get(page::script)),
-    ("get", "/openapi.json", Nobody, || get(page::openapi)),
-    ("get", "/livez", Nobody, || get(live)),
+    ("get", "/", Nobody, || get(|uri: Uri| async move { page::index(&uri) })),
+    ("get", "/style.css", Nobody, || get(|uri: Uri| async move { page::style(&uri) })),
+    ("get", "/app.js", Nobody, || get(|uri: Uri| async move { page::script(&uri) })),
+    ("get", "/openapi.json", Nobody, || get(|uri: Uri| async move { page::openapi(&uri) })),
+    ("get", "/livez", Nobody, || get(|| async { live() })),
     ("get", "/readyz", Nobody, || get(ready)),
     ("get", "/metrics", View, || get(metrics::metrics)),
     ("get", "/v1/pool", View, || get(read::pool)),
@@ -95,7 +95,7 @@ async fn admit(
 }
 
 /// The process answers.
-async fn live() -> Response {
+fn live() -> Response {
     Json(json!({"v": crate::out::VERSION, "live": true})).into_response()
 }
 

@@ -1,4 +1,4 @@
-//! What is read of the pool. It is read once for all who ask within a moment, and not at all while nobody asks.
+//! The reads of the pool: one for all who ask within a moment, and none while nobody asks.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

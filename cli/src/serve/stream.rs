@@ -34,7 +34,7 @@ struct Follower {
     end: Instant,
     /// The number of the next event to send. None before the first look.
     next: Option<u64>,
-    /// What the follower had seen before it came.
+    /// The id of the last event that the follower had seen before it came.
     seen: Option<String>,
     /// The trouble was told.
     in_trouble: bool,
@@ -75,31 +75,35 @@ impl Follower {
             Err(_) => return Vec::new(),
         };
         let mut piece = Vec::new();
-        let mut say = |kind: &str, number: u64| {
-            piece.push(Event::default().event(kind).id(id(&app.life, number)).data("{}"));
+        let last = kept.next().checked_sub(1).map(|last| id(&app.life, last));
+        let mut say = |kind: &str| {
+            let said = Event::default().event(kind).data("{}");
+            piece.push(match &last {
+                Some(last) => said.id(last),
+                None => said,
+            });
         };
-        let last = kept.next().saturating_sub(1);
         let next = match self.next {
             Some(next) if next >= kept.first() => next,
             // It was too slow.
             Some(_) => {
-                say("resync", last);
+                say("resync");
                 kept.next()
             }
             None => match self.seen.take().map(|seen| after(&app.life, &seen)) {
                 Some(Some(next)) if next >= kept.first() && next <= kept.next() => next,
                 Some(_) => {
-                    say("resync", last);
+                    say("resync");
                     kept.next()
                 }
                 None => {
-                    say("ready", last);
+                    say("ready");
                     kept.next()
                 }
             },
         };
         if std::mem::take(&mut self.in_trouble) {
-            say("fine", last);
+            say("fine");
         }
         self.next = Some(next);
         for (number, event) in kept.from(next).take(PIECE) {

@@ -1,4 +1,4 @@
-//! Who may do what: bearer tokens, each with a name and a scope. Only their hashes are kept.
+//! Bearer tokens, each with a name and a scope. Only their hashes are kept.
 
 use std::fmt;
 use std::path::Path;
@@ -19,7 +19,7 @@ const LENGTH: usize = 32;
 /// The longest name: it becomes a part of a node's name.
 const NAME_MAX: usize = 20;
 
-/// What somebody may do. Each includes those before it.
+/// The rights of a caller. Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     /// Nothing is asked of the caller.
@@ -108,7 +108,7 @@ pub(super) struct Who {
 #[derive(Clone, Debug)]
 pub(super) struct Tokens {
     known: Vec<Token>,
-    /// What a caller without a token may do.
+    /// The scope of a caller without a token.
     without: Scope,
 }
 

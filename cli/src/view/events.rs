@@ -130,7 +130,7 @@ impl Row for Shown {
     }
 }
 
-/// What has happened to a key, and where it is now. `oldest`: how far back the events go.
+/// The past of a key, and where it is now. `oldest`: how far back the events go.
 pub(crate) fn history(
     key: &JobKey,
     events: &[Shown],

@@ -68,7 +68,7 @@ impl Fleet {
         self.workers.iter().map(row).collect()
     }
 
-    /// What is wrong with a worker, in words. Empty if nothing is.
+    /// The trouble of a worker, in words. Empty if it has none.
     fn trouble(&self, renewed: Option<Duration>, stuck: u64) -> String {
         let mut trouble = Vec::new();
         // After this part of its time a lease is given up.

@@ -1,11 +1,11 @@
-//! What became of changes, as it is shown.
+//! The outcomes of changes, as they are shown.
 
 use serde::Serialize;
 use tenure_pool::JobKey;
 
 use crate::out::{Cell, Column, Row, Tone, shown};
 
-/// What became of one job.
+/// The outcome for one job.
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     key: Option<String>,

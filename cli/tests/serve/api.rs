@@ -1,4 +1,4 @@
-//! What is read through the interface.
+//! Reads through the interface.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,8 @@ async fn a_search_comes_in_parts_and_finds_each_job() {
         (&scale["jobs"], &scale["workers"], &scale["desired"], &scale["jobs_per_worker"]),
         (&json!(700), &json!(2), &json!(3), &json!(350))
     );
-    for query in ["cursor=rubbish", "worker=1&cursor=w0", "limit=1001", "colour=red", "match=%5B", "target=1"] {
+    for query in ["cursor=rubbish", "worker=1&cursor=w0", "limit=1001", "colour=red", "match=%5B", "target=1"]
+    {
         assert_eq!(world.get(&format!("/v1/jobs?{query}")).await.status, 400, "{query}");
     }
 }
@@ -87,7 +88,10 @@ async fn metrics_and_probes_are_those_of_the_pool() {
     eventually(PATIENCE, "the pool not to be ready", silent).await;
     assert_eq!(world.get("/livez").await.status, 200);
     let metrics = world.get("/metrics").await;
-    assert!(metrics.status == 200 && metrics.body.contains("tenure_serve_up{pool=\"feeds\"} 0\n"), "{metrics:?}");
+    assert!(
+        metrics.status == 200 && metrics.body.contains("tenure_serve_up{pool=\"feeds\"} 0\n"),
+        "{metrics:?}"
+    );
     let problem = world.get("/v1/workers").await;
     assert_eq!((problem.status, &problem.json()["name"]), (503, &json!("redis")), "{problem:?}");
 }
@@ -112,7 +116,8 @@ async fn a_silent_server_is_said_within_seconds() {
 async fn queues_are_shown_and_a_mistyped_set_makes_none() {
     let world = World::serving(0, &["--queues", "shop", "--queues", "typo"]).await;
     let client = tenure_jobs::Client::open(&world.server.url()).unwrap();
-    let jobs = tenure_jobs::Jobs::builder("shop", client.clone()).queues(["mail", "bills"]).join().await.unwrap();
+    let jobs =
+        tenure_jobs::Jobs::builder("shop", client.clone()).queues(["mail", "bills"]).join().await.unwrap();
     jobs.add_many("mail", 0..3).await.unwrap();
     jobs.queue("bills").unwrap().pause().await.unwrap();
     let shop = world.json("/v1/queues?set=shop").await;
@@ -136,14 +141,18 @@ async fn a_life_is_told_with_its_verdict() {
     world.node.park("acme", "no stock").await.unwrap();
     let told = async || {
         let history = world.json("/v1/job/history?key=acme").await;
-        let asked = |event: &&Value| event["text"] == json!("park: no stock");
-        history["events"].as_array().unwrap().iter().find(asked).is_some().then_some(history.clone())
+        let asked = |event: &Value| event["text"] == json!("park: no stock");
+        let is_told = history["events"].as_array().unwrap().iter().any(asked);
+        is_told.then_some(history)
     };
     let history = eventually(PATIENCE, "the park to be noted", told).await;
     assert_eq!(history["explain"]["verdict"], json!("parked"));
     let kinds: Vec<_> = history["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
     assert!(kinds.contains(&&json!("moved")), "{kinds:?}");
     let moves = world.json("/v1/moves").await;
-    assert!(moves["jobs"].as_u64().unwrap() >= 1 && moves["minutes"].as_array().unwrap().len() == 60, "{moves}");
+    assert!(
+        moves["jobs"].as_u64().unwrap() >= 1 && moves["minutes"].as_array().unwrap().len() == 60,
+        "{moves}"
+    );
     assert!(moves["why"].as_array().unwrap().iter().any(|why| why["why"] == json!("bounced")), "{moves}");
 }

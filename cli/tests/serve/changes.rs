@@ -1,10 +1,10 @@
-//! What is changed through the interface, and by whom.
+//! Changes through the interface, and who may make them.
 
 use serde_json::{Value, json};
 use tenure_pool::JobState;
 use tenure_testing::eventually;
 
-use super::world::{Page, PATIENCE, World, add_worker, tenure};
+use super::world::{PATIENCE, Page, World, add_worker, tenure};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_steers_a_job_and_is_named() {
@@ -16,7 +16,8 @@ async fn an_operator_steers_a_job_and_is_named() {
     assert_eq!(state().await, Some(JobState::Parked));
     assert_eq!(world.post("/v1/job/bounce", &json!({"key": "acme"})).await.status, 409, "it is parked");
     assert_eq!(world.post("/v1/job/retry", &json!({"key64": "YWNtZQ=="})).await.status, 200);
-    eventually(PATIENCE, "it to run", async || (state().await == Some(JobState::Running)).then_some(())).await;
+    eventually(PATIENCE, "it to run", async || (state().await == Some(JobState::Running)).then_some(()))
+        .await;
     for way in ["bounce", "restart"] {
         let done = world.post(&format!("/v1/job/{way}"), &json!({"key": "acme"})).await;
         assert_eq!(done.status, 200, "{way}: {done:?}");
@@ -101,7 +102,11 @@ async fn tokens_of_a_file_say_who_may_do_what() {
     let world = World::serving(1, &["--read-only"]).await;
     world.node.dispatch(("acme", "secret")).await.unwrap();
     assert_eq!(world.json("/v1/pool").await["you"]["read_only"], json!(true));
-    assert_eq!(world.page.post("/v1/job/stop", None, &json!({"key": "acme"})).await.status, 404, "no such route");
+    assert_eq!(
+        world.page.post("/v1/job/stop", None, &json!({"key": "acme"})).await.status,
+        404,
+        "no such route"
+    );
 
     let token = async |named: &str| {
         let output = tenure(&world.server).args(["serve", "--new-token", named]).output().await.unwrap();
@@ -141,6 +146,10 @@ async fn tokens_of_a_file_say_who_may_do_what() {
     let bad = folder.path().join("bad").to_string_lossy().into_owned();
     let bad = tenure(&world.server).args(["serve", "--token-file", &bad]).output().await.unwrap();
     assert_eq!(bad.status.code(), Some(2), "{bad:?}");
-    let typo = tenure(&world.server).args(["serve", "--pool", "typo", "--listen", "127.0.0.1:0"]).output().await.unwrap();
+    let typo = tenure(&world.server)
+        .args(["serve", "--pool", "typo", "--listen", "127.0.0.1:0"])
+        .output()
+        .await
+        .unwrap();
     assert_eq!(typo.status.code(), Some(3), "{typo:?}");
 }

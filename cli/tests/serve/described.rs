@@ -6,7 +6,7 @@ use tenure_testing::eventually;
 
 use super::world::{PATIENCE, World};
 
-/// What is at odds with a schema. It knows the words that the description uses.
+/// The faults of a value by a schema. It knows the words that the description uses.
 fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<String>) {
     let fields = schema.as_object().unwrap();
     if let Some(name) = fields.get("$ref").and_then(Value::as_str) {
@@ -36,9 +36,15 @@ fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<S
                 }
             }
             "const" if value != said => into.push(format!("{at}: {value} is not {said}")),
-            "enum" if !said.as_array().unwrap().contains(value) => into.push(format!("{at}: {value} is none of {said}")),
+            "enum" if !said.as_array().unwrap().contains(value) => {
+                into.push(format!("{at}: {value} is none of {said}"))
+            }
             "required" => {
-                let missing = said.as_array().unwrap().iter().filter(|name| value.get(name.as_str().unwrap()).is_none());
+                let missing = said
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|name| value.get(name.as_str().unwrap()).is_none());
                 into.extend(missing.map(|name| format!("{at}: {name} is missing")));
             }
             "properties" => {
@@ -51,7 +57,8 @@ fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<S
             "additionalProperties" => {
                 assert_eq!(said, &json!(false), "{at}");
                 let known = &fields["properties"];
-                let strange = value.as_object().into_iter().flatten().filter(|(name, _)| known.get(name).is_none());
+                let strange =
+                    value.as_object().into_iter().flatten().filter(|(name, _)| known.get(name).is_none());
                 into.extend(strange.map(|(name, _)| format!("{at}: {name} is not described")));
             }
             "items" => {

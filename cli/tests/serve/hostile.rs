@@ -19,7 +19,8 @@ async fn requests_that_are_not_ours_are_refused() {
     // A name that is bound to this address now, as an attacker can do with his.
     let rebound = page.ask("GET", "/v1/pool", &[("host", "evil.com:7450")], None).await;
     assert_eq!((rebound.status, rebound.json()["name"].clone()), (421, json!("host")));
-    let twice = format!("GET / HTTP/1.1\r\nhost: {}\r\nhost: evil.com\r\nconnection: close\r\n\r\n", page.address);
+    let twice =
+        format!("GET / HTTP/1.1\r\nhost: {}\r\nhost: evil.com\r\nconnection: close\r\n\r\n", page.address);
     for raw in ["GET / HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(), twice] {
         assert!(matches!(page.send(raw.as_bytes()).await.status, 400 | 421), "{raw}");
     }
@@ -39,7 +40,14 @@ async fn requests_that_are_not_ours_are_refused() {
     let preflight = page.ask("OPTIONS", "/v1/job/stop", &[("origin", &own)], None).await;
     assert!(preflight.status == 405 && !preflight.head.contains("access-control"), "{preflight:?}");
 
-    for wrong in ["Bearer", "Bearer ", "Bearer x", "Basic eDp4", &format!("Bearer {token}x"), &bearer[..bearer.len() - 1]] {
+    for wrong in [
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "Basic eDp4",
+        &format!("Bearer {token}x"),
+        &bearer[..bearer.len() - 1],
+    ] {
         assert_eq!(post(&[("authorization", wrong), typed], &body).await.status, 401, "{wrong}");
     }
     for (path, status) in [
@@ -58,10 +66,18 @@ async fn requests_that_are_not_ours_are_refused() {
         assert_eq!(page.ask(method, "/v1/pool", &[], None).await.status, 405, "{method}");
     }
     assert_eq!(page.ask("GET", "/v1/job/stop", &[], None).await.status, 405);
-    for strange in ["", "[]", "null", "{\"key\":7}", "{\"key\":\"acme\",\"colour\":1}", "{\"key\":\"\"}", "\u{0}"] {
+    for strange in
+        ["", "[]", "null", "{\"key\":7}", "{\"key\":\"acme\",\"colour\":1}", "{\"key\":\"\"}", "\u{0}"]
+    {
         assert_eq!(post(&[auth, typed], strange).await.status, 400, "{strange}");
     }
-    assert_eq!(post(&[auth, typed], &format!("\"{}\"", "x".repeat(1_000_000))).await.status, 413);
+    // It is refused before it comes, or as soon as it is too long.
+    assert_eq!(post(&[auth, typed, ("content-length", "1000000")], "{").await.status, 413);
+    let chunk = format!("{:x}\r\n{}\r\n", 100_000, "x".repeat(100_000));
+    let head = format!("host: {}\r\nauthorization: {bearer}\r\ncontent-type: application/json", page.address);
+    let chunked =
+        format!("POST /v1/job/stop HTTP/1.1\r\n{head}\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
+    assert!(matches!(page.send(chunked.as_bytes()).await.status, 413 | 0));
     let long = "x".repeat(64 * 1_024);
     assert!(matches!(page.ask("GET", "/", &[("x-long", &long)], None).await.status, 431 | 0));
     let many = "x: y\r\n".repeat(500);
@@ -85,15 +101,32 @@ async fn markup_in_keys_and_errors_stays_text() {
     assert!(jobs.head.contains("content-type: application/json"), "{jobs:?}");
     for path in ["/v1/jobs", "/", "/app.js", "/nothing", "/metrics"] {
         let head = world.get(path).await.head;
-        for line in ["x-content-type-options: nosniff", "content-security-policy: default-src 'none'", "x-frame-options: deny", "cache-control: no-store"] {
+        for line in [
+            "x-content-type-options: nosniff",
+            "content-security-policy: default-src 'none'",
+            "x-frame-options: deny",
+            "cache-control: no-store",
+        ] {
             assert!(head.contains(line), "{path}: {line}: {head}");
         }
-        assert!(!head.contains("unsafe-") && !head.contains("set-cookie") && !head.contains("access-control"), "{head}");
+        assert!(
+            !head.contains("unsafe-") && !head.contains("set-cookie") && !head.contains("access-control"),
+            "{head}"
+        );
     }
     // The page knows no way to turn a text into markup, and fetches nothing from elsewhere.
     let (page, script, style) =
         (world.get("/").await.body, world.get("/app.js").await.body, world.get("/style.css").await.body);
-    for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "javascript:"] {
+    for way in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "DOMParser",
+        "javascript:",
+    ] {
         assert!(!script.contains(way) && !page.contains(way), "{way}");
     }
     assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains(" onclick="));
@@ -119,9 +152,14 @@ async fn callers_that_say_nothing_leave_room_for_others() {
     // All of them are shown out in time.
     assert_eq!(world.get("/livez").await.status, 200);
     // A body that never comes holds its own request only.
-    let head = format!("POST /v1/pool/hold HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{{", world.page.address, world.page.token.as_deref().unwrap());
+    let head = format!(
+        "POST /v1/pool/hold HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{{",
+        world.page.address,
+        world.page.token.as_deref().unwrap()
+    );
     let (slow, quick) = tokio::join!(world.page.send(head.as_bytes()), world.get("/livez"));
     assert_eq!((slow.status, quick.status), (408, 200), "{slow:?}");
     drop(silent);
-    eventually(PATIENCE, "an answer", async || (world.get("/v1/pool").await.status == 200).then_some(())).await;
+    eventually(PATIENCE, "an answer", async || (world.get("/v1/pool").await.status == 200).then_some(()))
+        .await;
 }

@@ -79,7 +79,7 @@ async fn a_stream_goes_on_behind_what_was_seen() {
         assert_eq!(number(&news.id), number(&last.id) + 1, "none is left out");
         last = news;
     }
-    // Who comes from another process, or names rubbish, has to read all anew.
+    // An id of another process, or rubbish, means to read all anew.
     for strange in ["af-7", "rubbish"] {
         let mut other = Stream::open(&world, Some(strange)).await;
         assert_eq!(other.next(&["event", "resync", "ready"]).await.kind, "resync");

@@ -136,7 +136,7 @@ impl Page {
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }
-        if let Some(body) = body {
+        if let Some(body) = body.filter(|_| !headers.iter().any(|(name, _)| *name == "content-length")) {
             request += &format!("content-length: {}\r\n", body.len());
         }
         request += "\r\n";

@@ -311,10 +311,11 @@ async function ringPanel(signal, panel) {
     const cls = worker === null ? "hole" : `fill${hue} ${second ? "second" : ""}`;
     const title = worker === null ? `slot ${place}: a hole, its keys belong to the others` : `slot ${place}: worker ${worker} of ${plain(node)}`;
     const label = slots.length <= 32 && worker !== null;
-    const [x, y] = at((place + 0.5) * turn, 152);
+    const [x, y] = at((place + 0.5) * turn, 144);
+    const anchor = Math.abs(x - 160) < 12 ? "middle" : x < 160 ? "end" : "start";
     return [
       s("path", { class: cls, d: arc(place * turn + gap, (place + 1) * turn - gap, 116, 138) }, s("title", {}, title)),
-      label && s("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central", class: "faint" }, short(worker).replace("…", "")),
+      label && s("text", { x, y, "text-anchor": anchor, "dominant-baseline": "central", class: "faint" }, short(worker).replace("…", "")),
     ];
   });
   const slotOf = new Map(slots.filter((place) => place.worker !== null).map(({ place, worker }) => [worker, place]));
@@ -338,7 +339,7 @@ async function ringPanel(signal, panel) {
   return [
     shards > 1 && h("label", { class: "note" }, "Shard ", h("select", { "data-id": "shard", onchange: (event) => { shard = Number(event.target.value); refresh(); } },
       Array.from({ length: shards }, (_, number) => h("option", { value: number, selected: number === shard }, number)))),
-    s("svg", { viewBox: "-10 0 340 320", role: "img", "aria-label": `A ring of ${slots.length} slots with ${shown.length} keys on their workers. The list of workers has the figures.` }, arcs, dots),
+    s("svg", { viewBox: "-14 4 348 312", role: "img", "aria-label": `A ring of ${slots.length} slots with ${shown.length} keys on their workers. The list of workers has the figures.` }, arcs, dots),
     h("p", { class: "legend" }, nodes.slice(0, 12).map(([node, hue]) => h("span", {}, h("span", { class: `swatch back${hue}` }), plain(node)))),
     h("p", { class: "note" }, shown.length < keys.all ? `A sample of ${count(shown.length)} of ${count(keys.all)} keys. ` : `All ${count(keys.all)} keys. `, "In the middle are those without a worker in the ring."),
   ];
@@ -426,10 +427,10 @@ async function movesPanel(signal, panel) {
   const most = Math.max(...moves.minutes);
   const bars = moves.minutes.map((jobs, minute) => jobs > 0 && s("rect", { x: minute * 5 + 0.5, y: 60 - Math.max(2, (58 * jobs) / most), width: 4, height: Math.max(2, (58 * jobs) / most), rx: 1 }, s("title", {}, `${count(jobs)} jobs, ${59 - minute} minutes ago`)));
   return [
-    h("p", {}, h("strong", {}, count(moves.jobs)), " jobs have left their workers: ", moves.why.map(({ why, jobs }) => `${count(jobs)} ${WHY[why] ?? why.replaceAll("_", " ")}`).join(", "), "."),
+    h("p", {}, h("strong", {}, count(moves.jobs)), " jobs have left their workers: ", moves.why.map(({ why, jobs }) => `${WHY[why] ?? why.replaceAll("_", " ")} (${count(jobs)})`).join(", "), "."),
     s("svg", { class: "bars", viewBox: "0 0 300 76", role: "img", "aria-label": `Jobs that moved in each of the last 60 minutes; at most ${most} in one` }, bars, s("line", { x1: 0, x2: 300, y1: 60.5, y2: 60.5 }),
       s("text", { x: 0, y: 73, class: "faint" }, "an hour ago"), s("text", { x: 300, y: 73, "text-anchor": "end", class: "faint" }, "now")),
-    moves.from.length > 0 && h("p", { class: "note" }, "From ", moves.from.slice(0, 6).map(({ worker, jobs }) => `worker ${short(worker)}: ${count(jobs)}`).join(", "), "."),
+    moves.from.length > 0 && h("p", { class: "note below" }, "From ", moves.from.slice(0, 6).map(({ worker, jobs }) => `worker ${short(worker)}: ${count(jobs)}`).join(", "), "."),
   ];
 }
 

@@ -12,18 +12,18 @@ fn file(uri: &Uri, kind: &'static str, content: &'static str) -> Result<Response
     Ok(([(CONTENT_TYPE, kind)], content).into_response())
 }
 
-pub(super) async fn index(uri: Uri) -> Result<Response, Problem> {
-    file(&uri, "text/html; charset=utf-8", include_str!("index.html"))
+pub(super) fn index(uri: &Uri) -> Result<Response, Problem> {
+    file(uri, "text/html; charset=utf-8", include_str!("index.html"))
 }
 
-pub(super) async fn style(uri: Uri) -> Result<Response, Problem> {
-    file(&uri, "text/css; charset=utf-8", include_str!("style.css"))
+pub(super) fn style(uri: &Uri) -> Result<Response, Problem> {
+    file(uri, "text/css; charset=utf-8", include_str!("style.css"))
 }
 
-pub(super) async fn script(uri: Uri) -> Result<Response, Problem> {
-    file(&uri, "text/javascript; charset=utf-8", include_str!("app.js"))
+pub(super) fn script(uri: &Uri) -> Result<Response, Problem> {
+    file(uri, "text/javascript; charset=utf-8", include_str!("app.js"))
 }
 
-pub(super) async fn openapi(uri: Uri) -> Result<Response, Problem> {
-    file(&uri, "application/json", include_str!("../openapi.json"))
+pub(super) fn openapi(uri: &Uri) -> Result<Response, Problem> {
+    file(uri, "application/json", include_str!("../openapi.json"))
 }

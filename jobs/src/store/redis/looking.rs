@@ -6,7 +6,7 @@ use crate::model::id::Incarnation;
 use crate::store::{Result, StoreError};
 
 impl RedisStore {
-    /// Finds the data of the set, makes none, and sends the next steps to their server. [`StoreError::NoSet`] if there are
+    /// Finds the data of the set, and sends the next steps to their server. It makes none. [`StoreError::NoSet`] if there are
     /// none.
     pub(crate) async fn find(&self) -> Result<Incarnation> {
         let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
