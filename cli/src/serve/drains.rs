@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tenure_pool::{Figures, MemberState, WorkerId};
+use tenure_pool::WorkerId;
 
 use crate::out::when::as_stamp;
 
@@ -47,26 +47,30 @@ pub(super) struct Drains {
 }
 
 impl Drains {
-    /// Takes in what the workers have now.
-    pub(super) fn see(&mut self, figures: &Figures, now: SystemTime) {
+    /// Takes in which workers drain now, each with its node and its jobs.
+    pub(super) fn see<'a>(
+        &mut self,
+        draining: impl IntoIterator<Item = ((usize, WorkerId), &'a str, u64)>,
+        now: SystemTime,
+    ) {
         // Those that are still there are seen anew below.
         for drain in self.seen.values_mut() {
             (drain.gone, drain.jobs_left, drain.left_ms) = (true, 0, None);
         }
-        for of in figures.workers.iter().filter(|of| of.state == MemberState::Draining) {
-            let drain = self.seen.entry((of.shard, of.worker)).or_insert_with(|| Drain {
-                shard: of.shard,
-                worker: of.worker.0,
-                node: of.node.clone(),
-                jobs_first: of.jobs,
-                jobs_left: of.jobs,
+        for ((shard, worker), node, jobs) in draining {
+            let drain = self.seen.entry((shard, worker)).or_insert_with(|| Drain {
+                shard,
+                worker: worker.0,
+                node: node.to_owned(),
+                jobs_first: jobs,
+                jobs_left: jobs,
                 seen_since: now,
                 seen_last: now,
                 left_ms: None,
                 gone: false,
             });
-            drain.jobs_first = drain.jobs_first.max(of.jobs);
-            (drain.jobs_left, drain.seen_last, drain.gone) = (of.jobs, now, false);
+            drain.jobs_first = drain.jobs_first.max(jobs);
+            (drain.jobs_left, drain.seen_last, drain.gone) = (jobs, now, false);
             drain.pace();
         }
         self.seen.retain(|_, drain| {
@@ -82,5 +86,35 @@ impl Drains {
         let mut drains: Vec<_> = self.seen.values().cloned().collect();
         drains.sort_by_key(|drain| (drain.gone, std::cmp::Reverse(drain.seen_since)));
         drains
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(s)
+    }
+
+    #[test]
+    fn a_drain_is_followed_from_its_first_sight_to_its_end() {
+        let (mut drains, worker) = (Drains::default(), (0, WorkerId(7)));
+        drains.see([(worker, "n1", 80)], at(100));
+        drains.see([(worker, "n1", 60)], at(110));
+        let seen = |drains: &Drains| {
+            drains.list().pop().map(|of| (of.jobs_first, of.jobs_left, of.left_ms, of.gone))
+        };
+        assert_eq!(seen(&drains), Some((80, 60, Some(30_000), false)), "2 jobs a second");
+        drains.see([], at(112));
+        assert_eq!(seen(&drains), Some((80, 0, None, true)));
+        drains.see([((1, WorkerId(9)), "n2", 5)], at(3_000));
+        assert_eq!(drains.list().iter().map(|of| of.worker).collect::<Vec<_>>(), [9, 7], "the latest first");
+        drains.see([], at(3_710));
+        assert_eq!(
+            drains.list().iter().map(|of| of.worker).collect::<Vec<_>>(),
+            [9],
+            "an hour after its end"
+        );
     }
 }

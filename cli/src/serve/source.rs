@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryFutureExt};
 use serde_json::{Value, json};
 use tenure_jobs::{Error as JobsError, Figures as QueueFigures, Inspector as Queues, StoreError};
-use tenure_pool::{Client, Inspector, JobInfo, RingView, ScheduleInfo, Settings, ShardState};
+use tenure_pool::{Client, Inspector, JobInfo, MemberState, RingView, ScheduleInfo, Settings, ShardState};
 use tokio::time::{Instant, timeout};
 
 use super::drains::{Drain, Drains};
@@ -103,7 +103,9 @@ impl Source {
 
     pub(super) async fn fleet(&self) -> Result<std::sync::Arc<Fleet>, Problem> {
         let read = Fleet::read(&self.pool).map_ok(|fleet| {
-            self.drains().see(&fleet.figures, std::time::SystemTime::now());
+            let workers = fleet.figures.workers.iter().filter(|of| of.state == MemberState::Draining);
+            let draining = workers.map(|of| ((of.shard, of.worker), of.node.as_str(), of.jobs));
+            self.drains().see(draining, std::time::SystemTime::now());
             std::sync::Arc::new(fleet)
         });
         self.fleet.get(read).await
