@@ -55,7 +55,7 @@ impl From<Event> for Shown {
 }
 
 /// The word for a kind, and how it looks.
-fn kind(kind: EventKind) -> Cell {
+pub(crate) fn kind(kind: EventKind) -> Cell {
     Cell::new(kind.word()).tone(match kind {
         EventKind::Failed | EventKind::Parked | EventKind::Lost | EventKind::Fenced | EventKind::Damaged => {
             Tone::Bad
@@ -67,7 +67,7 @@ fn kind(kind: EventKind) -> Cell {
 }
 
 /// The word for a cause.
-fn cause(why: Cause) -> &'static str {
+pub(crate) fn cause(why: Cause) -> &'static str {
     match why {
         Cause::Moved => "moved by the ring",
         Cause::Drained => "its worker left",

@@ -179,7 +179,7 @@ pub(crate) struct WorkerRow {
 }
 
 /// The word for a state, and how it looks.
-fn state(state: MemberState, cordoned: bool) -> Cell {
+pub(crate) fn state(state: MemberState, cordoned: bool) -> Cell {
     let (word, tone) = match state {
         MemberState::Up => ("up", Tone::Good),
         MemberState::Standby => ("standby", Tone::Warn),

@@ -23,6 +23,8 @@ const NODES: usize = 4;
 const WORKERS: usize = 2;
 /// From one replacement of a node to the next.
 const TURN: Duration = Duration::from_secs(45);
+/// How many jobs a node hands on at a time.
+const HANDOFFS: usize = 3;
 /// The time in which a node must leave.
 const BUDGET: Duration = Duration::from_secs(10);
 
@@ -68,7 +70,9 @@ async fn main() -> Result<()> {
 
 async fn join(url: &str, name: &str) -> Result<Node> {
     // The demo has just started the server.
-    Ok(Node::builder(POOL, Client::open(url)?).name(name).assume_fresh(true).join().await?)
+    let builder = Node::builder(POOL, Client::open(url)?).name(name).assume_fresh(true);
+    // Slow enough to be seen.
+    Ok(builder.handoff_parallel(HANDOFFS).join().await?)
 }
 
 /// A tenant's feed. Its payload says what becomes of it.
