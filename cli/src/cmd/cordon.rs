@@ -5,7 +5,7 @@ use clap::Args;
 use super::{Session, close, nodes};
 use crate::args::{Named, Steer};
 use crate::exit::{Code, Failure};
-use crate::view::outcomes::Cordoned;
+use crate::view::outcomes::Marked;
 
 /// The node whose cordon is set or lifted.
 #[derive(Args, Debug)]
@@ -26,7 +26,7 @@ impl Cordon {
         let workers = pool.workers().await?;
         let name = nodes::name_of(&node, &workers)?;
         let of_node = workers.iter().filter(|worker| worker.node == name).count();
-        let answer = Cordoned { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
+        let answer = Marked { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
         if !steer.dry_run {
             let own = place.node().await?;
             if on {

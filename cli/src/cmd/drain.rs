@@ -11,7 +11,7 @@ use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
 use crate::view::moves::forecast;
-use crate::view::outcomes::Drained;
+use crate::view::outcomes::Leaving;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -64,7 +64,7 @@ impl Drain {
         close(&node).await;
         let drained = drained?;
         let ids = leaving.iter().map(|worker| worker.id.0).collect();
-        let mut answer = Drained { workers: ids, drained, gone: false };
+        let mut answer = Leaving { workers: ids, drained, gone: false };
         if wait {
             tokio::select! {
                 gone = tokio::time::timeout(within, until_gone(&pool, &leaving)) => {

@@ -9,7 +9,7 @@ use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
 use crate::out::{List, Tone};
 use crate::view::jobs::all_meant;
-use crate::view::outcomes::Outcome;
+use crate::view::outcomes::Steered;
 
 /// How many jobs are under way at a time: as many as one step of the pool takes.
 const WINDOW: usize = 128;
@@ -48,7 +48,7 @@ pub(crate) async fn each(
     let count = keys.len();
     if steer.dry_run {
         let would = format!("would_{}", verb.plain);
-        List::print(&mut session.out, keys.iter().map(|key| Outcome::new(key, &*would, Tone::Plain)))?;
+        List::print(&mut session.out, keys.iter().map(|key| Steered::new(key, &*would, Tone::Plain)))?;
         return Ok(Code::Done);
     }
     if by_filter && count > 0 {
@@ -80,11 +80,11 @@ async fn run(
         ended += 1;
         progress.show(|| format!("{ended} of {count} jobs, {failures} failures"));
         match result {
-            Ok(()) => list.row(&Outcome::new(&key, verb.done, Tone::Good))?,
-            Err(Error::JobNotFound(_)) if by_filter => list.row(&Outcome::new(&key, "gone", Tone::Dim))?,
+            Ok(()) => list.row(&Steered::new(&key, verb.done, Tone::Good))?,
+            Err(Error::JobNotFound(_)) if by_filter => list.row(&Steered::new(&key, "gone", Tone::Dim))?,
             Err(error) => {
                 failures += 1;
-                list.row(&Outcome::failed(&key, &error.to_string()))?;
+                list.row(&Steered::failed(&key, &error.to_string()))?;
                 failed.get_or_insert(error);
             }
         }

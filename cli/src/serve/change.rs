@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::{Extension, Json};
 use futures::{StreamExt, stream};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tenure_pool::{Error, JobKey, Node, WorkerInfo};
 use tokio::time::timeout;
@@ -17,14 +17,14 @@ use tokio::time::timeout;
 use super::App;
 use super::ask::{Asked, OfJob};
 use super::problem::Problem;
-use super::read::{Answer, Shared};
+use super::read::{Answer, Shared, document};
 use super::source::look;
 use super::token::Who;
 use crate::args::{Named, Pattern};
 use crate::cmd::close;
 use crate::exit::{Code, Failure};
-use crate::out::{Document, Tone, shown};
-use crate::view::outcomes::{Cordoned, Drained, Held, Outcome};
+use crate::out::{Tone, shown};
+use crate::view::outcomes::{Held, Leaving, Marked, Steered};
 
 /// How many changes are under way at once, and how long another one waits for its turn.
 pub(super) const AT_ONCE: u32 = 4;
@@ -37,10 +37,6 @@ const LOOKED_AT: usize = 20_000;
 const WINDOW: usize = 128;
 /// How many failures an answer names.
 const NAMED: usize = 10;
-
-fn document<T: Serialize>(content: &T) -> Answer {
-    Ok(Json(serde_json::to_value(Document::of(content)).unwrap_or_default()))
-}
 
 /// Makes a change. It goes on where the caller breaks off: only the answer is lost then.
 async fn change<T, F, Act>(app: &Arc<App>, who: &Who, what: String, act: F) -> Result<T, Problem>
@@ -111,7 +107,7 @@ async fn steer(app: Arc<App>, who: Who, asked: OfJob, way: Way) -> Answer {
     let what = format!("{} {}", way.done(), shown::key(&key));
     let of = key.clone();
     change(&app, &who, what, move |node| async move { Ok(way.act(node, key, reason).await?) }).await?;
-    document(&Outcome::new(&of, way.done(), Tone::Good))
+    document(&Steered::new(&of, way.done(), Tone::Good))
 }
 
 macro_rules! of_job {
@@ -206,7 +202,7 @@ pub(super) async fn retry_parked(
                 Err(Error::JobNotFound(_) | Error::NotWaiting(_)) => gone += 1,
                 Err(error) => {
                     failed += 1;
-                    failures.push(Outcome::failed(&key, &error.to_string()));
+                    failures.push(Steered::failed(&key, &error.to_string()));
                     failures.truncate(NAMED);
                 }
             }
@@ -255,7 +251,7 @@ pub(super) async fn drain(
     let ids = leaving.iter().map(|worker| worker.id.0).collect();
     let act = move |node: Node| async move { Ok(node.drain_all(&leaving).await?) };
     let drained = change(&app, &who, format!("drained {named}"), act).await?;
-    document(&Drained { workers: ids, drained, gone: false })
+    document(&Leaving { workers: ids, drained, gone: false })
 }
 
 /// A node.
@@ -272,14 +268,14 @@ async fn set_cordon(app: Arc<App>, who: Who, OfNode { node: name }: OfNode, on: 
     let of = name.clone();
     let act = move |node: Node| async move {
         if on {
-            node.cordon(&name).await?
+            node.cordon(&name).await?;
         } else {
-            node.uncordon(&name).await?
+            node.uncordon(&name).await?;
         }
         Ok(())
     };
     change(&app, &who, what, act).await?;
-    document(&Cordoned { node: &of, cordoned: on, dry_run: false, workers: count })
+    document(&Marked { node: &of, cordoned: on, dry_run: false, workers: count })
 }
 
 /// Gives a node no other job.

@@ -51,7 +51,8 @@ pub(super) fn with(mut document: Value, fields: Value) -> Value {
     document
 }
 
-fn document<T: Serialize>(content: &T) -> Answer {
+/// A document, as the commands print it.
+pub(super) fn document<T: Serialize>(content: &T) -> Answer {
     let document = serde_json::to_value(Document::of(content));
     document.map(Json).map_err(|error| {
         Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())

@@ -7,7 +7,7 @@ use crate::out::{Cell, Column, Row, Tone, shown};
 
 /// The outcome for one job.
 #[derive(Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct Steered {
     key: Option<String>,
     key64: Option<String>,
     /// `stopped` and so on; `would_stop`, `gone` or `failed`.
@@ -19,7 +19,7 @@ pub(crate) struct Outcome {
     tone: Tone,
 }
 
-impl Outcome {
+impl Steered {
     pub(crate) fn new(key: &JobKey, outcome: impl Into<String>, tone: Tone) -> Self {
         let (text, key64) = shown::key_fields(key);
         Self { key: text, key64, outcome: outcome.into(), error: None, title: shown::key(key), tone }
@@ -30,7 +30,7 @@ impl Outcome {
     }
 }
 
-impl Row for Outcome {
+impl Row for Steered {
     const KIND: &'static str = "outcomes";
     const COLUMNS: &'static [Column] = &[Column::new("KEY"), Column::new("OUTCOME"), Column::new("WHY")];
 
@@ -46,7 +46,7 @@ impl Row for Outcome {
 
 /// Workers that were told to drain.
 #[derive(Serialize)]
-pub(crate) struct Drained {
+pub(crate) struct Leaving {
     pub(crate) workers: Vec<u64>,
     /// How many of them were found.
     pub(crate) drained: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Drained {
 
 /// A node whose cordon was set or lifted.
 #[derive(Serialize)]
-pub(crate) struct Cordoned<'a> {
+pub(crate) struct Marked<'a> {
     pub(crate) node: &'a str,
     pub(crate) cordoned: bool,
     pub(crate) dry_run: bool,
