@@ -21,7 +21,7 @@ pub(crate) struct World {
 
 /// A process that serves. It is killed when this is dropped.
 pub(crate) struct Page {
-    pub(crate) process: Child,
+    _process: Child,
     pub(crate) address: String,
     /// None where it prints none.
     pub(crate) token: Option<String>,
@@ -112,7 +112,7 @@ impl Page {
         };
         // It must be able to go on logging.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { process, address, token }
+        Self { _process: process, address, token }
     }
 
     pub(crate) async fn post(&self, path: &str, token: Option<&str>, body: &Value) -> Answer {
