@@ -23,6 +23,7 @@ mod source;
 mod stream;
 mod token;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,9 +134,8 @@ impl Serve {
             Some(path) => Tokens::read(path, without)?,
             None => Tokens::none(without),
         };
-        let refused = |error: std::io::Error| {
-            Failure::usage(format!("nobody can be served at {}: {error}", self.listen))
-        };
+        let refused =
+            |error: io::Error| Failure::usage(format!("nobody can be served at {}: {error}", self.listen));
         let listener = TcpListener::bind(self.listen).map_err(refused)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -148,6 +148,12 @@ impl Serve {
             tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
             eprintln!("to change something, open http://{address}/#token={token}");
         }
+        // It says who changes what.
+        tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .with_max_level(tracing::Level::INFO)
+            .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
+            .init();
         let app = Arc::new(App {
             source: Source::new(pool, &place.client, &self.queues)?,
             place,

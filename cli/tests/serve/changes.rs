@@ -31,6 +31,8 @@ async fn an_operator_steers_a_job_and_is_named() {
         events["items"].as_array().unwrap().iter().any(of).then_some(())
     };
     eventually(PATIENCE, "the events to name the token", asked).await;
+    let logged = async || world.page.has_logged("parked acme", "local").then_some(());
+    eventually(PATIENCE, "the log to say so", logged).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

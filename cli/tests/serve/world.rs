@@ -1,6 +1,7 @@
 //! A private Redis, a pool whose node lives in the test's process, and `tenure serve` over it.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub(crate) struct Page {
     pub(crate) address: String,
     /// None where it prints none.
     pub(crate) token: Option<String>,
+    /// All that it has logged.
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 /// An answer.
@@ -110,9 +113,19 @@ impl Page {
         } else {
             None
         };
-        // It must be able to go on logging.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { _process: process, address, token }
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let into = log.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                into.lock().unwrap().push(line);
+            }
+        });
+        Self { _process: process, address, token, log }
+    }
+
+    /// Whether it has logged a line with both.
+    pub(crate) fn has_logged(&self, one: &str, other: &str) -> bool {
+        self.log.lock().unwrap().iter().any(|line| line.contains(one) && line.contains(other))
     }
 
     pub(crate) async fn post(&self, path: &str, token: Option<&str>, body: &Value) -> Answer {
