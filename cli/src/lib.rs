@@ -9,6 +9,7 @@ mod http;
 mod out;
 mod probes;
 mod serve;
+mod top;
 mod view;
 mod work;
 

@@ -2,14 +2,13 @@
 
 use clap::Args;
 use futures::StreamExt;
-use tenure_pool::{Explanation, Inspector, JobKey, JobState, Verdict};
+use tenure_pool::{Explanation, Inspector, JobKey, JobState};
 
 use super::watch::Watch;
 use super::{Session, ticket};
 use crate::args::KeyArg;
 use crate::exit::{Code, Failure};
-use crate::out::Tone;
-use crate::view::explain::{fields, remedy};
+use crate::view::explain::{fields, remedy, tone};
 
 /// Say where a job is, why, and how it goes on
 #[derive(Args, Debug)]
@@ -76,18 +75,7 @@ fn styled(seen: &Explanation, colour: bool) -> String {
     if !colour {
         return text;
     }
-    let tone = match seen.verdict {
-        Verdict::AtHome | Verdict::Cordoned | Verdict::PastHome { .. } => Tone::Good,
-        Verdict::Parked
-        | Verdict::OwnerLost
-        | Verdict::OwnerSilent
-        | Verdict::NoWorker
-        | Verdict::NobodyLives { .. }
-        | Verdict::AllCordoned
-        | Verdict::Unreadable { .. } => Tone::Bad,
-        _ => Tone::Warn,
-    };
-    let style = tone.style();
+    let style = tone(&seen.verdict).style();
     match text.split_once('\n') {
         Some((first, rest)) => format!("{style}{first}{style:#}\n{rest}"),
         None => format!("{style}{text}{style:#}"),

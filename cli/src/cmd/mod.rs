@@ -43,6 +43,7 @@ use crate::exit::{Code, Failure};
 use crate::host::Host;
 use crate::out::Out;
 use crate::serve::Serve;
+use crate::top::Top;
 use crate::work::{Ctl, Work};
 
 /// A command.
@@ -90,6 +91,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Serve(Serve),
     Bench(bench::Bench),
+    Top(Top),
     Work(Box<Work>),
     Host(Box<Host>),
     #[command(subcommand)]
@@ -190,6 +192,7 @@ impl Command {
             Self::Schedules(schedules) => schedules.run(session).await,
             Self::Doctor(doctor) => doctor.run(session).await,
             Self::Bench(bench) => bench.run(session).await,
+            Self::Top(top) => top.run(session).await,
             Self::Cordon(cordon) => cordon.run(session, true).await,
             Self::Uncordon(cordon) => cordon.run(session, false).await,
             Self::Shutdown(shutdown) => shutdown.run(session).await,

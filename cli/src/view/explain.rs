@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tenure_pool::{Explanation, Verdict};
 
-use crate::out::{shown, when};
+use crate::out::{Tone, shown, when};
 
 /// The remedy, for those who do not want to wait. None where nothing needs to be done.
 pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
@@ -75,5 +75,20 @@ pub(crate) fn fields(seen: &Explanation) -> Value {
 fn rename(fields: &mut Map<String, Value>, name: &str) {
     if let Some(value) = fields.remove(name) {
         fields.insert(format!("{name}_ms"), value);
+    }
+}
+
+/// How a verdict looks.
+pub(crate) fn tone(verdict: &Verdict) -> Tone {
+    match verdict {
+        Verdict::AtHome | Verdict::Cordoned | Verdict::PastHome { .. } => Tone::Good,
+        Verdict::Parked
+        | Verdict::OwnerLost
+        | Verdict::OwnerSilent
+        | Verdict::NoWorker
+        | Verdict::NobodyLives { .. }
+        | Verdict::AllCordoned
+        | Verdict::Unreadable { .. } => Tone::Bad,
+        _ => Tone::Warn,
     }
 }

@@ -50,7 +50,7 @@ impl From<JobInfo> for Shown {
         Self {
             key,
             key64,
-            state: state(&job),
+            state: word(&job),
             worker: job.owner.map(|worker| worker.0),
             node: job.node,
             token: job.token.0,
@@ -72,8 +72,22 @@ impl From<JobInfo> for Shown {
     }
 }
 
+/// The word for the state of a job, and how it looks.
+pub(crate) fn state(job: &JobInfo) -> Cell {
+    toned(word(job))
+}
+
+/// How the word for a state looks.
+fn toned(state: &'static str) -> Cell {
+    Cell::new(state).tone(match state {
+        "running" => Tone::Good,
+        "parked" => Tone::Bad,
+        _ => Tone::Warn,
+    })
+}
+
 /// The word for the state of a job.
-fn state(job: &JobInfo) -> &'static str {
+fn word(job: &JobInfo) -> &'static str {
     match job.state {
         JobState::Queued => "queued",
         JobState::Assigned => "assigned",
@@ -82,6 +96,22 @@ fn state(job: &JobInfo) -> &'static str {
         JobState::Parked if job.paused.is_some() => "paused",
         JobState::Parked => "parked",
         _ => "unknown",
+    }
+}
+
+/// The last error of a job, or its pause.
+pub(crate) fn why(job: &JobInfo) -> Cell {
+    match &job.paused {
+        Some(pause) => why_of(Some((&pause.by, &pause.reason)), None),
+        None => why_of(None, job.error.as_deref()),
+    }
+}
+
+fn why_of(pause: Option<(&str, &str)>, error: Option<&str>) -> Cell {
+    match (pause, error) {
+        (Some((by, reason)), _) => Cell::new(paused(by, reason)).tone(Tone::Warn),
+        (None, Some(error)) => Cell::new(shown::plain(error)).tone(Tone::Bad),
+        (None, None) => Cell::maybe(None::<String>),
     }
 }
 
@@ -114,17 +144,10 @@ impl Row for Shown {
     ];
 
     fn cells(&self, utc: bool) -> Vec<Cell> {
-        let error = self.error.as_deref().map(|error| Cell::new(shown::plain(error)).tone(Tone::Bad));
         let pause = self.paused_by.as_deref().zip(self.pause_reason.as_deref());
-        let why = pause.map(|(by, reason)| Cell::new(paused(by, reason)).tone(Tone::Warn)).or(error);
-        let tone = match self.state {
-            "running" => Tone::Good,
-            "parked" => Tone::Bad,
-            _ => Tone::Warn,
-        };
         vec![
             Cell::new(&self.title),
-            Cell::new(self.state).tone(tone),
+            toned(self.state),
             Cell::maybe(self.worker),
             Cell::maybe(self.node.as_ref()),
             Cell::of(self.token),
@@ -135,7 +158,7 @@ impl Row for Shown {
             Cell::new(since(self.created, utc)),
             Cell::of(self.generation),
             Cell::maybe(self.plan.as_ref()),
-            why.unwrap_or_else(|| Cell::maybe(None::<String>)),
+            why_of(pause, self.error.as_deref()),
         ]
     }
 

@@ -10,4 +10,5 @@ mod jobs;
 mod pages;
 mod steering;
 mod texts;
+mod top;
 mod world;

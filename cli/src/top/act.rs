@@ -1,0 +1,118 @@
+//! Changes of the pool, and what they would do. A change joins the pool as a client, as the commands do, and leaves it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use tenure_pool::{Error, Inspector, JobKey, Node, WorkerId};
+
+use super::model::{Act, Forecast, Verb};
+use crate::args::Named;
+use crate::cmd::close;
+use crate::connect::Place;
+use crate::out::shown;
+
+/// How many jobs are under way at a time.
+const WINDOW: usize = 128;
+/// How many jobs a forecast looks at.
+const SAMPLE: usize = 4_096;
+/// The most time that a forecast may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Does it, and says what was done.
+///
+/// # Errors
+/// Says what was not done, and why.
+pub(super) async fn carry_out(place: &Place, within: Duration, act: Act) -> Result<String, String> {
+    let node = place.node().await.map_err(|failure| format!("{}: {failure}", act.title()))?;
+    let title = act.title();
+    let done = match act {
+        Act::Drain(named) => drain(place, &node, &named).await,
+        Act::Cordon { node: name, on } => cordon(&node, &name, on).await,
+        Act::Jobs { verb, keys } => jobs(&node, within, verb, keys).await,
+    };
+    close(&node).await;
+    done.map_err(|error| format!("{title}: {error}"))
+}
+
+async fn drain(place: &Place, node: &Node, named: &Named) -> Result<String, String> {
+    let pool = place.inspector().await.map_err(|failure| failure.to_string())?;
+    let workers = pool.workers().await.map_err(|error| error.to_string())?;
+    let leaving: Vec<_> = workers.into_iter().filter(|worker| named.means(worker)).collect();
+    match node.drain_all(&leaving).await {
+        Ok(0) => Err("it has left".to_owned()),
+        Ok(count) => Ok(format!("{named} drains; its workers: {count}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn cordon(node: &Node, name: &str, on: bool) -> Result<String, String> {
+    let done = if on { node.cordon(name).await } else { node.uncordon(name).await };
+    done.map_err(|error| error.to_string())?;
+    Ok(format!("node {name} is {}", if on { "cordoned" } else { "not cordoned" }))
+}
+
+async fn jobs(node: &Node, within: Duration, verb: Verb, keys: Vec<JobKey>) -> Result<String, String> {
+    let (count, single) = (keys.len(), keys.first().map(shown::key).unwrap_or_default());
+    let acts = keys.into_iter().map(|key| job(node, within, verb, key));
+    let results: Vec<_> = stream::iter(acts).buffer_unordered(WINDOW).collect().await;
+    let failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    match (failed.first(), count) {
+        (None, 1) => Ok(format!("{single} is {}", verb.done())),
+        (None, count) => Ok(format!("{count} jobs are {}", verb.done())),
+        (Some(error), 1) => Err(error.to_string()),
+        (Some(error), count) => Err(format!("{} of {count} jobs failed, the first: {error}", failed.len())),
+    }
+}
+
+async fn job(node: &Node, within: Duration, verb: Verb, key: JobKey) -> Result<(), Error> {
+    match verb {
+        Verb::Stop => node.stop_job(key).deadline(within).await,
+        Verb::Park => node.park(key, "parked by hand").within(within).await,
+        Verb::Retry => node.retry(key).within(within).await,
+        Verb::Bounce => node.bounce(key).within(within).await,
+    }
+}
+
+/// Where the jobs of these workers go when they drain: those of the first 4,096 jobs.
+///
+/// # Errors
+/// Says why it is not known.
+pub(super) async fn forecast(pool: &Inspector, named: &Named) -> Result<Forecast, String> {
+    match tokio::time::timeout(DEADLINE, counted(pool, named)).await {
+        Ok(counted) => counted.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+async fn counted(pool: &Inspector, named: &Named) -> Result<Forecast, Error> {
+    let (rings, workers) = tokio::try_join!(pool.rings(), pool.workers())?;
+    let mut gets: BTreeMap<Option<WorkerId>, u64> = BTreeMap::new();
+    let (mut left, mut more) = (SAMPLE, false);
+    for ring in rings {
+        let of_shard = workers.iter().filter(|worker| worker.shard == ring.shard() && named.means(worker));
+        let leaving: Vec<_> = of_shard.collect();
+        let later = ring.without(leaving.iter().map(|worker| worker.id));
+        for worker in leaving {
+            let mut after = None;
+            loop {
+                // One job more would be the sign that there are more.
+                let page = pool.jobs_of(worker, after.as_ref(), left.clamp(1, 512)).await?;
+                let Some(last) = page.last() else { break };
+                if left == 0 {
+                    more = true;
+                    break;
+                }
+                after = Some(last.key.clone());
+                left = left.saturating_sub(page.len());
+                for job in page {
+                    *gets.entry(later.place(&job.key, job.strikes)).or_default() += 1;
+                }
+            }
+        }
+    }
+    Ok(Forecast {
+        gets: gets.into_iter().map(|(worker, jobs)| (worker.map(|worker| worker.0), jobs)).collect(),
+        more,
+    })
+}

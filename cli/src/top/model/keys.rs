@@ -1,0 +1,284 @@
+//! What each key does.
+
+use tenure_pool::JobKey;
+
+use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Verb};
+use crate::args::Named;
+use crate::out::Tone;
+use crate::top::key::Key;
+
+/// The longest text that can be typed, characters.
+const TYPED: usize = 256;
+
+impl Model {
+    pub(super) fn press(&mut self, key: Key) -> Option<Effect> {
+        match key {
+            Key::Interrupt => return self.quit(),
+            Key::Suspend => return Some(Effect::Suspend),
+            _ => {}
+        }
+        if self.question.is_some() {
+            return self.answer(key);
+        }
+        if self.prompt.is_some() {
+            self.write(key);
+            return None;
+        }
+        if self.help {
+            self.help = false;
+            return None;
+        }
+        self.command(key)
+    }
+
+    fn quit(&mut self) -> Option<Effect> {
+        match &self.acting {
+            Some(act) if !self.leaving => {
+                let text = format!("{act} is under way; once more leaves it as it is");
+                self.say(Tone::Warn, text);
+                self.leaving = true;
+                None
+            }
+            _ => Some(Effect::Quit),
+        }
+    }
+
+    fn command(&mut self, key: Key) -> Option<Effect> {
+        let page = isize::try_from(self.lines.saturating_sub(8).max(1)).unwrap_or(1);
+        match key {
+            Key::Char('q') => return self.quit(),
+            Key::Char('?' | 'h') => self.help = true,
+            Key::Char(' ') => self.paused = !self.paused,
+            Key::Char(c @ '1'..='5') => self.go(Screen::ALL[usize::from(c as u8 - b'1')]),
+            Key::Next => self.turn(1),
+            Key::Previous => self.turn(4),
+            Key::Up | Key::Char('k') => self.step(-1),
+            Key::Down | Key::Char('j') => self.step(1),
+            Key::PageUp => self.step(-page),
+            Key::PageDown => self.step(page),
+            Key::Home | Key::Char('g') => self.step(isize::MIN),
+            Key::End | Key::Char('G') => self.step(isize::MAX),
+            Key::Enter => self.open(),
+            Key::Escape => self.back(),
+            Key::Char('/') if self.detail.is_none() && self.screen != Screen::Pool => {
+                let typed = match self.screen {
+                    Screen::Ring => String::new(),
+                    screen => self.filter(screen).to_owned(),
+                };
+                self.prompt = Some(Prompt { typed, error: None });
+            }
+            Key::Char('s') if self.detail.is_none() => {
+                let sort = &mut self.sorts[self.screen as usize];
+                *sort = (*sort + 1) % self.screen.orders().len();
+                self.settle();
+            }
+            Key::Char('n') if self.screen == Screen::Pool && self.detail.is_none() => {
+                self.by_node = !self.by_node;
+                self.settle();
+            }
+            Key::Char(c) => return self.ask(c),
+            Key::Backspace | Key::Interrupt | Key::Suspend => {}
+        }
+        None
+    }
+
+    fn go(&mut self, screen: Screen) {
+        (self.screen, self.detail) = (screen, None);
+        self.settle();
+    }
+
+    fn turn(&mut self, by: usize) {
+        self.go(Screen::ALL[(self.screen as usize + by) % Screen::ALL.len()]);
+    }
+
+    /// Shows more of the chosen row.
+    fn open(&mut self) {
+        match self.chosen_id() {
+            Some(Id::Worker(shard, id)) => {
+                let is_sharded = self.workers().iter().any(|worker| worker.shard > 0);
+                let filter = if is_sharded { format!("worker:{shard}:{id}") } else { format!("worker:{id}") };
+                self.show_jobs(filter);
+            }
+            Some(Id::Node(name)) => self.show_jobs(format!("node:{name}")),
+            Some(Id::Job(key)) => self.detail = Some(key),
+            Some(Id::Event(_)) => match self.chosen_key() {
+                Some(key) => self.detail = Some(key),
+                None => self.say(Tone::Dim, "this event names no key"),
+            },
+            None => {}
+        }
+    }
+
+    fn show_jobs(&mut self, filter: String) {
+        self.filters[Screen::Jobs as usize] = filter;
+        self.go(Screen::Jobs);
+    }
+
+    fn back(&mut self) {
+        if self.detail.take().is_none() {
+            self.filters[self.screen as usize].clear();
+            self.chain = None;
+        }
+        self.settle();
+    }
+
+    fn chosen_id(&self) -> Option<Id> {
+        if let Some(key) = &self.detail {
+            return Some(Id::Job(key.clone()));
+        }
+        self.ids().into_iter().nth(self.chosen())
+    }
+
+    /// The job of the chosen row.
+    fn chosen_key(&self) -> Option<JobKey> {
+        match self.chosen_id()? {
+            Id::Job(key) => Some(key),
+            Id::Event(number) => {
+                let (_, event) = self.events.iter().find(|(other, _)| *other == number)?;
+                event.keys.first().cloned()
+            }
+            _ => None,
+        }
+    }
+
+    /// A key that changes the pool: asks first.
+    fn ask(&mut self, c: char) -> Option<Effect> {
+        let verb = match c {
+            'x' => Some(Verb::Stop),
+            'p' => Some(Verb::Park),
+            'r' | 'R' => Some(Verb::Retry),
+            'b' => Some(Verb::Bounce),
+            _ => None,
+        };
+        let question = match (c, verb) {
+            ('R', _) if self.screen == Screen::Parked && self.detail.is_none() => {
+                let keys: Vec<_> = self.jobs().into_iter().map(|job| job.key.clone()).collect();
+                (!keys.is_empty()).then(|| Question::jobs(Verb::Retry, keys))
+            }
+            ('R', _) => None,
+            (_, Some(verb)) => self.chosen_key().map(|key| Question::jobs(verb, vec![key])),
+            ('d' | 'c', None) if self.screen == Screen::Pool => self.ask_fleet(c),
+            _ => None,
+        }?;
+        if self.called.read_only {
+            self.say(Tone::Warn, "nothing is changed with --read-only");
+            return None;
+        }
+        if let Some(act) = &self.acting {
+            let text = format!("{act} is under way");
+            self.say(Tone::Warn, text);
+            return None;
+        }
+        let effect = match &question.act {
+            Act::Drain(named) => Some(Effect::Forecast(named.clone())),
+            _ => None,
+        };
+        self.question = Some(question);
+        effect
+    }
+
+    fn ask_fleet(&self, c: char) -> Option<Question> {
+        let id = self.chosen_id()?;
+        let workers = &self.picture.as_ref()?.workers;
+        let (named, node) = match &id {
+            Id::Worker(shard, id) => {
+                let worker = workers.iter().find(|worker| (worker.shard, worker.id) == (*shard, *id))?;
+                // Its id is its own in a pool without shards.
+                let is_sharded = workers.iter().any(|worker| worker.shard > 0);
+                let shard = is_sharded.then_some(*shard);
+                (Named::Worker { shard, id: tenure_pool::WorkerId(*id) }, worker.node.clone())
+            }
+            Id::Node(name) => (Named::Node(name.clone()), name.clone()),
+            _ => return None,
+        };
+        if c == 'c' {
+            let is_cordoned = workers.iter().any(|worker| worker.node == node && worker.cordoned);
+            return Some(Question::cordon(node, !is_cordoned));
+        }
+        let leaving = workers.iter().filter(|worker| match &id {
+            Id::Worker(shard, id) => (worker.shard, worker.id) == (*shard, *id),
+            _ => worker.node == node,
+        });
+        let (count, jobs) = leaving.fold((0, 0), |(count, jobs), worker| (count + 1, jobs + worker.jobs));
+        Some(Question::drain(named, count, jobs))
+    }
+
+    /// A key that answers the question.
+    fn answer(&mut self, key: Key) -> Option<Effect> {
+        let question = self.question.as_mut()?;
+        let is_yes = match (&mut question.answer, key) {
+            (_, Key::Escape) => {
+                self.question = None;
+                self.say(Tone::Dim, "nothing was done");
+                return None;
+            }
+            (Answer::Yes, Key::Char('y' | 'Y')) => true,
+            (Answer::Yes, Key::Char(_) | Key::Enter) => {
+                self.question = None;
+                self.say(Tone::Dim, "nothing was done");
+                return None;
+            }
+            (Answer::Word { typed, .. }, Key::Char(c)) => {
+                if typed.chars().count() < TYPED {
+                    typed.push(c);
+                }
+                false
+            }
+            (Answer::Word { typed, .. }, Key::Backspace) => {
+                typed.pop();
+                false
+            }
+            (Answer::Word { word, typed }, Key::Enter) => word == typed,
+            _ => false,
+        };
+        if !is_yes {
+            return None;
+        }
+        let act = self.question.take()?.act;
+        self.acting = Some(act.title());
+        Some(Effect::Act(act))
+    }
+
+    /// A key that is typed into the prompt.
+    fn write(&mut self, key: Key) {
+        let Some(prompt) = &mut self.prompt else { return };
+        prompt.error = None;
+        match key {
+            Key::Char(c) if prompt.typed.chars().count() < TYPED => prompt.typed.push(c),
+            Key::Backspace => {
+                prompt.typed.pop();
+            }
+            Key::Escape => self.prompt = None,
+            Key::Enter => self.take_typed(),
+            _ => {}
+        }
+    }
+
+    fn take_typed(&mut self) {
+        let Some(prompt) = self.prompt.take() else { return };
+        let typed = prompt.typed.trim().to_owned();
+        let error = if self.screen == Screen::Ring {
+            match JobKey::new(typed.clone()) {
+                _ if typed.is_empty() => {
+                    self.chain = None;
+                    None
+                }
+                Ok(key) => {
+                    self.chain = Some(key);
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            }
+        } else {
+            self.check(&typed)
+        };
+        if error.is_some() {
+            self.prompt = Some(Prompt { error, ..prompt });
+            return;
+        }
+        if self.screen != Screen::Ring {
+            self.filters[self.screen as usize] = typed;
+        }
+        self.settle();
+    }
+}
