@@ -21,6 +21,9 @@
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
+#   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they
+#                      are not there; prints a table, half an hour   MINUTES= SEED= ONLY="redis-8.0 valkey-9.1"
+#   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis and Pulse on one Redis; prints a table   ROUNDS= JOBS=
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
@@ -46,7 +49,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check rehearsal ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -130,6 +133,12 @@ soak:
 
 sdk:
 	@scripts/sdk $(ONLY)
+
+versions:
+	@scripts/versions $(ONLY)
+
+peers:
+	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" python3 bench/peers/run.py
 
 deploy-check:
 	@scripts/deploy-check
