@@ -116,7 +116,7 @@ async fn watched(
             signal = signals.next() => match signal {
                 Heard::End => return Ok(Code::Interrupted),
                 Heard::Stop => {
-                    terminal.rest();
+                    terminal::give_back();
                     signal_hook::low_level::raise(signal_hook::consts::SIGSTOP)?;
                     None
                 }

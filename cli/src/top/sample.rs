@@ -133,8 +133,6 @@ pub(super) fn model() -> Model {
         for worker in &mut picture.workers {
             // One node has not been heard of since the second picture.
             let heard = if worker.id == 17 { at.min(1) } else { at };
-            // One node has not been heard of since the second picture.
-            let heard = if worker.id == 17 { at.min(1) } else { at };
             if let Some(said) = &mut worker.said {
                 said.up += Duration::from_secs(2 * heard as u64);
             }

@@ -60,11 +60,6 @@ impl Terminal {
         self.inner.size().map_or(24, |size| size.height)
     }
 
-    /// Gives it back for a while.
-    pub(super) fn rest(&mut self) {
-        give_back();
-    }
-
     /// Takes it again, or draws it anew.
     ///
     /// # Errors
@@ -98,8 +93,8 @@ fn take() -> io::Result<()> {
     taken.inspect_err(|_| give_back())
 }
 
-/// Does nothing if it is not ours. The terminal may have gone, and then nobody has to know.
-fn give_back() {
+/// Gives the terminal back, for a while or for good. Does nothing if it is not ours. The terminal may have gone, and then nobody has to know.
+pub(super) fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }

@@ -207,13 +207,8 @@ impl Model {
     fn answer(&mut self, key: Key) -> Option<Effect> {
         let question = self.question.as_mut()?;
         let is_yes = match (&mut question.answer, key) {
-            (_, Key::Escape) => {
-                self.question = None;
-                self.say(Tone::Dim, "nothing was done");
-                return None;
-            }
             (Answer::Yes, Key::Char('y' | 'Y')) => true,
-            (Answer::Yes, Key::Char(_) | Key::Enter) => {
+            (_, Key::Escape) | (Answer::Yes, Key::Char(_) | Key::Enter) => {
                 self.question = None;
                 self.say(Tone::Dim, "nothing was done");
                 return None;

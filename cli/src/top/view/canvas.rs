@@ -24,12 +24,11 @@ impl Look {
     pub(super) fn style(self, tone: Tone) -> Style {
         let style = Style::new();
         match (tone, self.colour) {
-            (Tone::Plain, _) => style,
+            (Tone::Plain, _) | (Tone::Good, false) => style,
             (Tone::Dim, _) => style.add_modifier(Modifier::DIM),
             (Tone::Good, true) => style.fg(Color::Green),
             (Tone::Warn, true) => style.fg(Color::Yellow),
             (Tone::Bad, true) => style.fg(Color::Red),
-            (Tone::Good, false) => style,
             (Tone::Warn | Tone::Bad, false) => style.add_modifier(Modifier::BOLD),
         }
     }

@@ -26,9 +26,9 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
     let Some(picture) = &model.picture else { return silence(canvas, model, area) };
     figures(canvas, picture, area);
     if model.silent_for().is_some() {
-        silence(canvas, model, area)
+        silence(canvas, model, area);
     } else {
-        lately(canvas, model, picture, area)
+        lately(canvas, model, picture, area);
     }
 }
 

@@ -62,10 +62,10 @@ fn pool(canvas: &mut Canvas<'_>, model: &Model, body: Rect) {
     let above = Rect { height: body.height - below, ..body };
     let below = Rect { y: above.bottom(), height: below, ..body };
     if model.by_node {
-        fleet::nodes(canvas, model, above)
+        fleet::nodes(canvas, model, above);
     } else {
-        fleet::workers(canvas, model, above)
-    };
+        fleet::workers(canvas, model, above);
+    }
     if below.height == 0 {
         return;
     }

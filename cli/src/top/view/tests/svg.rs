@@ -28,7 +28,7 @@ fn look(cell: &Cell) -> (&'static str, Modifier) {
     (colour(cell.fg), cell.modifier & (Modifier::BOLD | Modifier::DIM | Modifier::REVERSED))
 }
 
-/// The picture: a text for each run of cells that look alike.
+/// The picture: a text for each word of a run of cells that look alike.
 pub(super) fn of(buffer: &Buffer) -> String {
     let (columns, lines) = (buffer.area.width, buffer.area.height);
     let (width, height) = (columns * WIDTH + 2 * MARGIN, lines * HEIGHT + 2 * MARGIN);
@@ -36,8 +36,7 @@ pub(super) fn of(buffer: &Buffer) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
          aria-label=\"tenure top: workers, their jobs and the last events of a pool\">\n\
          <rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"{PAPER}\"/>\n\
-         <g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"15\" \
-         xml:space=\"preserve\">\n"
+         <g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"15\">\n"
     );
     for y in 0..lines {
         let mut x = 0;
@@ -58,11 +57,9 @@ pub(super) fn of(buffer: &Buffer) -> String {
 
 fn run(svg: &mut String, (x, y, cells): (u16, u16, u16), text: &str, (ink, modifier): (&str, Modifier)) {
     let is_reversed = modifier.contains(Modifier::REVERSED);
-    if text.trim().is_empty() && !is_reversed {
-        return;
-    }
-    let (left, top, wide) = (MARGIN + x * WIDTH, MARGIN + y * HEIGHT, cells * WIDTH);
+    let (left, top) = (MARGIN + x * WIDTH, MARGIN + y * HEIGHT);
     if is_reversed {
+        let wide = cells * WIDTH;
         let _ = writeln!(
             svg,
             "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{HEIGHT}\" fill=\"{ink}\"/>"
@@ -71,14 +68,20 @@ fn run(svg: &mut String, (x, y, cells): (u16, u16, u16), text: &str, (ink, modif
     let bold = if modifier.contains(Modifier::BOLD) { " font-weight=\"bold\"" } else { "" };
     let dim = if modifier.contains(Modifier::DIM) { " opacity=\"0.55\"" } else { "" };
     let fill = if is_reversed { PAPER } else { ink };
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let trimmed = text.trim_end();
-    let signs = trimmed.width() as u16;
     let base = top + 14;
-    let _ = writeln!(
-        svg,
-        "<text x=\"{left}\" y=\"{base}\" fill=\"{fill}\" textLength=\"{}\" \
-         lengthAdjust=\"spacingAndGlyphs\"{bold}{dim}>{trimmed}</text>",
-        signs * WIDTH
-    );
+    // Spaces in a row are one in a picture, so that each word has its own place.
+    let mut at = 0;
+    for word in text.split(' ') {
+        let wide = word.width() as u16;
+        if wide > 0 {
+            let (left, length) = (left + at * WIDTH, wide * WIDTH);
+            let word = word.replace('&', "&amp;").replace('<', "&lt;");
+            let _ = writeln!(
+                svg,
+                "<text x=\"{left}\" y=\"{base}\" fill=\"{fill}\" textLength=\"{length}\" \
+                 lengthAdjust=\"spacingAndGlyphs\"{bold}{dim}>{word}</text>"
+            );
+        }
+        at += wide + 1;
+    }
 }
