@@ -78,7 +78,7 @@ async fn a_setting_out_of_range_is_refused(world: World) {
 
 async fn a_join_with_another_setting_is_refused(world: World) {
     let node = world.node("a").await;
-    let before = world.data().await;
+    let before = world.data_but_readers().await;
     let other = world.builder("b").worker_ttl(Duration::from_secs(7));
     match other.join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
@@ -86,7 +86,7 @@ async fn a_join_with_another_setting_is_refused(world: World) {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(world.data().await, before);
+    assert_eq!(world.data_but_readers().await, before);
     drop(node);
 }
 
