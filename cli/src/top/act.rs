@@ -19,7 +19,7 @@ const SAMPLE: usize = 4_096;
 /// The most time that a forecast may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Does it, and says what was done.
+/// Carries out a change, and says what was done.
 ///
 /// # Errors
 /// Says what was not done, and why.

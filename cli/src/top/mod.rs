@@ -1,5 +1,5 @@
 //! `tenure top`: the pool on the screen of a terminal. A source reads the pool, and keys are pressed. Both are messages to
-//! a model, and a view draws the model. What has to be done is an effect that the loop here carries out.
+//! a model, and a view draws the model. The loop here carries out the effects that the model asks for.
 
 mod act;
 mod filter;
@@ -173,7 +173,7 @@ impl Doer {
     }
 }
 
-/// What a signal means.
+/// The meaning of a signal.
 enum Heard {
     End,
     Stop,

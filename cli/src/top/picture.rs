@@ -47,7 +47,7 @@ pub(super) struct Worker {
     pub(super) state: MemberState,
     pub(super) cordoned: bool,
     pub(super) jobs: u64,
-    /// What its node says of it, and of itself.
+    /// The words of its node about it.
     pub(super) said: Option<Said>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Chain {
     pub(super) workers: Vec<u64>,
 }
 
-/// What a picture has to have beside the pool itself.
+/// The parts that a picture needs beside the pool itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Jobs that this filter means.

@@ -67,7 +67,7 @@ impl Terminal {
     pub(super) fn resume(&mut self) -> io::Result<()> {
         take()?;
         execute!(stdout(), Clear(ClearType::All))?;
-        // What was drawn before is forgotten, so all of it is drawn.
+        // This one knows of no former frame, so it draws everything.
         self.inner = ratatui::Terminal::new(CrosstermBackend::new(stdout()))?;
         Ok(())
     }
@@ -93,7 +93,8 @@ fn take() -> io::Result<()> {
     taken.inspect_err(|_| give_back())
 }
 
-/// Gives the terminal back, for a while or for good. Does nothing if it is not ours. The terminal may have gone, and then nobody has to know.
+/// Gives the terminal back, for a while or for good. Does nothing if it is not ours. The terminal may have gone, and then
+/// nobody has to know.
 pub(super) fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;

@@ -150,7 +150,8 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.shows("n1").await;
     top.types("cy");
     top.shows("node n1 is cordoned").await;
-    assert!(world.node.workers().iter().all(|worker| worker.cordoned));
+    let is_cordoned = async || world.node.workers().iter().all(|worker| worker.cordoned);
+    eventually(PATIENCE, "the node to know its cordon", is_cordoned).await;
     top.types("d");
     top.shows("where they go").await;
     top.shows("1 wait").await;

@@ -2,7 +2,7 @@
 
 use tenure_pool::JobKey;
 
-/// What a row is about.
+/// The thing that a row is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::top) enum Id {
     Worker(usize, u64),

@@ -1,4 +1,4 @@
-//! What each key does.
+//! The meaning of each key.
 
 use tenure_pool::JobKey;
 

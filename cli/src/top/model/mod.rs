@@ -1,5 +1,5 @@
-//! What `top` knows and shows. A message changes it, and asks for at most one effect. It reads no clock and does nothing
-//! itself, so every screen is a function of the messages.
+//! The state of `top`: all that it knows and shows. A message changes it, and asks for at most one effect. It reads no
+//! clock and does nothing itself, so every screen is a function of the messages.
 
 mod choice;
 mod heard;
@@ -55,7 +55,7 @@ impl Screen {
     }
 }
 
-/// What happens to `top`.
+/// Something that happens to `top`.
 #[derive(Debug)]
 pub(super) enum Msg {
     Key(Key),
@@ -81,7 +81,7 @@ pub(super) struct Forecast {
     pub(super) more: bool,
 }
 
-/// What `top` is asked to do.
+/// Something that the loop has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Effect {
     Quit,
@@ -140,7 +140,7 @@ pub(super) struct Model {
     /// The job that is explained.
     pub(super) detail: Option<JobKey>,
     pub(super) question: Option<Question>,
-    /// What is being done.
+    /// The change that is under way.
     pub(super) acting: Option<String>,
     pub(super) said: Option<(SystemTime, Tone, String)>,
     pub(super) help: bool,
@@ -235,7 +235,7 @@ impl Model {
         self.settle();
     }
 
-    /// What the next picture has to have.
+    /// The parts that the next picture needs.
     pub(super) fn wanted(&self) -> Wanted {
         let on = |screen: Screen| self.screen == screen && self.detail.is_none();
         Wanted {

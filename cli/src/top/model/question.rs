@@ -14,7 +14,7 @@ pub(in crate::top) enum Act {
     Jobs { verb: Verb, keys: Vec<JobKey> },
 }
 
-/// What is done to jobs.
+/// A change of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::top) enum Verb {
     Stop,
@@ -53,7 +53,7 @@ impl Verb {
 }
 
 impl Act {
-    /// What it is, in a few words.
+    /// Its name, in a few words.
     pub(in crate::top) fn title(&self) -> String {
         match self {
             Self::Drain(named) => format!("drain {named}"),

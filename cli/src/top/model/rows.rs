@@ -113,7 +113,7 @@ impl Model {
         all.filter(|(_, event)| means(event)).collect()
     }
 
-    /// What the rows of the present screen are about.
+    /// The things that the rows of the present screen are about.
     pub(in crate::top) fn ids(&self) -> Vec<Id> {
         match self.screen {
             Screen::Pool if self.by_node => {
@@ -147,7 +147,7 @@ impl Model {
         self.choices[self.screen as usize].step(by, &ids);
     }
 
-    /// What is wrong with a filter of the present screen.
+    /// The mistake in a filter of the present screen.
     pub(super) fn check(&self, text: &str) -> Option<String> {
         matches!(self.screen, Screen::Jobs | Screen::Parked).then(|| Filter::parse(text).err()).flatten()
     }

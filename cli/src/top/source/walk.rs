@@ -27,7 +27,7 @@ pub(super) struct Walk {
     text: String,
     filter: Filter,
     place: Place,
-    /// What this pass has found, and what the last one had.
+    /// The findings of this pass, and those of the last whole one.
     pass: Pass,
     last: Option<Pass>,
 }

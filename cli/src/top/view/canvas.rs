@@ -78,7 +78,7 @@ impl Canvas<'_> {
         x
     }
 
-    /// Writes a text from a column on, and returns the column behind it. What does not fit is cut, and its end shows that.
+    /// Writes a text from a column on, and returns the column behind it. A text that does not fit is cut, and its end shows that.
     pub(super) fn write(&mut self, area: Rect, line: u16, x: u16, text: &str, style: Style) -> u16 {
         let area = area.intersection(self.buffer.area);
         let y = area.y.saturating_add(line);

@@ -43,7 +43,7 @@ pub(super) fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
         }
     }
     if model.silent_for().is_some() {
-        // What is old looks so.
+        // An old picture looks old.
         let old = Style::new().add_modifier(Modifier::DIM);
         canvas.buffer.set_style(body.intersection(canvas.buffer.area), old);
     }

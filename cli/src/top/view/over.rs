@@ -8,7 +8,7 @@ use crate::out::{Cell, Tone};
 use crate::top::filter::WORDS;
 use crate::top::model::{Answer, Model, Question, Screen};
 
-/// What is typed, what was said, or the keys that mean something here.
+/// The typed text, the last answer, or the keys that mean something here.
 pub(super) fn foot(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
     if let Some(prompt) = &model.prompt {
         let name = if model.screen == Screen::Ring { "key" } else { "filter" };

@@ -187,6 +187,6 @@ fn the_chosen_row_is_seen_in_a_long_list() {
 fn the_picture_of_the_readme_is_this_screen() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images/top.svg");
     let expected = snapbox::Data::read_from(&path, None).raw();
-    let picture = svg::of(&drawn(&model(), LOOK, 96, 24));
+    let picture = svg::of(&drawn(&model(), LOOK, 102, 21));
     snapbox::Assert::new().action_env("SNAPSHOTS").eq(snapbox::Data::text(picture), expected);
 }

@@ -23,7 +23,7 @@ fn colour(colour: Color) -> &'static str {
     }
 }
 
-/// What of a cell makes its look.
+/// The look of a cell.
 fn look(cell: &Cell) -> (&'static str, Modifier) {
     (colour(cell.fg), cell.modifier & (Modifier::BOLD | Modifier::DIM | Modifier::REVERSED))
 }
