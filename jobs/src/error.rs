@@ -38,8 +38,8 @@ pub enum Error {
     /// The queue has no room. Nothing was added.
     #[error("the queue {0} is full, nothing was added")]
     Full(QueueName),
-    /// The queue is plain and was declared with groups, or the other way round. It stays as it was.
-    #[error("the queue {0} stays as it is: with groups or without is decided once")]
+    /// The queue is there without groups, with groups, or pinned, and was declared as another kind. It stays as it was.
+    #[error("the queue {0} stays as it is: without groups, with groups or pinned is decided once")]
     Groups(QueueName),
     /// The parent has ended, takes no children, or is not run by this execution any more. Nothing was added.
     #[error("the parent of {0} takes no children, nothing was added")]

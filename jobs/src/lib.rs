@@ -4,6 +4,8 @@ mod api;
 mod data;
 mod error;
 mod model;
+#[cfg(feature = "pool")]
+mod on_pool;
 mod runtime;
 #[cfg(feature = "sim")]
 pub mod store;
@@ -30,5 +32,7 @@ pub use error::{BoxError, Error, Fatal};
 pub use model::id::{GroupName, Incarnation, InvalidName, JobId, NodeName, QueueName, SetName, Token};
 pub use model::queue::Settings;
 pub use model::record::{Record, State};
+#[cfg(feature = "pool")]
+pub use on_pool::on_pool;
 pub use store::{Figures, MemoryStore, StoreError};
 pub use tenure_connection::Client;

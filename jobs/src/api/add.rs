@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use ulid::Overflow;
 
 use super::jobs::Jobs;
-use super::queue::{kept, millis};
+use super::queue::{Queue, kept, millis};
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{GroupName, InvalidName, JobId, QueueName};
@@ -250,6 +250,9 @@ impl<'a> Add<'a> {
         let Draft { id, body, mut kind, unique, parent, lookups, delay, life } = new?;
         if lookups.len() > LOOKUPS {
             return Err(Error::Setting("a job has at most 64 look-ups"));
+        }
+        if kind.group.is_none() && jobs.config(&kind.queue).is_some_and(Queue::is_pinned) {
+            return Err(Error::Setting("a job of a pinned queue needs a group"));
         }
         if delay.is_some() || life.is_some() {
             let now = jobs.now().await?;

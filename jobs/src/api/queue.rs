@@ -173,6 +173,23 @@ impl Queue {
         self
     }
 
+    /// Its jobs have groups, and those of a group are taken only by the worker that owns the group, one at a time and in
+    /// order: with the feature `pool`, the worker that has the key of that name. Each job needs a group. Limits are those
+    /// of its groups, not its own.
+    ///
+    /// A job that waits for its next attempt is overtaken. So give such a queue [`Backoff::none`], or let the handler
+    /// hold up its whole group with [`Outcome::limited_until`](crate::Outcome::limited_until).
+    #[must_use]
+    pub fn pinned(self, groups: Groups) -> Self {
+        let mut queue = self.groups(groups.concurrency(1));
+        queue.settings.pinned = true;
+        queue
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.settings.pinned
+    }
+
     /// The head start of a job for each step of its priority: one of priority 2 goes before those of priority 0 that
     /// came up to two of these times earlier. So nobody starves. 60 s by default.
     #[must_use]
@@ -223,6 +240,12 @@ impl Queue {
         if windows.iter().any(|(limit, window)| *limit > 0 && window.as_millis() == 0) {
             return Err(Error::Setting("a limit needs a window of at least 1 ms"));
         }
+        let of_all = settings.concurrency > 0 || settings.limit > 0;
+        if settings.pinned && (of_all || !settings.grouped || settings.group_concurrency != 1) {
+            return Err(Error::Setting(
+                "a pinned queue has limits for its groups alone, which run one job at a time",
+            ));
+        }
         if [self.timeout, self.activity].into_iter().flatten().any(|time| time.is_zero()) {
             return Err(Error::Setting("an execution needs some time"));
         }
@@ -270,6 +293,8 @@ mod tests {
             Queue::new("a").limit(5, Duration::ZERO),
             Queue::new("a").groups(Groups::new().limit(5, Duration::from_micros(5))),
             Queue::new("a").timeout(Duration::ZERO),
+            Queue::new("a").pinned(Groups::new()).concurrency(5),
+            Queue::new("a").pinned(Groups::new()).groups(Groups::new()),
         ] {
             assert!(queue.checked().is_err(), "{queue:?}");
         }

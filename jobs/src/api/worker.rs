@@ -14,17 +14,19 @@ use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::ctx::Ctx;
 use super::jobs::Jobs;
 use super::outcome::{IntoOutcome, Made, Outcome};
-use super::queue::{Backoff, millis};
+use super::queue::{Backoff, Queue, millis};
 use crate::data;
 use crate::error::{BoxError, Error, Fatal};
-use crate::model::id::QueueName;
-use crate::runtime::keeper::Execution;
-use crate::runtime::taker::{Order, Plan, Runner, Taker};
+use crate::model::id::{GroupName, InvalidName, QueueName};
+use crate::runtime::keeper::{Event, Execution, Keeper};
+use crate::runtime::taker::{Order, Owner, Plan, Runner, Taker};
 use crate::store::{Data, Settle};
 
 /// How long the ends of jobs that are given back may take.
@@ -64,11 +66,29 @@ pub struct WorkerBuilder {
     queues: Vec<String>,
     handler: Handler,
     slots: u32,
+    #[cfg(feature = "pool")]
+    pub(crate) grace: Duration,
+    pub(crate) owner: Option<Ownership>,
+}
+
+/// A group whose jobs the worker takes alone.
+pub(crate) struct Ownership {
+    pub(crate) group: Result<GroupName, InvalidName>,
+    pub(crate) token: u64,
+    pub(crate) lasts: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl WorkerBuilder {
     pub(crate) fn new(jobs: Jobs, queues: Vec<String>, handler: Handler) -> Self {
-        Self { jobs, queues, handler, slots: 16 }
+        Self {
+            jobs,
+            queues,
+            handler,
+            slots: 16,
+            #[cfg(feature = "pool")]
+            grace: crate::on_pool::GRACE,
+            owner: None,
+        }
     }
 
     /// The most jobs that run at once; 16 by default.
@@ -80,7 +100,8 @@ impl WorkerBuilder {
     /// Begins to work. Handlers run on the runtime of this call.
     ///
     /// # Errors
-    /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots.
+    /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots. The same for one of a pinned queue
+    /// that does not own a group, and for an owner of another queue.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -90,19 +111,42 @@ impl WorkerBuilder {
             return Err(Error::Setting("a worker needs a queue and a slot"));
         }
         let jobs = self.jobs;
+        let pinned = |queue| jobs.config(queue).is_some_and(Queue::is_pinned);
+        let owner = match self.owner {
+            None if queues.iter().any(pinned) => {
+                return Err(Error::Setting("the jobs of a pinned queue go to the owners of their groups"));
+            }
+            None => None,
+            Some(_) if queues.len() > 1 || !pinned(&queues[0]) => {
+                return Err(Error::Setting("an owner takes from one queue, which this node has pinned"));
+            }
+            Some(Ownership { group, token, lasts }) => {
+                let (queue, over) = (queues[0].clone(), CancellationToken::new());
+                Some(Owner { queue, group: group?, token, lasts, over })
+            }
+        };
+        let over = owner.as_ref().map(|owner| owner.over.clone());
         let times: HashMap<_, _> = queues
             .iter()
             .filter_map(|queue| {
                 Some((queue.clone(), jobs.config(queue).map(|config| (config.timeout, config.activity))?))
             })
             .collect();
-        let runner = runner(jobs.clone(), self.handler, Handle::current());
-        let plan = Plan { queues, slots: self.slots, times, runner };
+        let handlers = over.is_some().then(TaskTracker::new);
+        let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
+        let plan = Plan { queues, slots: self.slots, times, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();
         let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());
-        jobs.thread().spawn(Taker::new(parts, plan, number, receiver).run());
-        Ok(Worker { orders })
+        let taker = Taker::new(parts, plan, number, receiver);
+        let owned = over.zip(handlers).map(|(over, handlers)| Owned {
+            over,
+            handlers,
+            keeper: jobs.keeper().clone(),
+            events: taker.events(),
+        });
+        jobs.thread().spawn(taker.run());
+        Ok(Worker { orders, owned })
     }
 }
 
@@ -117,6 +161,28 @@ impl fmt::Debug for WorkerBuilder {
 #[derive(Debug)]
 pub struct Worker {
     orders: mpsc::UnboundedSender<Order>,
+    owned: Option<Owned>,
+}
+
+/// The means to end the handlers of a worker that owns a group, also while Redis is away.
+struct Owned {
+    over: CancellationToken,
+    handlers: TaskTracker,
+    keeper: Keeper,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owned").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The group may have another owner at once.
+        self.abort();
+    }
 }
 
 /// The jobs that a worker has left when it was closed.
@@ -129,6 +195,34 @@ pub struct CloseReport {
 }
 
 impl Worker {
+    /// Ends the handlers of a worker that owns a group, and gives their jobs back.
+    fn abort(&self) {
+        if let Some(owned) = &self.owned {
+            // A taker that is gone runs nothing.
+            let _ = self.orders.send(Order::GiveBack(oneshot::channel().0));
+            owned.keeper.give_back(&owned.events);
+            owned.handlers.close();
+        }
+    }
+
+    /// The same, and waits until they are gone.
+    #[cfg(feature = "pool")]
+    pub(crate) async fn abandon(&self) {
+        self.abort();
+        if let Some(owned) = &self.owned {
+            owned.handlers.wait().await;
+        }
+    }
+
+    /// Waits until its right to the group is over, or its node is closed.
+    #[cfg(feature = "pool")]
+    pub(crate) async fn over(&self) {
+        match &self.owned {
+            Some(owned) => owned.over.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Takes no more jobs, and lets those that run end within this time. The rest is given back.
     ///
     /// # Errors
@@ -173,7 +267,7 @@ impl Drop for Slot {
     }
 }
 
-fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
+fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTracker>) -> Runner {
     Arc::new(move |execution: Arc<Execution>| {
         let (id, record) = (&execution.id, &execution.record);
         let (jobs, handler, slot) =
@@ -197,7 +291,11 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle) -> Runner {
             };
             slot.leave(settle);
         };
-        let task = home.spawn(work.instrument(span));
+        let work = work.instrument(span);
+        let task = match &handlers {
+            Some(handlers) => handlers.spawn_on(work, &home),
+            None => home.spawn(work),
+        };
         running.may_abort(task.abort_handle());
         if running.is_over() {
             task.abort();

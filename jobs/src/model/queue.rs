@@ -10,6 +10,8 @@ use std::fmt;
 pub struct Settings {
     /// Its jobs have groups that take turns.
     pub grouped: bool,
+    /// The jobs of a group are taken by the owner of the group only.
+    pub pinned: bool,
     /// It gives no jobs.
     pub paused: bool,
     /// It takes no jobs and gives none.
@@ -43,6 +45,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             grouped: false,
+            pinned: false,
             paused: false,
             shut: false,
             lease: 30_000,
@@ -71,12 +74,13 @@ impl Settings {
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(13, '|');
         let flags = fields.next()?;
-        if flags.is_empty() || !flags.bytes().all(|flag| b"gpz-".contains(&flag)) {
+        if flags.is_empty() || !flags.bytes().all(|flag| b"gopz-".contains(&flag)) {
             return None;
         }
         let mut next = || fields.next();
         Some(Self {
             grouped: flags.contains('g'),
+            pinned: flags.contains('o'),
             paused: flags.contains('p'),
             shut: flags.contains('z'),
             lease: next()?.parse().ok()?,
@@ -97,7 +101,7 @@ impl Settings {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letters = [(self.grouped, 'g'), (self.shut, 'z'), (self.paused, 'p')];
+        let letters = [(self.grouped, 'g'), (self.pinned, 'o'), (self.shut, 'z'), (self.paused, 'p')];
         let flags: String = letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
         let flags = if flags.is_empty() { "-" } else { &flags };
         let Self { lease, max, keep_failed, capacity, step, concurrency, limit, window, .. } = self;
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn settings_are_written_as_they_were_read() {
-        for text in ["-|30000|25|604800000|0|60000|0|0|0|0|0|0", "gzp|1|2|-1|4|5|6|7|8|9|10|11|new|er"] {
+        for text in ["-|30000|25|604800000|0|60000|0|0|0|0|0|0", "gozp|1|2|-1|4|5|6|7|8|9|10|11|new|er"] {
             assert_eq!(Settings::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Settings::default().to_string(), "-|30000|25|604800000|0|60000|0|0|0|0|0|0");

@@ -1,6 +1,6 @@
 //! The messages to a node, handed to those whom they concern.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
@@ -8,7 +8,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::keeper::Keeper;
 use super::link::Link;
-use crate::model::id::{JobId, QueueName};
+use crate::model::id::{GroupName, JobId, QueueName};
 use crate::store::{Hint, News};
 
 /// Something that happened to watched jobs.
@@ -26,6 +26,8 @@ pub(crate) struct Ears(Arc<Mutex<Listeners>>);
 #[derive(Default)]
 struct Listeners {
     takers: Vec<(QueueName, Arc<Notify>)>,
+    /// Those that take the jobs of one group alone.
+    owners: HashMap<(QueueName, GroupName), Arc<Notify>>,
     watchers: BTreeMap<JobId, Vec<mpsc::UnboundedSender<Heard>>>,
 }
 
@@ -41,6 +43,18 @@ impl Ears {
 
     pub(crate) fn forget(&self, taker: &Arc<Notify>) {
         self.listeners().takers.retain(|(_, known)| !Arc::ptr_eq(known, taker));
+    }
+
+    /// Wakes a taker when a group of a pinned queue has ready jobs. It takes the place of the group's former one.
+    pub(crate) fn wake_owner(&self, queue: &QueueName, group: &GroupName, taker: &Arc<Notify>) {
+        self.listeners().owners.insert((queue.clone(), group.clone()), taker.clone());
+    }
+
+    pub(crate) fn forget_owner(&self, queue: &QueueName, group: &GroupName, taker: &Arc<Notify>) {
+        let (mut listeners, of) = (self.listeners(), (queue.clone(), group.clone()));
+        if listeners.owners.get(&of).is_some_and(|known| Arc::ptr_eq(known, taker)) {
+            listeners.owners.remove(&of);
+        }
     }
 
     /// Tells news of a job.
@@ -65,12 +79,23 @@ impl Ears {
         true
     }
 
-    fn wake(&self, queue: Option<&QueueName>) {
-        for (of, taker) in &self.listeners().takers {
-            if queue.is_none_or(|queue| queue == of) {
-                taker.notify_one();
+    fn wake(&self, queue: &QueueName, group: Option<GroupName>) {
+        let listeners = self.listeners();
+        if let Some(group) = group {
+            if let Some(owner) = listeners.owners.get(&(queue.clone(), group)) {
+                owner.notify_one();
             }
+            return;
         }
+        for (_, taker) in listeners.takers.iter().filter(|(of, _)| of == queue) {
+            taker.notify_one();
+        }
+    }
+
+    fn wake_all(&self) {
+        let listeners = self.listeners();
+        let takers = listeners.takers.iter().map(|(_, taker)| taker);
+        takers.chain(listeners.owners.values()).for_each(|taker| taker.notify_one());
     }
 
     fn tell(&self, news: &News) {
@@ -128,7 +153,7 @@ pub(crate) async fn run(
 
 async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hint) {
     match hint {
-        Hint::Ready(queue) => ears.wake(Some(&queue)),
+        Hint::Ready(queue, group) => ears.wake(&queue, group),
         Hint::Earlier => tick.notify_one(),
         Hint::Halted(id, token) => keeper.halt(&id, token),
         Hint::Cancel(id, token) => keeper.cancel(&id, token),
@@ -140,7 +165,7 @@ async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hi
 
 /// Messages may have been missed: everybody looks for himself.
 async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
-    ears.wake(None);
+    ears.wake_all();
     keeper.renew_all();
     for ids in ears.watched().chunks(crate::store::MOST) {
         let (node, ids) = (link.node().clone(), ids.to_vec());

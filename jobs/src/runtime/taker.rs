@@ -8,17 +8,22 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
 use super::hearer::Ears;
 use super::keeper::{End, Event, Execution, Keeper};
 use super::link::Link;
 use crate::error::Error;
-use crate::model::id::{Incarnation, QueueName};
-use crate::store::{Breakage, Data, Lane, MOST, Settle, SettleReply, Settling, TakeReply, TakenJob, Taking};
+use crate::model::id::{GroupName, Incarnation, QueueName};
+use crate::store::{
+    Breakage, Data, Lane, MOST, Settle, SettleReply, Settling, StoreError, TakeReply, TakenJob, Taking,
+};
 
 /// The pause after a call that failed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// An owner takes at least so often: the store remembers for an hour whose turn it is.
+const UPKEEP: Duration = Duration::from_secs(30 * 60);
 
 /// Runs a job. It is given the execution, and must call its `leave` or `free` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
@@ -30,6 +35,19 @@ pub(crate) struct Plan {
     /// The whole time of an execution, and the time between its heartbeats, by queue.
     pub(crate) times: HashMap<QueueName, (Option<Duration>, Option<Duration>)>,
     pub(crate) runner: Runner,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// The right to the jobs of one group of a pinned queue.
+pub(crate) struct Owner {
+    pub(crate) queue: QueueName,
+    pub(crate) group: GroupName,
+    /// Higher than that of any owner before.
+    pub(crate) token: u64,
+    /// Whether it lasts, by the clock of this node.
+    pub(crate) lasts: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Fires when it is over: a later owner has taken, or the node is closed.
+    pub(crate) over: CancellationToken,
 }
 
 /// An order of a worker's owner.
@@ -59,6 +77,8 @@ pub(crate) struct Taker {
     registration: Option<Box<str>>,
     /// There may be jobs to take.
     look: bool,
+    /// When it last took.
+    looked: Instant,
     /// No jobs are taken until then.
     rests: Option<Instant>,
     /// The queue that is named first.
@@ -80,11 +100,20 @@ impl Taker {
     ) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let woken = Arc::new(Notify::new());
-        for queue in &plan.queues {
-            ears.wake_for(queue, &woken);
-        }
+        let take_lane = match &plan.owner {
+            Some(owner) => {
+                ears.wake_owner(&owner.queue, &owner.group, &woken);
+                Lane::of_owner(&owner.queue, &owner.group, owner.token)
+            }
+            None => {
+                for queue in &plan.queues {
+                    ears.wake_for(queue, &woken);
+                }
+                Lane::new(link.lane(&format!("take{number}")))
+            }
+        };
         Self {
-            take_lane: Lane::new(link.lane(&format!("take{number}"))),
+            take_lane,
             settle_lane: Lane::new(link.lane(&format!("settle{number}"))),
             journal_lane: Lane::new(link.lane(&format!("journal{number}"))),
             journal: Journal::default(),
@@ -100,6 +129,7 @@ impl Taker {
             busy: 0,
             registration: None,
             look: true,
+            looked: Instant::now(),
             rests: None,
             turn: 0,
             orders,
@@ -107,6 +137,11 @@ impl Taker {
             drains: Vec::new(),
             draining: false,
         }
+    }
+
+    /// Where its executions say what becomes of them.
+    pub(crate) fn events(&self) -> mpsc::UnboundedSender<Event> {
+        self.sender.clone()
     }
 
     /// Works until its owner is gone and nothing runs any more.
@@ -120,6 +155,9 @@ impl Taker {
             if self.incarnations.has_changed().unwrap_or(false) {
                 self.repeat().await;
                 continue;
+            }
+            if self.plan.owner.as_ref().is_some_and(|owner| !(owner.lasts)()) {
+                self.is_over();
             }
             let free = self.plan.slots.saturating_sub(self.busy);
             let takes = !self.draining && self.look && free > 0 && self.rests.is_none();
@@ -137,6 +175,7 @@ impl Taker {
                     break;
                 }
             }
+            let upkeep = self.looked + UPKEEP;
             let rested = async {
                 match self.rests {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -151,9 +190,21 @@ impl Taker {
                 // It is looked at above.
                 Ok(()) = self.incarnations.changed() => self.incarnations.mark_changed(),
                 () = rested => self.rests = None,
+                () = tokio::time::sleep_until(upkeep), if self.plan.owner.is_some() && !self.draining => self.look = true,
             }
         }
-        self.ears.forget(&self.woken);
+        match &self.plan.owner {
+            Some(owner) => self.ears.forget_owner(&owner.queue, &owner.group, &self.woken),
+            None => self.ears.forget(&self.woken),
+        }
+    }
+
+    /// It takes no more: its right to the group is over, or its node is closed.
+    fn is_over(&mut self) {
+        self.draining = true;
+        if let Some(owner) = &self.plan.owner {
+            owner.over.cancel();
+        }
     }
 
     fn heed_orders(&mut self) {
@@ -243,6 +294,7 @@ impl Taker {
             }
         };
         let sent = Instant::now();
+        self.looked = sent;
         let taking =
             (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
         let take = {
@@ -280,6 +332,7 @@ impl Taker {
             slots: want,
             until: None,
             queues: order.map(|queue| (queue.clone(), want)).collect(),
+            group: self.plan.owner.as_ref().map(|owner| owner.group.clone()),
         }
     }
 
@@ -333,7 +386,11 @@ impl Taker {
             }
             Ok(Some((_, TakeReply::Hold(ms)))) => self.rest(taking, Duration::from_millis(ms)),
             Ok(None) => {}
-            Err(Error::Closed) => self.draining = true,
+            Err(Error::Closed) => self.is_over(),
+            Err(Error::Store(StoreError::Late)) if self.plan.owner.is_some() => {
+                tracing::debug!("a later owner of the group takes its jobs");
+                self.is_over();
+            }
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "no jobs could be taken");
                 self.rest(taking, PAUSE);

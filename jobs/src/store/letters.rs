@@ -180,7 +180,12 @@ pub(crate) fn hint(message: &[u8]) -> Option<Hint> {
         Some((JobId::new(id).ok()?, Token(token.parse().ok()?)))
     };
     Some(match kind {
-        b'w' => Hint::Ready(QueueName::new(text).ok()?),
+        b'w' => match text.split_once('/') {
+            Some((queue, group)) => {
+                Hint::Ready(QueueName::new(queue).ok()?, Some(GroupName::new(group).ok()?))
+            }
+            None => Hint::Ready(QueueName::new(text).ok()?, None),
+        },
         b'a' => Hint::Earlier,
         b'e' => Hint::Extend,
         b'h' => execution().map(|(id, token)| Hint::Halted(id, token))?,
@@ -198,8 +203,10 @@ mod tests {
     fn hints_are_read_and_strange_ones_are_skipped() {
         let id = JobId::new("a:b").unwrap();
         assert_eq!(hint(b"h|a:b|12"), Some(Hint::Halted(id, Token(12))));
-        assert_eq!(hint(b"w|mail"), Some(Hint::Ready(QueueName::new("mail").unwrap())));
-        for strange in [&b""[..], b"w", b"w|", b"h|x", b"?|x", b"s|\xff", b"w|\xff"] {
+        let (mail, tenant) = (QueueName::new("mail").unwrap(), GroupName::new("a/b").unwrap());
+        assert_eq!(hint(b"w|mail"), Some(Hint::Ready(mail.clone(), None)));
+        assert_eq!(hint(b"w|mail/a/b"), Some(Hint::Ready(mail, Some(tenant))));
+        for strange in [&b""[..], b"w", b"w|", b"w|mail/", b"h|x", b"?|x", b"s|\xff", b"w|\xff"] {
             assert_eq!(hint(strange), None, "{strange:?}");
         }
     }

@@ -30,7 +30,7 @@ pub use self::memory::MemoryStore;
 #[cfg(feature = "sim")]
 pub use self::memory::Snapshot;
 pub use self::redis::{RedisStore, ScriptPatch};
-use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 
@@ -44,13 +44,19 @@ pub struct Lane {
     /// The name of the lane, unique among all that ever used the set.
     pub name: String,
     /// The number of the call; each new call has a higher one.
-    pub number: u64,
+    pub number: u128,
 }
 
 impl Lane {
     /// The first call of a lane.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), number: 1 }
+    }
+
+    /// The lane of a group of a pinned queue, for its owner under this token. All owners share it: the calls of a former
+    /// one come too late.
+    pub fn of_owner(queue: &QueueName, group: &GroupName, token: u64) -> Self {
+        Self { name: format!("owner.{queue}/{group}"), number: (u128::from(token) << 64) + 1 }
     }
 
     /// The next call of the lane.
@@ -95,12 +101,22 @@ pub struct Taking {
     pub until: Option<u64>,
     /// The queues in their order, and the most jobs of each.
     pub queues: Vec<(QueueName, u32)>,
+    /// Only jobs of this group, of pinned queues. The lane is then [`Lane::of_owner`].
+    pub group: Option<GroupName>,
 }
 
 impl Taking {
     /// A wish for this many jobs of one queue, without waiting.
     pub fn new(node: NodeName, queue: QueueName, want: u32) -> Self {
-        Self { node, registration: None, want, slots: 0, until: None, queues: vec![(queue, want)] }
+        Self {
+            node,
+            registration: None,
+            want,
+            slots: 0,
+            until: None,
+            queues: vec![(queue, want)],
+            group: None,
+        }
     }
 }
 
@@ -239,8 +255,8 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// A queue has ready jobs.
-    Ready(QueueName),
+    /// A queue has ready jobs; of a pinned one, this group.
+    Ready(QueueName, Option<GroupName>),
     /// A timer is due earlier than the node on duty expects.
     Earlier,
     /// An execution is another's by now, or its job is gone.

@@ -1,9 +1,9 @@
 #!lua
--- Makes a queue, or changes its settings. It stays plain or grouped, and paused or not. With another lease what runs has
--- its lease anew; other limits hold for groups at once. That goes page by page, until the cursor is ''.
+-- Makes a queue, or changes its settings. It stays plain, grouped or pinned, and paused or not. With another lease what runs
+-- has its lease anew; other limits hold for groups at once. That goes page by page, until the cursor is ''.
 -- KEYS: meta queues counts jobs ready timers leases groups turns waiting
 -- ARGV: inc, queue, settings, cursor or '', size of a page
--- Returns: OK, cursor or '' | GROUPS it would change from plain to grouped, or back | BADARG
+-- Returns: OK, cursor or '' | GROUPS it would change between plain, grouped and pinned | BADARG
 --@base
 --@wake
 --@records
@@ -11,10 +11,11 @@
 --@groups
 local name, text = argv[2], argv[3]
 local q = queue_of(name)
-local flags, capacity = match(text, '^([gz-]+)|%d+|%d+|%-?%d+|(%d+)|%d+|%d+|%d+|%d+|%d+|%d+|%d+')
-if not flags or not is_name(name) or #flags > 2 then return { 'BADARG' } end
-local grouped = find(flags, 'g', 1, true) ~= nil
-if q.known and q.grouped ~= grouped then return { 'GROUPS' } end
+local flags, capacity = match(text, '^([goz-]+)|%d+|%d+|%-?%d+|(%d+)|%d+|%d+|%d+|%d+|%d+|%d+|%d+')
+if not flags or not is_name(name) or #flags > 3 then return { 'BADARG' } end
+local grouped, pinned = find(flags, 'g', 1, true) ~= nil, find(flags, 'o', 1, true) ~= nil
+if pinned and not grouped then return { 'BADARG' } end
+if q.known and (q.grouped ~= grouped or q.pinned ~= pinned) then return { 'GROUPS' } end
 if q.paused then text = gsub(flags, '%-', '') .. 'p' .. sub(text, #flags + 1) end
 call('HSET', QUEUES, name, text)
 queues[name] = nil
@@ -22,7 +23,7 @@ local was = q
 q = queue_of(name)
 local phase, cursor = match(argv[4], '^([lg])(%d+)$')
 if not phase then
-  if has_ready(q) then wake(name, 1000) end
+  if not pinned and has_ready(q) then wake(name, 1000) end
   if not was.known then return { 'OK', '' } end
   local lease, limits = was.lease ~= q.lease, grouped and (was.group_limit ~= q.group_limit
     or was.group_window ~= q.group_window or was.group_concurrency ~= q.group_concurrency)
@@ -60,7 +61,7 @@ else
     if of == name then group_of(q, group) end
   end
   place_groups()
-  if q.added > 0 and not q.paused then wake(name, q.added) end
+  if q.added > 0 and not q.paused then wake_for(q) end
   if page[1] ~= '0' then phase, cursor = 'g', page[1] else phase = nil end
 end
 tell_duty()

@@ -17,7 +17,7 @@ for i = 1, n do
     local again, flags, queue = match(record, '^%d+|[^|]*|(%d*)|(%a*)|[^|]*|%d+|%-?%d+|([^|]+)|', #running + 1)
     if queue then
       if not lease_of[queue] then
-        lease_of[queue] = tonumber(match(call('HGET', QUEUES, queue) or '', '^[gpz-]+|(%d+)|')) or 30000
+        lease_of[queue] = tonumber(match(call('HGET', QUEUES, queue) or '', '^[gopz-]+|(%d+)|')) or 30000
       end
       local lease = lease_of[queue]
       if shortest == 0 or lease < shortest then shortest = lease end

@@ -25,11 +25,14 @@ local function steer_queue(name, argument)
   local q = queue_of(name)
   if not q.known then return 'N' end
   local text = call('HGET', QUEUES, name)
-  local flags = match(text, '^[gpz-]+')
+  local flags = match(text, '^[gopz-]+')
   local kept = gsub(flags, '[p-]', '') .. (argument == '1' and 'p' or '')
   call('HSET', QUEUES, name, (kept == '' and '-' or kept) .. sub(text, #flags + 1))
   q.paused = argument == '1'
-  if not q.paused then q.free = q.free + 1000 end
+  if not q.paused then
+    q.free = q.free + 1000
+    if q.pinned then stir_pinned(q) end
+  end
   return 'K'
 end
 

@@ -3,7 +3,8 @@
 -- may, the node is registered as waiting, and woken. An answer of 1 MiB is full.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting lane
 -- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
---       until (ms) or '', (queue, at most)*
+--       until (ms) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
+--       from owner to owner. So a former owner comes too late.
 -- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease |
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
@@ -33,18 +34,27 @@ if before then
     end
     return out
   end
-  if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end
+  if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end
 end
 local asked = {}
 for i = 8, #argv, 2 do
-  local q = queue_of(argv[i])
+  local slash = find(argv[i], '/', 1, true)
+  local q = queue_of(slash and sub(argv[i], 1, slash - 1) or argv[i])
+  q.waits_as, q.group = argv[i], slash and sub(argv[i], slash + 1)
   q.most, q.taken = tonumber(argv[i + 1]) or 0, 0
   asked[#asked + 1] = q
 end
 if registration ~= '' then
   local members = {}
-  for i = 1, #asked do members[i] = asked[i].name .. '|' .. registration end
+  for i = 1, #asked do members[i] = asked[i].waits_as .. '|' .. registration end
   call('ZREM', WAITING, unpack(members))
+end
+
+-- Nobody but the last owner waits for a group.
+for i = 1, #asked do
+  local name = asked[i].group and asked[i].waits_as
+  local former = name and call('ZRANGE', WAITING, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 64) or {}
+  if #former > 0 then call('ZREM', WAITING, unpack(former)) end
 end
 
 -- Candidates in the order in which they go: ids, members of ready, and their queues.
@@ -101,9 +111,20 @@ local function pick_groups(q, room)
   end
 end
 
+-- The next jobs of a group, for its owner.
+local function pick_pinned(q, room)
+  local g = group_of(q, q.group)
+  local free = g.paused == '' and min(room, g.ready, (allowance_of(g))) or 0
+  if free <= 0 then return end
+  local found = call('ZRANGE', READY, '[' .. g.key .. '|', '(' .. g.key .. '}', 'BYLEX', 'LIMIT', 0, free)
+  for i = 1, #found do pick(found[i], #g.key, q) end
+  g.ready = g.ready - free + #found
+end
+
 -- How many a queue's own limits let begin.
 local function room_of(q)
   if q.shut or q.paused then return 0 end
+  if q.pinned ~= (q.group ~= nil) then return 0 end
   local room = 1e9
   if q.concurrency > 0 then
     q.running = q.running or tonumber(call('HGET', COUNTS, q.name .. '|running') or 0)
@@ -124,7 +145,9 @@ for i = 1, #asked do
   local q = asked[i]
   local room = min(want - #ids, 128 - #ids, q.most, room_of(q))
   if room > 0 then
-    if q.grouped then
+    if q.pinned then
+      pick_pinned(q, room)
+    elseif q.grouped then
       pick_groups(q, room)
     else
       local found = call('ZRANGE', READY, '[' .. q.name .. '|', bound(q), 'BYLEX', 'LIMIT', 0, room)
@@ -196,7 +219,13 @@ for i = 1, #asked do
     q.meter.used = q.meter.used + q.taken
     call('HSET', COUNTS, q.name .. '|limit', num(q.meter.window) .. '/' .. num(q.meter.used))
   end
-  local can = room_of(q) > 0 and has_ready(q, bound(q))
+  local can = room_of(q) > 0
+  if can and q.group then
+    local g = group_of(q, q.group)
+    can = g.place == 'q' and g.ready > 0
+  elseif can then
+    can = has_ready(q, bound(q))
+  end
   if q.till and not q.paused and not q.shut then
     call('ZADD', TIMERS, num(q.till), 'g:' .. q.name)
     arm(q.till)
@@ -205,9 +234,9 @@ for i = 1, #asked do
     if can then
       out[4] = '1'
     elseif slots > 0 then
-      waits[#waits + 1] = q.name
+      waits[#waits + 1] = q.waits_as
     end
-  elseif can then
+  elseif can and not q.group then
     others[#others + 1] = q.name
   end
 end

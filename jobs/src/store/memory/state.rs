@@ -100,7 +100,7 @@ pub(super) struct Data {
     pub(super) turns: BTreeSet<String>,
     pub(super) waiting: BTreeSet<String>,
     pub(super) index: BTreeSet<String>,
-    pub(super) lanes: BTreeMap<String, (u64, String)>,
+    pub(super) lanes: BTreeMap<String, (u128, String)>,
     pub(super) breakage: Option<Breakage>,
 }
 

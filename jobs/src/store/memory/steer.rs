@@ -28,6 +28,7 @@ impl Step<'_> {
                 settings.paused = *on;
                 if !on {
                     self.stir(queue).free += 1_000;
+                    self.stir_pinned(queue);
                 }
                 b'K'
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::group::{Group, Place};
 use super::state::{Data, State, with_prefix};
-use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Breakage, Hint, News, Result, StoreError};
@@ -36,11 +36,15 @@ pub(super) struct Touched {
     fresh: bool,
 }
 
-/// Slots that are free again, and jobs that became ready.
-#[derive(Clone, Copy, Default)]
+/// A pinned queue that goes on wakes the owners of this many groups.
+const OWNERS: usize = 4_096;
+
+/// Slots that are free again, jobs that became ready, and their groups in a pinned queue.
+#[derive(Clone, Default)]
 pub(super) struct Stir {
     pub(super) free: u64,
     pub(super) added: u64,
+    owners: Vec<String>,
 }
 
 pub(super) struct Step<'a> {
@@ -167,15 +171,42 @@ impl<'a> Step<'a> {
     }
 
     pub(super) fn wake(&mut self, queue: &QueueName, count: u64) {
+        self.wake_as(queue, None, count);
+    }
+
+    /// Wakes who waits for the jobs of a queue that became ready: of a pinned queue the owners of their groups.
+    pub(super) fn wake_for(&mut self, queue: &QueueName) {
+        let Stir { added, owners, .. } = self.stir(queue).clone();
+        if !self.settings(queue).pinned {
+            return self.wake(queue, added);
+        }
+        for group in owners {
+            if let Ok(group) = GroupName::new(&group) {
+                self.wake_as(queue, Some(&group), 1);
+            }
+        }
+    }
+
+    /// A pinned queue goes on.
+    pub(super) fn stir_pinned(&mut self, queue: &QueueName) {
+        if self.settings(queue).pinned {
+            let prefix = format!("{queue}|");
+            let found = with_prefix(&self.state.data.turns, &prefix).take(OWNERS);
+            let owners = found.map(|member| member[prefix.len() + 15..].to_owned()).collect();
+            self.stir(queue).owners = owners;
+        }
+    }
+
+    fn wake_as(&mut self, queue: &QueueName, group: Option<&GroupName>, count: u64) {
         let (mut left, mut woken) = (count, 0);
-        let prefix = format!("{queue}|");
+        let prefix = waits_as(queue, group) + "|";
         // As many as a script looks at.
         for _ in 0..128 {
             let Some(member) = with_prefix(&self.state.data.waiting, &prefix).next().cloned() else { return };
             self.state.data.waiting.remove(&member);
             let mut words = member.split('|').skip(2);
             let (node, slots) = (words.next().unwrap_or_default(), words.next().and_then(|n| n.parse().ok()));
-            if self.publish(node, Hint::Ready(queue.clone())) {
+            if self.publish(node, Hint::Ready(queue.clone(), group.cloned())) {
                 left = left.saturating_sub(slots.unwrap_or(1));
                 woken += 1;
                 if left == 0 || woken >= 4 {
@@ -376,12 +407,11 @@ impl<'a> Step<'a> {
         self.place_groups();
         for (queue, stir) in self.stirs.clone() {
             let settings = self.settings(&queue);
-            let mut added = stir.added;
-            if stir.free > added && self.has_ready(&queue, None) {
-                added = stir.free;
+            if stir.free > stir.added && self.has_ready(&queue, None) {
+                self.stir(&queue).added = stir.free;
             }
-            if added > 0 && !settings.paused && !settings.shut {
-                self.wake(&queue, added);
+            if self.stir(&queue).added > 0 && !settings.paused && !settings.shut {
+                self.wake_for(&queue);
             }
         }
         self.tell_duty();
@@ -449,13 +479,23 @@ impl<'a> Step<'a> {
             }
             let more = if was == Place::InLine { touched.added } else { touched.group.ready };
             if place == Place::InLine {
-                self.stir(&queue).added += more.min(room);
+                let (more, name) = (more.min(room), touched.name.clone());
+                let stir = self.stir(&queue);
+                stir.added += more;
+                if settings.pinned && more > 0 {
+                    stir.owners.push(name);
+                }
             }
             if place == Place::Blocked {
                 self.arm(till);
             }
         }
     }
+}
+
+/// The name under which nodes wait for jobs of a queue, or of one of its groups.
+pub(super) fn waits_as(queue: &QueueName, group: Option<&GroupName>) -> String {
+    group.map_or_else(|| queue.to_string(), |group| format!("{queue}/{group}"))
 }
 
 pub(super) fn ready_member(settings: &Settings, id: &str, job: &Record) -> String {

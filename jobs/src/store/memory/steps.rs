@@ -134,13 +134,14 @@ impl Store for MemoryStore {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
         let was = step.state.data.queues.get(queue).cloned();
-        if was.as_ref().is_some_and(|was| was.grouped != settings.grouped) {
+        let kind = |settings: &Settings| (settings.grouped, settings.pinned);
+        if was.as_ref().is_some_and(|was| kind(was) != kind(settings)) {
             return Ok(false);
         }
         let mut settings = settings.clone();
         settings.paused = was.as_ref().is_some_and(|was| was.paused);
         step.state.data.queues.insert(queue.clone(), settings.clone());
-        if step.has_ready(queue, None) {
+        if !settings.pinned && step.has_ready(queue, None) {
             step.wake(queue, 1_000);
         }
         let Some(was) = was else { return Ok(true) };
@@ -167,9 +168,8 @@ impl Store for MemoryStore {
                 step.group(queue, &key[prefix.len()..]);
             }
             step.place_groups();
-            let added = step.stir(queue).added;
-            if added > 0 && !settings.paused {
-                step.wake(queue, added);
+            if step.stir(queue).added > 0 && !settings.paused {
+                step.wake_for(queue);
             }
         }
         step.tell_duty();

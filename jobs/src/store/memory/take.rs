@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::group::Place;
 use super::state::with_prefix;
-use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
+use super::step::{Step, allowance, allowance_of, limit_of, ready_member, waits_as};
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
 use crate::store::{Breakage, MOST, TakeReply, TakenJob, Taking};
@@ -55,8 +55,16 @@ pub(super) fn take(step: &mut Step<'_>, taking: &Taking) -> (TakeReply, String) 
     let asked: Vec<_> = asked.collect();
     if let Some(registration) = &taking.registration {
         for asked in &asked {
-            step.state.data.waiting.remove(&format!("{}|{registration}", asked.queue));
+            let name = waits_as(&asked.queue, taking.group.as_ref());
+            step.state.data.waiting.remove(&format!("{name}|{registration}"));
         }
+    }
+    // Nobody but the last owner waits for a group.
+    for asked in asked.iter().filter(|_| taking.group.is_some()) {
+        let prefix = waits_as(&asked.queue, taking.group.as_ref()) + "|";
+        let waiting = &mut step.state.data.waiting;
+        let former: Vec<_> = with_prefix(waiting, &prefix).take(64).cloned().collect();
+        waiting.retain(|member| !former.contains(member));
     }
     let mut take = Take { step, taking, asked, candidates: Vec::new(), meters: BTreeMap::new() };
     take.choose();
@@ -95,7 +103,7 @@ impl Take<'_, '_> {
     fn room(&mut self, at: usize) -> u64 {
         let asked = &mut self.asked[at];
         let settings = self.step.settings(&asked.queue);
-        if settings.shut || settings.paused {
+        if settings.shut || settings.paused || settings.pinned != self.taking.group.is_some() {
             return 0;
         }
         let mut room = 1_000_000_000;
@@ -121,6 +129,10 @@ impl Take<'_, '_> {
                 continue;
             }
             let queue = self.asked[at].queue.clone();
+            if let Some(group) = &self.taking.group {
+                self.choose_of(at, &queue, group.as_str(), room);
+                continue;
+            }
             if self.step.settings(&queue).grouped {
                 self.choose_groups(at, &queue, room);
                 continue;
@@ -137,6 +149,29 @@ impl Take<'_, '_> {
             });
             self.candidates.extend(candidates);
         }
+    }
+
+    /// The next jobs of a group, for its owner.
+    fn choose_of(&mut self, at: usize, queue: &QueueName, name: &str, room: u64) {
+        let (settings, now) = (self.step.settings(queue), self.step.now);
+        let group = &mut self.step.group(queue, name).group;
+        if group.paused {
+            return;
+        }
+        let free = room.min(group.ready).min(allowance_of(group, &settings, now).0);
+        let key = format!("{queue}|{name}|");
+        let found = with_prefix(&self.step.state.data.ready, &key).take(free as usize);
+        let candidates: Vec<_> = found
+            .map(|member| Candidate {
+                id: member[key.len() + 17..].to_owned(),
+                member: member.clone(),
+                of: at,
+                group: Some(name.to_owned()),
+            })
+            .collect();
+        let missing = free - candidates.len() as u64;
+        self.candidates.extend(candidates);
+        self.step.group(queue, name).group.ready -= missing;
     }
 
     /// The groups whose turn it is: the least tag first, a job each, and round again.
@@ -265,7 +300,14 @@ impl Take<'_, '_> {
                     self.step.state.data.meters.insert(queue.clone(), (*window, *used));
                 }
             }
-            let can = self.room(at) > 0 && self.step.has_ready(&queue, self.bound(&queue).as_deref());
+            let can = self.room(at) > 0
+                && match &self.taking.group {
+                    Some(name) => {
+                        let group = &self.step.group(&queue, name.as_str()).group;
+                        group.place == Place::InLine && group.ready > 0
+                    }
+                    None => self.step.has_ready(&queue, self.bound(&queue).as_deref()),
+                };
             let settings = self.step.settings(&queue);
             if let Some(till) = self.asked[at].till.filter(|_| !settings.paused && !settings.shut) {
                 self.step.state.data.timers.insert(format!("g:{queue}"), till);
@@ -277,7 +319,7 @@ impl Take<'_, '_> {
                 } else if self.taking.slots > 0 {
                     waits.push(queue);
                 }
-            } else if can {
+            } else if can && self.taking.group.is_none() {
                 others.push(queue);
             }
         }
@@ -285,7 +327,8 @@ impl Take<'_, '_> {
             let registration =
                 format!("{:014x}|{}|{}", self.step.mint(), self.taking.node, self.taking.slots);
             for queue in waits {
-                self.step.state.data.waiting.insert(format!("{queue}|{registration}"));
+                let name = waits_as(&queue, self.taking.group.as_ref());
+                self.step.state.data.waiting.insert(format!("{name}|{registration}"));
             }
             registration.into()
         });

@@ -193,6 +193,7 @@ impl Step<'_> {
     fn wake_again(&mut self) {
         let mut names: Vec<QueueName> = Vec::new();
         for member in &self.state.data.waiting {
+            // The next owner of a group of a pinned queue looks by itself: its name is none of a queue.
             let name = member.split('|').next().and_then(|name| QueueName::new(name).ok());
             if let Some(name) = name.filter(|name| names.last() != Some(name)) {
                 names.push(name);

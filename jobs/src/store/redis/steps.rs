@@ -150,7 +150,11 @@ impl Store for RedisStore {
         call.arg(taking.registration.as_deref().unwrap_or_default()).arg(taking.want).arg(taking.slots);
         call.arg(taking.until.map(|ms| ms.to_string()).unwrap_or_default());
         for (queue, most) in &taking.queues {
-            call.arg(queue.as_str()).arg(*most);
+            match &taking.group {
+                Some(group) => call.arg(format!("{queue}/{group}")),
+                None => call.arg(queue.as_str()),
+            };
+            call.arg(*most);
         }
         let value = self.guarded.call(&call).await.map_err(failed)?;
         if let Value::Array(words) = &value

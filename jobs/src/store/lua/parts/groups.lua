@@ -78,7 +78,11 @@ local function place_groups()
       timers_on[#timers_on + 1] = 'g:' .. g.key
       arm(till)
     end
-    if place == 'q' then q.added = q.added + min(g.place == 'q' and g.added or g.ready, room) end
+    if place == 'q' then
+      local more = min(g.place == 'q' and g.added or g.ready, room)
+      q.added = q.added + more
+      if q.pinned and more > 0 then q.owners[#q.owners + 1] = g.name end
+    end
     g.place = place
     if kept then
       states[#states + 1] = g.key
@@ -94,6 +98,18 @@ local function place_groups()
   if #timers_on > 0 then call('ZADD', TIMERS, unpack(timers_on)) end
   if #forgotten > 0 then call('HDEL', GROUPS, unpack(forgotten)) end
   if #states > 0 then call('HSET', GROUPS, unpack(states)) end
+end
+
+-- Wakes who waits for the jobs of a queue that became ready: of a pinned queue the owners of their groups.
+local function wake_for(q)
+  if not q.pinned then return wake(q.name, q.added) end
+  for i = 1, #q.owners do wake(q.name .. '/' .. q.owners[i], 1) end
+end
+
+-- A pinned queue goes on: its groups whose turn it is, 4,096 at most. Later ones come when their owners look again.
+local function stir_pinned(q)
+  local found = call('ZRANGE', TURNS, '[' .. q.name .. '|', '(' .. q.name .. '}', 'BYLEX', 'LIMIT', 0, 4096)
+  for i = 1, #found do q.owners[i] = sub(found[i], #q.name + 17) end
 end
 
 -- Whether a queue has a job that could be taken now, but for the queue's own limits.

@@ -160,9 +160,9 @@ local function flush()
   for field, by in pairs(counts) do
     if by ~= 0 then call('HINCRBY', COUNTS, field, num(by)) end
   end
-  for name, q in pairs(queues) do
+  for _, q in pairs(queues) do
     if q.free > q.added and has_ready(q) then q.added = q.free end
-    if q.added > 0 and not q.paused and not q.shut then wake(name, q.added) end
+    if q.added > 0 and not q.paused and not q.shut then wake_for(q) end
   end
   tell_duty()
 end

@@ -1,6 +1,6 @@
 -- Queues: flags|lease|max|keep_failed|capacity|step|concurrency|limit|window|group_limit|group_window|group_concurrency
--- and a tail that is kept. Flags: - none, g its jobs have groups that take turns, p paused, z cleared: nothing goes in or
--- out. A queue that was never declared is like one that is cleared.
+-- and a tail that is kept. Flags: - none, g its jobs have groups that take turns, o only the owner of a group takes its
+-- jobs, p paused, z cleared: nothing goes in or out. A queue that was never declared is like one that is cleared.
 local queues, counts = {}, {}
 
 local function queue_of(name)
@@ -8,20 +8,20 @@ local function queue_of(name)
   if q then return q end
   local text = call('HGET', QUEUES, name) or ''
   local flags, lease, most, keep_failed, capacity, step, concurrency, limit, window, group_limit, group_window,
-    group_concurrency = match(text, '^([gpz-]+)|(%d+)|(%d+)|(%-?%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)')
+    group_concurrency = match(text, '^([gopz-]+)|(%d+)|(%d+)|(%-?%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)')
   if flags then
     q = { name = name, known = true, shut = find(flags, 'z', 1, true) ~= nil, grouped = find(flags, 'g', 1, true) ~= nil,
-      paused = find(flags, 'p', 1, true) ~= nil, lease = tonumber(lease), max = tonumber(most),
+      pinned = find(flags, 'o', 1, true) ~= nil, paused = find(flags, 'p', 1, true) ~= nil, lease = tonumber(lease), max = tonumber(most),
       keep_failed = tonumber(keep_failed), capacity = tonumber(capacity), step = tonumber(step),
       concurrency = tonumber(concurrency), limit = tonumber(limit), window = tonumber(window),
       group_limit = tonumber(group_limit), group_window = tonumber(group_window),
       group_concurrency = tonumber(group_concurrency) }
   else
-    q = { name = name, shut = true, lease = 30000, max = 0, keep_failed = -1, capacity = 0, step = 60000, concurrency = 0,
+    q = { name = name, shut = true, pinned = false, lease = 30000, max = 0, keep_failed = -1, capacity = 0, step = 60000, concurrency = 0,
       limit = 0, window = 0, group_limit = 0, group_window = 0, group_concurrency = 0 }
   end
-  -- Slots that are free again, and jobs that became ready: whom the call has to wake.
-  q.free, q.added = 0, 0
+  -- Slots that are free again, jobs that became ready, and their groups in a pinned queue: whom the call has to wake.
+  q.free, q.added, q.owners = 0, 0, q.pinned and {}
   queues[name] = q
   return q
 end

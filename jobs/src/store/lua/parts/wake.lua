@@ -1,6 +1,6 @@
 -- Jobs of a queue are ready: nodes that wait for some are woken, the longest waiting first, until they have slots for
 -- `count` or four are woken. Each of them wakes another when it has taken all that it can. A node that does not hear is
--- forgotten, and the next one is woken.
+-- forgotten, and the next one is woken. The owner of a group waits under `queue/group`.
 local function wake(queue, count)
   if call('EXISTS', WAITING) == 0 then return end
   local woken = 0
