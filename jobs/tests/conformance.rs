@@ -28,6 +28,8 @@ mod lab;
 mod lanes;
 #[path = "store/losing.rs"]
 mod losing;
+#[path = "store/pinning.rs"]
+mod pinning;
 #[path = "store/steering.rs"]
 mod steering;
 #[path = "store/taking.rs"]

@@ -34,6 +34,8 @@ mod lab;
 mod lanes;
 #[path = "store/losing.rs"]
 mod losing;
+#[path = "store/pinning.rs"]
+mod pinning;
 #[path = "store/steering.rs"]
 mod steering;
 #[path = "store/taking.rs"]
@@ -57,6 +59,7 @@ const SUITES: &[&[Scenario]] = &[
     lanes::ALL,
     losing::ALL,
     steering::ALL,
+    pinning::ALL,
     taking::ALL,
     timing::ALL,
     waking::ALL,
@@ -93,8 +96,24 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_add_that_is_sent_again_adds_once";
     "a late call is made": "add", "if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end"
         => "", by "a_late_call_does_nothing";
-    "a late take is made": "take", "if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end"
+    "a late take is made": "take", "if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end"
         => "", by "a_late_call_does_nothing";
+    "a former owner takes": "take", "#number == #argv[2] and number > argv[2] then"
+        => "tonumber(number) > tonumber(argv[2]) then", by "a_former_owner_comes_too_late";
+    "anybody takes from a pinned queue": "take", "if q.pinned ~= (q.group ~= nil) then return 0 end"
+        => "", by "nobody_but_an_owner_takes_from_a_pinned_queue";
+    "a former owner waits": "take", "if #former > 0 then call('ZREM', WAITING, unpack(former)) end"
+        => "", by "nobody_but_the_last_owner_waits";
+    "an owner is not woken": "add", "if q.pinned and more > 0 then"
+        => "if false then", by "an_owner_is_woken_for_its_group_alone";
+    "all of a pinned queue is woken": "add", "if not q.pinned then return wake(q.name, q.added) end"
+        => "do return wake(q.name, q.added) end", by "an_owner_is_woken_for_its_group_alone";
+    "a resumed queue forgets its owners": "steer", "if q.pinned then stir_pinned(q) end"
+        => "", by "a_pinned_queue_that_is_resumed_wakes_its_owners";
+    "owners that wait hide other queues": "tick", "if group == '/' then"
+        => "if false then", by "owners_that_wait_hold_up_no_other_queue";
+    "a pinned queue becomes another": "declare", "q.pinned ~= pinned)"
+        => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"
         => "if j then", by "a_take_that_is_sent_again_gives_nothing_that_was_lost";
     "jobs begin right after a loss": "take", "if (tonumber(meta[3]) or 0) > t then"

@@ -16,19 +16,20 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
-    AddMode, Adding, Attesting, Data, Kind, Listing, NewJob, Request, Settle, Settling, Steer, TakeReply,
-    TakenJob, Taking,
+    AddMode, Adding, Attesting, Data, Kind, Lane, Listing, NewJob, Request, Settle, Settling, Steer,
+    TakeReply, TakenJob, Taking,
 };
 use tenure_jobs::{JobId, Token};
 
 use self::lab::{Lab, Which, group, id, node, queue};
 
-const QUEUES: [(&str, &str); 5] = [
+const QUEUES: [(&str, &str); 6] = [
     ("a", "max=0"),
     ("b", "max=2 keep=2000 lease=3000"),
     ("g", "g glimit=2/1000 gconc=2 max=3"),
     ("x", "cap=3 conc=2 limit=3/2000 lease=5000"),
     ("c", "lease=4000 keep=0"),
+    ("o", "o glimit=3/1000 max=4"),
 ];
 
 /// A move: which one, and numbers that it is made of.
@@ -88,7 +89,7 @@ impl Walk {
     }
 
     fn kind(&self, n: [u8; 6]) -> Kind {
-        let mut kind = Kind::new(queue(of(&["a", "b", "g", "g", "x", "c"], n[0])));
+        let mut kind = Kind::new(queue(of(&["a", "b", "g", "g", "x", "c", "o", "o"], n[0])));
         kind.group = group(of(&["", "t1", "t2", "t3"], n[1]));
         kind.priority = of(&[0, 0, 1, -2], n[1] / 4);
         kind.keep = of(&[0, 0, 1_000, -1], n[2]);
@@ -219,18 +220,27 @@ impl Walk {
     async fn take(&mut self, n: [u8; 6]) -> Result<(), String> {
         let by = of(&["n1", "n2", "gone"], n[0]);
         let mut taking = Taking::new(node(by), queue("a"), of(&[1, 2, 8, 100], n[1]));
-        let names = of(&[&["a", "b"][..], &["g", "x"], &["c", "a", "g"], &["g"]], n[2]);
+        let names = of(&[&["a", "b"][..], &["g", "x"], &["c", "a", "g"], &["g"], &["o"], &["o", "a"]], n[2]);
         taking.queues = names.iter().map(|name| (queue(name), of(&[1, 100], n[3]))).collect();
         taking.slots = of(&[0, 3], n[4]);
+        taking.group = group(of(&["", "t1", "t2"], n[3] / 2)).filter(|_| names[0] == "o");
         if n[5].is_multiple_of(8) {
             taking.until = Some(of(&[self.now(), 3_000], n[4]));
         }
         taking.registration = self.sides[0].registration.borrow().clone().filter(|_| !n[5].is_multiple_of(3));
         self.trace.push(format!("{taking:?}"));
-        let lane = format!("a{by}");
-        let take = async |lab: &Lab| lab.store.take(lab.inc.get(), &lab.lane(&lane), &taking).await.unwrap();
+        let (lane, token) = (format!("a{by}"), of(&[7, 8, 9], n[0] / 3));
+        let take = async |lab: &Lab| {
+            let mut lane = lab.lane(&lane);
+            if let Some(group) = &taking.group {
+                let number = lane.number;
+                lane = Lane::of_owner(&queue("o"), group, token);
+                lane.number += number;
+            }
+            lab.store.take(lab.inc.get(), &lane, &taking).await.map_err(|error| error.to_string())
+        };
         let reply = both!(self, lab => take(lab).await)?;
-        let TakeReply::Taken { jobs, registration, .. } = reply else { return Ok(()) };
+        let Ok(TakeReply::Taken { jobs, registration, .. }) = reply else { return Ok(()) };
         self.taken.extend(jobs.iter().cloned());
         self.tokens.extend(jobs.into_iter().map(|job| (job.id, job.record.token)));
         for lab in &self.sides {
@@ -249,7 +259,7 @@ impl Walk {
             };
             let text = Bytes::from(format!("t{}", n[2] % 3));
             let data = of(&[Data::Keep, Data::Replace(text.clone()), Data::Append(text.clone())], n[3]);
-            let to = queue(of(&["a", "g", "x", "nowhere"], n[4]));
+            let to = queue(of(&["a", "g", "x", "o", "nowhere"], n[4]));
             let settle = match n[5].wrapping_add(i) % 12 {
                 0..=3 => Settle::Done(if n[2].is_multiple_of(3) { Bytes::new() } else { text }, data),
                 4 => Settle::MoveOn {
@@ -324,7 +334,7 @@ impl Walk {
 
     async fn steer(&mut self, n: [u8; 6]) -> Result<(), String> {
         let job = id(&name(n[0]));
-        let g = || (queue("g"), group(of(&["", "t1", "t2"], n[1])));
+        let g = || (queue(of(&["g", "o"], n[4])), group(of(&["", "t1", "t2"], n[1])));
         let request = match n[2] % 16 {
             0 | 1 => Request::Job(job, Steer::Cancel("enough".into())),
             2 => Request::Job(job, Steer::Remove),
@@ -334,7 +344,7 @@ impl Walk {
             7 => Request::Job(job, Steer::At(of(&[0, self.now() + 900], n[1]))),
             8 => Request::Job(job, Steer::Priority(of(&[0, 5, 11], n[1]))),
             9 => Request::Job(job, Steer::Close),
-            10 => Request::PauseQueue(queue(of(&["a", "g", "x", "no"], n[1])), n[3].is_multiple_of(3)),
+            10 => Request::PauseQueue(queue(of(&["a", "g", "x", "o", "no"], n[1])), n[3].is_multiple_of(3)),
             11 => Request::PauseGroup(g().0, g().1, n[3].is_multiple_of(3)),
             12 => Request::LimitGroup(g().0, g().1, of(&[Some((1, 500)), None, Some((4, 0))], n[3])),
             13 => Request::GroupConcurrency(g().0, g().1, of(&[Some(1), None], n[3])),

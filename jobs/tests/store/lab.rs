@@ -67,7 +67,7 @@ pub(crate) fn group(text: &str) -> Option<GroupName> {
     (!text.is_empty()).then(|| GroupName::new(text).unwrap())
 }
 
-/// The settings of a queue from `key=value` words: `g` grouped, `lease`, `max`, `keep`, `cap`, `step`, `conc`,
+/// The settings of a queue from `key=value` words: `g` grouped, `o` pinned, `lease`, `max`, `keep`, `cap`, `step`, `conc`,
 /// `limit=n/ms`, `glimit=n/ms`, `gconc`.
 pub(crate) fn settings(words: &str) -> Settings {
     let mut settings = Settings::default();
@@ -78,6 +78,7 @@ pub(crate) fn settings(words: &str) -> Settings {
         let ms = ms.parse().unwrap();
         match name {
             "g" => settings.grouped = true,
+            "o" => (settings.grouped, settings.pinned, settings.group_concurrency) = (true, true, 1),
             "shut" => settings.shut = true,
             "lease" => settings.lease = n.parse().unwrap(),
             "max" => settings.max = n.parse().unwrap(),
@@ -198,7 +199,7 @@ impl Lab {
     pub(crate) fn lane(&self, name: &str) -> Lane {
         self.number.set(self.number.get() + 1);
         let mut lane = Lane::new(name);
-        lane.number = self.number.get();
+        lane.number = self.number.get().into();
         lane
     }
 
@@ -352,7 +353,7 @@ impl Lab {
                 let mut command = redis::cmd("SPUBLISH");
                 connection.command(command.arg(format!("{prefix}n:{name}")).arg("w|END")).await.unwrap();
                 while let Some(hint) = hints.recv().await {
-                    if hint == Hint::Ready(queue("END")) {
+                    if hint == Hint::Ready(queue("END"), None) {
                         break;
                     }
                     heard.push((name.clone(), hint));
@@ -370,7 +371,7 @@ impl Lab {
     /// The nodes that were woken since.
     pub(crate) async fn woken(&self) -> Vec<String> {
         let heard = self.heard().await;
-        heard.into_iter().filter(|(_, hint)| matches!(hint, Hint::Ready(_))).map(|(name, _)| name).collect()
+        heard.into_iter().filter(|(_, hint)| matches!(hint, Hint::Ready(..))).map(|(name, _)| name).collect()
     }
 }
 
