@@ -17,6 +17,8 @@
 #                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
 #   make instructions  the core's instructions for a dispatch, its placement and the codecs, beside the accepted figures   ACCEPT=1
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
+#   make chaos-jobs    faults on processes with background jobs, judged by the ends of all jobs and a world outside
+#                      MINUTES= SEED= ONLY="kill pause leave redis-pause redis-restart" CONTROL=tokens-repeat
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
@@ -49,7 +51,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -111,6 +113,11 @@ chaos:
 	$(build_chaos)
 	@$(with_redis) && $(run_chaos) storm $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEYS),--keys $(KEYS)) $(foreach fault,$(ONLY),--only $(fault))
+
+chaos-jobs:
+	$(build_chaos)
+	@$(with_redis) && $(run_chaos) jobs $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(SEED),--seed $(SEED)) $(foreach fault,$(ONLY),--only $(fault)) $(if $(CONTROL),--control $(CONTROL))
 
 chaos-controls:
 	cargo build -p tenure-chaos

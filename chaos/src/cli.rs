@@ -11,6 +11,7 @@ use tenure_testing::{describe, logging};
 use crate::Result;
 use crate::bounds::{self, BoundsPlan};
 use crate::broken::Broken;
+use crate::jobs::{self, BrokenJobs, JobsFault, JobsNodePlan, JobsPlan};
 use crate::node::{self, NodePlan};
 use crate::poison::{self, Choice, PoisonPlan};
 use crate::soak::{self, SoakPlan};
@@ -89,6 +90,21 @@ enum Command {
         #[arg(long)]
         control: bool,
     },
+    /// Faults on nodes of background jobs, and the judges' findings.
+    Jobs {
+        /// The length of the faults. The judges wait until all jobs have ended, up to two minutes.
+        #[arg(long, default_value_t = 5.0)]
+        minutes: f64,
+        /// The seed of the faults and the jobs; random by default.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only these faults; all of them by default.
+        #[arg(long)]
+        only: Vec<JobsFault>,
+        /// Nodes that are broken in this way: the judges must find it, and the exit status is 1.
+        #[arg(long)]
+        control: Option<BrokenJobs>,
+    },
     /// Nodes that are broken on purpose: the judges must find them.
     Controls {
         /// Only this kind.
@@ -100,6 +116,12 @@ enum Command {
         /// The seed of the faults and the calls; random by default.
         #[arg(long)]
         seed: Option<u64>,
+    },
+    /// A node of background jobs, as `node`.
+    #[command(hide = true)]
+    JobsNode {
+        /// The node's settings, as JSON.
+        plan: String,
     },
     /// A node, which reports in one line that it is ready, and ends with its parent.
     #[command(hide = true)]
@@ -133,6 +155,11 @@ impl Cli {
                 let plan = PoisonPlan { time: time(minutes), seed, only, control };
                 judged(poison::run(&plan, say).await)
             }
+            Command::Jobs { minutes, seed, only, control } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                judged(jobs::run(&JobsPlan { time: time(minutes), seed, only, control }, say).await)
+            }
+            Command::JobsNode { plan } => jobs_node(&plan).await,
             Command::Controls { only, seconds, seed } => {
                 controls(only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await
             }
@@ -177,6 +204,12 @@ async fn node(plan: &str) -> Result<ExitCode> {
     let plan: NodePlan = serde_json::from_str(plan)?;
     logging::to_stderr();
     Ok(node::run(plan).await?.report())
+}
+
+async fn jobs_node(plan: &str) -> Result<ExitCode> {
+    let plan: JobsNodePlan = serde_json::from_str(plan)?;
+    logging::to_stderr();
+    jobs::node::run(plan).await
 }
 
 // A reader of the output that has gone is no error.

@@ -4,6 +4,7 @@
 //! - [`bounds`] measures how soon the jobs of a crashed or drained node run elsewhere.
 //! - [`storm`] inflicts faults on a pool, one after the other, and judges the effects.
 //! - [`poison`] damages the keys of a living pool, beside a neighbour on the same server.
+//! - [`jobs`] does the same to nodes of background jobs.
 //! - [`node`] is the process of a node, [`broken`] breaks one on purpose, and [`process`] controls one from outside.
 //!   [`resource`] is the world outside, to which its jobs write.
 
@@ -11,6 +12,7 @@ pub mod bounds;
 pub mod broken;
 pub mod cli;
 mod handler;
+pub mod jobs;
 pub mod node;
 pub mod poison;
 pub mod process;

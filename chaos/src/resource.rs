@@ -93,6 +93,11 @@ impl Ledger {
         self.keys.get(key).is_some_and(|page| page.now.0 == token && page.from <= at && at <= page.to)
     }
 
+    /// The token and the holder of the key's last accepted write.
+    pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
+        self.keys.get(key).map(|page| page.now.clone())
+    }
+
     /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -137,6 +142,11 @@ impl Resource {
     pub fn wrote_around<'a>(&self, mut keys: impl Iterator<Item = (&'a String, &'a u64)>, at: u64) -> bool {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         keys.all(|(key, &token)| ledger.wrote_around(key, token, at))
+    }
+
+    /// The token and the holder of the key's last accepted write.
+    pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_writer(key)
     }
 
     /// The counts so far.

@@ -56,4 +56,5 @@ stories! {
     background_jobs: "background-jobs",
     flow: "flow",
     couch_style: "couch-style",
+    jobs_on_pool: "jobs-on-pool",
 }

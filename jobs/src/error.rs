@@ -44,6 +44,14 @@ pub enum Error {
     /// The parent has ended, takes no children, or is not run by this execution any more. Nothing was added.
     #[error("the parent of {0} takes no children, nothing was added")]
     NoParent(JobId),
+    /// A cron cannot be planned. Nothing was written for it.
+    #[error("the cron {name} cannot be planned: {reason}; nothing was written")]
+    Cron {
+        /// Its name.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
     /// There is no such job.
     #[error("there is no job {0}")]
     NotFound(JobId),

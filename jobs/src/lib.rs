@@ -1,8 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+#[cfg(feature = "cron")]
+mod cron;
 mod data;
 mod error;
+#[cfg(feature = "tower")]
+mod layers;
 mod model;
 #[cfg(feature = "pool")]
 mod on_pool;
@@ -28,7 +32,11 @@ pub use api::queue::{Backoff, Groups, Queue};
 pub use api::view::{ChildEnd, Ended, JobView};
 pub use api::watch::{Change, Watch};
 pub use api::worker::{CloseReport, Worker, WorkerBuilder};
+#[cfg(feature = "cron")]
+pub use cron::{CatchUp, Cron, CronInfo, Planner};
 pub use error::{BoxError, Error, Fatal};
+#[cfg(feature = "tower")]
+pub use layers::HandlerService;
 pub use model::id::{GroupName, Incarnation, InvalidName, JobId, NodeName, QueueName, SetName, Token};
 pub use model::queue::Settings;
 pub use model::record::{Record, State};

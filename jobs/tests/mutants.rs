@@ -110,8 +110,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "do return wake(q.name, q.added) end", by "an_owner_is_woken_for_its_group_alone";
     "a resumed queue forgets its owners": "steer", "if q.pinned then stir_pinned(q) end"
         => "", by "a_pinned_queue_that_is_resumed_wakes_its_owners";
-    "owners that wait hide other queues": "tick", "if group == '/' then"
-        => "if false then", by "owners_that_wait_hold_up_no_other_queue";
+    "owners that wait hide other queues": "tick", "'^([^|/]+)')\n  if not name"
+        => "'^([^|]+)|')\n  if not name", by "owners_that_wait_hold_up_no_other_queue";
     "a pinned queue becomes another": "declare", "q.pinned ~= pinned)"
         => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"
@@ -146,8 +146,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_large_answer_ends_early_and_says_so";
     "who is full keeps the wake-up": "take", "for i = 1, #others do wake(others[i], 1) end"
         => "", by "a_node_that_is_full_wakes_the_next";
-    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- Candidates"
-        => "end\n\n-- Candidates", by "a_registration_is_taken_back";
+    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- Nobody"
+        => "end\n\n-- Nobody", by "a_registration_is_taken_back";
     "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"
         => "if false then", by "every_transition_is_told_once_with_its_number";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"

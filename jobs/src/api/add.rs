@@ -128,6 +128,15 @@ impl<'a> Add<'a> {
         })
     }
 
+    /// Its group, under a name that is encoded already.
+    #[cfg(feature = "cron")]
+    pub(crate) fn in_group(self, name: &str) -> Self {
+        self.with(|draft| {
+            draft.kind.group = Some(GroupName::new(name)?);
+            Ok(())
+        })
+    }
+
     /// Its priority, from -9 to 9; 0 by default.
     pub fn priority(self, priority: i8) -> Self {
         self.with(|draft| {

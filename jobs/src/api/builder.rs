@@ -14,6 +14,7 @@ use super::jobs::Jobs;
 use super::queue::Queue;
 use crate::error::Error;
 use crate::model::id::{NodeName, QueueName, SetName};
+use crate::model::queue::Settings;
 use crate::runtime::hearer::{self, Ears};
 use crate::runtime::keeper::{self, Keeper};
 use crate::runtime::link::Link;
@@ -133,17 +134,7 @@ impl JobsBuilder {
         })
         .await?;
         for (name, settings) in declared {
-            link.remember(&name, &settings);
-            let queue = name.clone();
-            let done = link
-                .call_within(super::jobs::PATIENCE, move |store, inc| {
-                    let (queue, settings) = (queue.clone(), settings.clone());
-                    async move { store.declare(inc, &queue, &settings).await }.boxed()
-                })
-                .await?;
-            if !done {
-                return Err(Error::Groups(name));
-            }
+            declare(&link, name, settings).await?;
         }
 
         let (hears, heard) = oneshot::channel();
@@ -155,6 +146,18 @@ impl JobsBuilder {
         let _ = tokio::time::timeout(HEARS, heard).await;
         Ok(Jobs::new(link, own, thread, adder, ears, keeper, configs, self.flows))
     }
+}
+
+pub(crate) async fn declare(link: &Link, name: QueueName, settings: Settings) -> Result<(), Error> {
+    link.remember(&name, &settings);
+    let queue = name.clone();
+    let done = link
+        .call_within(super::jobs::PATIENCE, move |store, inc| {
+            let (queue, settings) = (queue.clone(), settings.clone());
+            async move { store.declare(inc, &queue, &settings).await }.boxed()
+        })
+        .await?;
+    if done { Ok(()) } else { Err(Error::Groups(name)) }
 }
 
 impl fmt::Debug for JobsBuilder {

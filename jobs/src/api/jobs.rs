@@ -455,6 +455,13 @@ impl Jobs {
         Ok(replies.into_iter().next().unwrap_or(SteerReply::Bad))
     }
 
+    /// Declares a queue.
+    #[cfg(feature = "cron")]
+    pub(crate) async fn declare(&self, queue: &Queue) -> Result<(), Error> {
+        let (name, settings) = queue.checked()?;
+        super::builder::declare(&self.shared.link, name, settings).await
+    }
+
     /// A queue: its counts, its dead letters, its pauses and groups.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The types that users hold.
 
 pub(crate) mod add;
+pub(crate) mod batches;
 pub(crate) mod builder;
 pub(crate) mod couch;
 pub(crate) mod ctx;

@@ -173,9 +173,9 @@ impl Queue {
         self
     }
 
-    /// Its jobs have groups, and those of a group are taken only by the worker that owns the group, one at a time and in
-    /// order: with the feature `pool`, the worker that has the key of that name. Each job needs a group. Limits are those
-    /// of its groups, not its own.
+    /// Its jobs have groups, and only the owner of a group takes its jobs: one at a time and in order. With the feature
+    /// `pool` the owner is the worker that has the pool's key of that name. Each job needs a group. Limits are those of
+    /// its groups, not its own.
     ///
     /// A job that waits for its next attempt is overtaken. So give such a queue [`Backoff::none`], or let the handler
     /// hold up its whole group with [`Outcome::limited_until`](crate::Outcome::limited_until).

@@ -34,7 +34,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The longest text of an error that is kept.
 const LONGEST: usize = 4_096;
 
-type Call = dyn Fn(Ctx, Bytes) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync;
+type Call = dyn Fn(Ctx) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync;
 
 /// A handler without its types.
 #[derive(Clone)]
@@ -48,14 +48,30 @@ impl Handler {
         Fut: Future<Output = Result<O, BoxError>> + Send + 'static,
         O: IntoOutcome + Send + 'static,
     {
-        Self(Arc::new(move |ctx, body| match data::decode::<T>(&body) {
+        Self::of(move |ctx| match data::decode::<T>(&ctx.body()) {
             Ok(payload) => {
                 let made = handler(ctx, payload);
                 async move { made.await.map(IntoOutcome::into_outcome) }.boxed()
             }
             // No other attempt reads them.
             Err(error) => futures::future::ready(Err(Fatal::new(error).into())).boxed(),
-        }))
+        })
+    }
+
+    pub(crate) fn of(
+        call: impl Fn(Ctx) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub(crate) fn call(&self, ctx: Ctx) -> BoxFuture<'static, Result<Outcome, BoxError>> {
+        (self.0)(ctx)
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
     }
 }
 
@@ -64,7 +80,7 @@ impl Handler {
 pub struct WorkerBuilder {
     jobs: Jobs,
     queues: Vec<String>,
-    handler: Handler,
+    pub(crate) handler: Handler,
     slots: u32,
     #[cfg(feature = "pool")]
     pub(crate) grace: Duration,
@@ -277,9 +293,7 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
         let work = async move {
             let slot = slot;
             let ctx = Ctx::new(jobs.clone(), slot.execution.clone());
-            let body = ctx.body();
-            let handled =
-                AssertUnwindSafe(async { (handler.0)(ctx.clone(), body).await }).catch_unwind().await;
+            let handled = AssertUnwindSafe(async { handler.call(ctx.clone()).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
                 Ok(Err(error)) => failed(&jobs, &ctx, &error),
@@ -380,7 +394,7 @@ fn cut(text: String) -> Bytes {
     }
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }

@@ -20,6 +20,7 @@ macro_rules! stories {
     };
 }
 
+mod batches;
 mod couch;
 mod failing;
 mod flows;

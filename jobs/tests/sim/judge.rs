@@ -51,7 +51,7 @@ pub(crate) struct Judge {
     /// The token of the jobs that this step begins.
     current: BTreeSet<u64>,
     /// The last call of each lane that was seen.
-    lanes: BTreeMap<String, u64>,
+    lanes: BTreeMap<String, u128>,
     /// How many jobs have begun, by group and window.
     begun: BTreeMap<(String, u64), u32>,
     /// Executions that were ever given out: their birth, and the step.

@@ -128,15 +128,11 @@ end
 -- A wake-up may have been lost with the node that it was for.
 local at = '-'
 for _ = 1, 64 do
-  local name, group = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)([|/])')
+  -- The owners of groups of a pinned queue are passed over: the next owner looks by itself.
+  local name = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)')
   if not name then break end
-  if group == '/' then
-    -- The next owner of a group looks by itself.
-    at = '[' .. name .. '0'
-  else
-    queue_of(name).free = queue_of(name).free + 1
-    at = '[' .. name .. '}'
-  end
+  queue_of(name).free = queue_of(name).free + 1
+  at = '[' .. name .. '}'
 end
 earliest = nil
 flush()

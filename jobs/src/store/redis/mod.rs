@@ -52,6 +52,15 @@ impl RedisStore {
         Self::with_clock(client, set, Clock::Key, patches)
     }
 
+    /// A store whose scripts are broken on purpose, by the server's clock: for proofs with real processes.
+    ///
+    /// # Panics
+    /// As for [`open_patched`](Self::open_patched).
+    #[cfg(feature = "sim")]
+    pub fn open_broken(client: &Client, set: &SetName, patches: &[ScriptPatch]) -> Self {
+        Self::with_clock(client, set, Clock::Server, patches)
+    }
+
     /// The names of all scripts, and their hashes in Redis: for proofs.
     #[cfg(feature = "sim")]
     pub fn script_hashes(&self) -> Vec<(String, String)> {

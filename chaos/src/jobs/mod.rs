@@ -1,0 +1,221 @@
+//! Faults hit nodes of background jobs, one after the other, while jobs come; then the judges compare the ends of all jobs
+//! with the world outside.
+//!
+//! `node.rs` is the process with the handlers, `load.rs` adds the jobs, and `verdict.rs` judges.
+
+mod load;
+pub mod node;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use tenure_jobs::Jobs;
+use tenure_testing::{ChildProcess, Data, RedisServer};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+pub use node::{BrokenJobs, JobsNodePlan};
+
+use crate::Result;
+use crate::process::READY;
+use crate::resource::Resource;
+use load::Load;
+use verdict::Verdict;
+
+/// The number of node processes.
+const NODES: usize = 3;
+/// The longest time for a node to start.
+const START: Duration = Duration::from_secs(60);
+/// The longest time for a node to leave.
+const LEAVE: Duration = Duration::from_secs(40);
+
+/// The settings of a run.
+#[derive(Clone, Debug)]
+pub struct JobsPlan {
+    /// How long faults are inflicted.
+    pub time: Duration,
+    /// The seed of the faults and the jobs.
+    pub seed: u64,
+    /// The only faults, if any are chosen.
+    pub only: Vec<JobsFault>,
+    /// The part of the protocol that nodes leave out.
+    pub control: Option<BrokenJobs>,
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[value(rename_all = "kebab-case")]
+pub enum JobsFault {
+    /// A node is killed, and another one comes.
+    Kill,
+    /// A node stands still for up to two leases.
+    Pause,
+    /// A node leaves, and another one comes.
+    Leave,
+    /// Redis stands still.
+    RedisPause,
+    /// Redis is killed, and comes back with its data.
+    RedisRestart,
+}
+
+impl JobsFault {
+    const ALL: [Self; 5] = [Self::Kill, Self::Pause, Self::Leave, Self::RedisPause, Self::RedisRestart];
+
+    /// After these no lease is lost for a minute, so the judges would wait.
+    fn delays_the_end(self) -> bool {
+        matches!(self, Self::RedisPause | Self::RedisRestart)
+    }
+}
+
+/// Runs the faults and asks the judges. Returns their findings. The last line it prints is the verdict as JSON.
+///
+/// # Errors
+/// The run cannot be executed.
+///
+/// # Cancel safety
+/// All processes end when the future is dropped.
+pub async fn run(plan: &JobsPlan, say: fn(&str)) -> Result<Vec<String>> {
+    let dir = tempfile::Builder::new().prefix("tenure-chaos.").tempdir()?.keep();
+    say(&format!("seed {}; logs: {}", plan.seed, dir.display()));
+    let server = RedisServer::builder().append_only().config("appendfsync", "always").start()?;
+    let resource = Resource::start().await?;
+    let mut arena = Arena {
+        url: server.url(),
+        server,
+        resource,
+        dir: dir.clone(),
+        broken: plan.control,
+        nodes: Vec::new(),
+        lives: 0,
+        faults: BTreeMap::new(),
+        strange: Vec::new(),
+    };
+    let jobs = node::builder(&arena.url, "producer", None)?.join().await?;
+    for _ in 0..NODES {
+        arena.start().await?;
+    }
+    let load = Arc::new(Load::default());
+    let adding = load::start(&jobs, &load, plan.seed);
+    arena.inflict(plan).await?;
+    let unanswered = adding.stop().await;
+    let verdict = arena.judge(&jobs, &load, unanswered).await?;
+    jobs.close();
+    say(&verdict.to_string());
+    let found = verdict.violations();
+    if found.is_empty() {
+        std::fs::remove_dir_all(&dir)?;
+    } else {
+        say(&format!("run it again with seed {}; logs are in {}", plan.seed, dir.display()));
+    }
+    say(&verdict.json(plan.seed));
+    Ok(found)
+}
+
+/// The server, the world outside, and the nodes.
+struct Arena {
+    server: RedisServer,
+    url: String,
+    resource: Resource,
+    dir: PathBuf,
+    broken: Option<BrokenJobs>,
+    nodes: Vec<ChildProcess>,
+    lives: usize,
+    faults: BTreeMap<JobsFault, u32>,
+    /// The forbidden actions of nodes.
+    strange: Vec<String>,
+}
+
+impl Arena {
+    async fn start(&mut self) -> Result<()> {
+        self.lives += 1;
+        let name = format!("n{}", self.lives);
+        let log = OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{name}.log")))?;
+        let (url, resource) = (self.url.clone(), self.resource.address());
+        let plan = JobsNodePlan { name: name.clone(), url, resource, broken: self.broken };
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("jobs-node").arg(serde_json::to_string(&plan)?).stderr(log);
+        command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned()));
+        let mut process = ChildProcess::start(&name, command)?;
+        while process.line(START).await? != READY {}
+        self.nodes.push(process);
+        Ok(())
+    }
+
+    /// Causes a fault, heals it, rests, and goes on until the time is over. The last third has only faults of nodes.
+    async fn inflict(&mut self, plan: &JobsPlan) -> Result<()> {
+        let (began, mut random) = (Instant::now(), StdRng::seed_from_u64(plan.seed));
+        let known = if plan.only.is_empty() { JobsFault::ALL.to_vec() } else { plan.only.clone() };
+        let late: Vec<_> = known.iter().copied().filter(|fault| !fault.delays_the_end()).collect();
+        while began.elapsed() < plan.time {
+            sleep(Duration::from_millis(random.random_range(200..1_500))).await;
+            let last = began.elapsed() > plan.time * 2 / 3 && !late.is_empty();
+            let choices = if last { &late } else { &known };
+            let Some(fault) = choices.choose(&mut random).copied() else { continue };
+            self.cause(fault, &mut random).await?;
+            *self.faults.entry(fault).or_default() += 1;
+            for node in &mut self.nodes {
+                if !node.is_running() {
+                    self.strange.push(format!("{} ended by itself", node.name()));
+                }
+            }
+            if !self.strange.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn cause(&mut self, fault: JobsFault, random: &mut StdRng) -> Result<()> {
+        let at = random.random_range(0..self.nodes.len());
+        match fault {
+            JobsFault::Kill => {
+                self.nodes.swap_remove(at).kill().await?;
+                self.start().await?;
+            }
+            JobsFault::Leave => {
+                let mut node = self.nodes.swap_remove(at);
+                if !node.leave(LEAVE).await?.success() {
+                    self.strange.push(format!("{} left badly", node.name()));
+                }
+                self.start().await?;
+            }
+            JobsFault::Pause => {
+                self.nodes[at].pause()?;
+                sleep(random.random_range(Duration::from_millis(300)..2 * node::LEASE)).await;
+                self.nodes[at].resume()?;
+            }
+            JobsFault::RedisPause => {
+                self.server.pause()?;
+                sleep(random.random_range(Duration::from_millis(200)..2 * node::LEASE)).await;
+                self.server.resume()?;
+            }
+            JobsFault::RedisRestart => {
+                self.server.kill()?;
+                sleep(random.random_range(Duration::ZERO..node::LEASE)).await;
+                self.server.restart(Data::Keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all jobs have ended, lets the nodes leave, and judges.
+    async fn judge(mut self, jobs: &Jobs, load: &Load, unanswered: usize) -> Result<Verdict> {
+        let mut verdict = Verdict::new(self.faults.clone(), unanswered);
+        verdict.await_ends(jobs, &load.accepted()).await?;
+        for mut node in std::mem::take(&mut self.nodes) {
+            if !node.leave(LEAVE).await?.success() {
+                self.strange.push(format!("{} left badly", node.name()));
+            }
+        }
+        verdict.judge(jobs, &load.accepted(), &self.resource).await?;
+        verdict.add(self.strange);
+        Ok(verdict)
+    }
+}

@@ -1,0 +1,16 @@
+//! Nodes of background jobs that are broken on purpose: the judges must find them.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::process::Command;
+
+fn finds(broken: &str, fault: &str, says: &str) {
+    let arguments = ["jobs", "--minutes", "0.25", "--seed", "1", "--only", fault, "--control", broken];
+    let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains(says), "{said}");
+}
+
+#[test]
+fn executions_with_one_token_are_found() {
+    finds("tokens-repeat", "pause", "writes were accepted of executions that had a follower");
+}

@@ -1,0 +1,197 @@
+//! Pinned queues on a pool.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure_jobs::{Backoff, Client, Ctx, Error, Groups, Jobs, MemoryStore, Queue, on_pool};
+use tenure_pool::{DispatchError, Job, Node, RestartPolicy};
+use tenure_testing::{RedisServer, eventually};
+use tokio::sync::Semaphore;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The deeds of handlers, in order.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<String>>>);
+
+impl Said {
+    fn say(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    async fn until(&self, count: usize) -> Vec<String> {
+        eventually(PATIENCE, "handlers say it", async || {
+            let all = self.all();
+            if all.len() >= count { Ok(all) } else { Err(all) }
+        })
+        .await
+    }
+}
+
+/// Says that a handler is gone.
+struct Gone(Said, String);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.say(format!("{} is gone", self.1));
+    }
+}
+
+fn pinned() -> Queue {
+    Queue::new("orders").pinned(Groups::new()).backoff(Backoff::none()).lease(3 * SECOND)
+}
+
+async fn pool(store: &tenure_pool::MemoryStore, name: &str) -> Node {
+    let builder = Node::builder("test", store).name(name).worker_ttl(2 * SECOND);
+    builder.join_settle(Duration::from_millis(100)).assume_fresh(true).join().await.unwrap()
+}
+
+/// A worker whose jobs say when they begin, and end when the gate lets them. Returns a gate that opens when a key moves.
+async fn serve(
+    node: &Node,
+    jobs: &Jobs,
+    name: &'static str,
+    grace: Duration,
+    said: &Said,
+    gate: &Arc<Semaphore>,
+) -> Arc<Semaphore> {
+    let moves = Arc::new(Semaphore::new(0));
+    let (jobs, said, gate, told) = (jobs.clone(), said.clone(), gate.clone(), moves.clone());
+    let handler = on_pool(move |key: Job| {
+        let (jobs, said, gate, told) = (jobs.clone(), said.clone(), gate.clone(), told.clone());
+        async move {
+            tokio::spawn(async move {
+                key.cancelled().await;
+                told.add_permits(1);
+            });
+            let worker = jobs.worker("orders", move |ctx: Ctx, order: u32| {
+                let (said, gate) = (said.clone(), gate.clone());
+                async move {
+                    let what = format!("{name} {}{order}", ctx.group().unwrap_or_default());
+                    said.say(what.clone());
+                    let gone = Gone(said, what);
+                    gate.acquire().await?.forget();
+                    std::mem::forget(gone);
+                    Ok(())
+                }
+            });
+            Ok(worker.grace(grace))
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    moves
+}
+
+async fn ordered(jobs: &Jobs, group: &str, orders: std::ops::Range<u32>) {
+    for order in orders {
+        jobs.add("orders", &order).group(group).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jobs_of_a_key_run_in_order_where_it_is_pinned() {
+    let (store, said, gate) =
+        (tenure_pool::MemoryStore::new(), Said::default(), Arc::new(Semaphore::new(1_000)));
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned()).join().await.unwrap();
+    let nodes = [("a", pool(&store, "a").await), ("b", pool(&store, "b").await)];
+    for (name, node) in &nodes {
+        serve(node, &jobs, name, SECOND, &said, &gate).await;
+    }
+    // Jobs of a key that the pool does not have wait.
+    ordered(&jobs, "x", 0..5).await;
+    for key in ["x", "y", "z"] {
+        nodes[0].1.ensure((key, "")).await.unwrap();
+    }
+    ordered(&jobs, "y", 0..20).await;
+    ordered(&jobs, "x", 5..20).await;
+    ordered(&jobs, "z", 0..20).await;
+    let all = said.until(60).await;
+    for key in ["x", "y", "z"] {
+        let of: Vec<_> = all.iter().filter(|line| line[2..].starts_with(key)).cloned().collect();
+        let by = &of[0][..1];
+        assert_eq!(of, (0..20).map(|order| format!("{by} {key}{order}")).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_moves_when_its_job_in_hand_has_ended() {
+    let (store, said, gate) = (tenure_pool::MemoryStore::new(), Said::default(), Arc::new(Semaphore::new(0)));
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned()).join().await.unwrap();
+    let first = pool(&store, "first").await;
+    let moves = serve(&first, &jobs, "first", 10 * SECOND, &said, &gate).await;
+    first.ensure(("x", "")).await.unwrap();
+    ordered(&jobs, "x", 0..2).await;
+    assert_eq!(said.until(1).await, ["first x0"]);
+    let second = pool(&store, "second").await;
+    serve(&second, &jobs, "second", SECOND, &said, &gate).await;
+    let closing = tokio::spawn(async move { first.close().await });
+    tokio::time::timeout(PATIENCE, moves.acquire()).await.unwrap().unwrap().forget();
+    assert_eq!(said.all(), ["first x0"], "the key stays where its job is");
+    gate.add_permits(2);
+    assert_eq!(said.until(2).await, ["first x0", "second x1"]);
+    closing.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_does_not_end_is_given_back_before_its_key_moves() {
+    let (store, said, gate) = (tenure_pool::MemoryStore::new(), Said::default(), Arc::new(Semaphore::new(0)));
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned().lease(PATIENCE)).join().await.unwrap();
+    let first = pool(&store, "first").await;
+    serve(&first, &jobs, "first", Duration::from_millis(50), &said, &gate).await;
+    first.ensure(("x", "")).await.unwrap();
+    ordered(&jobs, "x", 0..2).await;
+    said.until(1).await;
+    let second = pool(&store, "second").await;
+    serve(&second, &jobs, "second", SECOND, &said, &gate).await;
+    first.close().await.unwrap();
+    gate.add_permits(2);
+    // Its lease would last much longer.
+    assert_eq!(said.until(4).await, ["first x0", "first x0 is gone", "second x0", "second x1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_lease_ends_the_job_in_hand_while_redis_is_away() {
+    let (server, said, gate) = (RedisServer::start().unwrap(), Said::default(), Arc::new(Semaphore::new(0)));
+    let client = Client::open(&server.url()).unwrap();
+    // The lease of the job lasts much longer than that of the pool.
+    let jobs = Jobs::builder("s", client.clone()).queue(pinned().lease(PATIENCE)).join().await.unwrap();
+    let node = Node::builder("test", client).worker_ttl(2 * SECOND).assume_fresh(true).join().await.unwrap();
+    serve(&node, &jobs, "n", PATIENCE, &said, &gate).await;
+    node.ensure(("x", "")).await.unwrap();
+    ordered(&jobs, "x", 0..2).await;
+    said.until(1).await;
+    server.pause().unwrap();
+    assert_eq!(said.until(2).await, ["n x0", "n x0 is gone"]);
+    server.resume().unwrap();
+    gate.add_permits(2);
+    // It was given back: it goes first again.
+    assert_eq!(said.until(4).await[2..], ["n x0", "n x1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pinned_queue_is_for_owners_and_groups() {
+    let store = tenure_pool::MemoryStore::new();
+    let queues = [pinned(), Queue::new("plain")];
+    let builder =
+        queues.into_iter().fold(Jobs::in_memory(MemoryStore::new()), tenure_jobs::JobsBuilder::queue);
+    let jobs = builder.join().await.unwrap();
+    let refused = jobs.worker("orders", async |_: Ctx, _: u32| Ok(())).start();
+    assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
+    assert!(matches!(jobs.add("orders", &1u32).await, Err(Error::Setting(_))));
+    let node = pool(&store, "n").await;
+    let own = jobs.clone();
+    node.add_worker(on_pool(move |_: Job| {
+        let jobs = own.clone();
+        async move { Ok(jobs.worker("plain", async |_: Ctx, _: u32| Ok(()))) }
+    }))
+    .await
+    .unwrap();
+    let parked = node.dispatch(("x", "")).restart(RestartPolicy::OnFailure).await;
+    assert!(matches!(parked, Err(DispatchError::Parked)), "{parked:?}");
+}
