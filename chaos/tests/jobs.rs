@@ -11,6 +11,11 @@ fn finds(broken: &str, fault: &str, says: &str) {
 }
 
 #[test]
+fn a_lost_lease_that_nobody_makes_up_for_is_found() {
+    finds("lost-leases-forgotten", "kill", " is Running after ");
+}
+
+#[test]
 fn executions_with_one_token_are_found() {
     finds("tokens-repeat", "pause", "writes were accepted of executions that had a follower");
 }

@@ -97,7 +97,7 @@ pub async fn run(plan: &JobsPlan, say: fn(&str)) -> Result<Vec<String>> {
         faults: BTreeMap::new(),
         strange: Vec::new(),
     };
-    let jobs = node::builder(&arena.url, "producer", None)?.join().await?;
+    let jobs = node::builder(&arena.url, "producer", plan.control)?.join().await?;
     for _ in 0..NODES {
         arena.start().await?;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure_connection::Connection;
 use tenure_examples::PATIENCE;
 use tenure_jobs::{Backoff, BoxError, Client, Ctx, Groups, Jobs, Queue, on_pool};
-use tenure_pool::{Job, Node};
+use tenure_pool::{Job, Node, NodeBuilder};
 use tenure_testing::{ChildProcess, Endpoint, Failure, end_with_parent, within};
 use tokio::process::Command;
 use tokio::sync::Mutex;
@@ -83,13 +83,18 @@ async fn join(client: &Client, name: &str) -> Result<Jobs, tenure_jobs::Error> {
     Jobs::builder(SET, client.clone()).name(name).queue(orders).join().await
 }
 
+/// A node of the pool: all of them have the same settings.
+fn member(client: &Client, name: &str) -> NodeBuilder {
+    let builder = Node::builder(POOL, client.clone()).name(name).worker_ttl(TTL);
+    builder.join_settle(Duration::from_millis(100))
+}
+
 /// A process that has the tenants that the pool gives it, until it is told to end.
 async fn process(url: &str, name: &str) -> Result<(), Failure> {
     end_with_parent();
     let client = Client::open(url)?;
     let jobs = join(&client, name).await?;
-    let builder = Node::builder(POOL, client.clone()).name(name).worker_ttl(TTL);
-    let node = builder.join_settle(Duration::from_millis(100)).join().await?;
+    let node = member(&client, name).join().await?;
     let (own, redis, name) = (jobs.clone(), client.commands(), name.to_owned());
     node.add_worker(on_pool(move |job: Job| {
         let (jobs, redis, name) = (own.clone(), redis.clone(), name.clone());
@@ -153,8 +158,7 @@ async fn story(redis: &Endpoint) -> Result<(), Failure> {
     let redis = client.commands();
     clear(&redis).await?;
     let jobs = join(&client, "shop").await?;
-    let builder = Node::builder(POOL, client.clone()).name("shop").worker_ttl(TTL).client_only();
-    let node = builder.assume_fresh(private).join().await?;
+    let node = member(&client, "shop").assume_fresh(private).join().await?;
     let mut anna = start(url, "anna")?;
     let mut bert = start(url, "bert")?;
     for tenant in TENANTS {
@@ -186,10 +190,10 @@ async fn story(redis: &Endpoint) -> Result<(), Failure> {
             if in_order { "1 to 60 in order" } else { "out of order" }
         );
     }
-    cleo.leave_well(PATIENCE).await?;
     for tenant in TENANTS {
         node.stop_job(tenant).await?;
     }
+    cleo.leave_well(PATIENCE).await?;
     node.shutdown().await?;
     jobs.close();
     clear(&redis).await

@@ -198,6 +198,9 @@ impl Ctx {
     /// The ends of this job's children, as far as they have ended. `None` when it had no child before this run, and has
     /// not waited either.
     ///
+    /// A run may be cut off when it has made some of its children. So count the ends, and spawn all children again when some
+    /// are missing: none is made twice.
+    ///
     /// # Errors
     /// [`Error::Halted`] when the job is gone, and [`Error::Store`].
     ///

@@ -182,6 +182,7 @@ pub struct Worker {
 
 /// The means to end the handlers of a worker that owns a group, also while Redis is away.
 struct Owned {
+    #[cfg_attr(not(feature = "pool"), expect(dead_code, reason = "whoever owns a group waits for it"))]
     over: CancellationToken,
     handlers: TaskTracker,
     keeper: Keeper,

@@ -100,17 +100,14 @@ impl Taker {
     ) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let woken = Arc::new(Notify::new());
-        let take_lane = match &plan.owner {
-            Some(owner) => {
-                ears.wake_owner(&owner.queue, &owner.group, &woken);
-                Lane::of_owner(&owner.queue, &owner.group, owner.token)
+        let take_lane = if let Some(owner) = &plan.owner {
+            ears.wake_owner(&owner.queue, &owner.group, &woken);
+            Lane::of_owner(&owner.queue, &owner.group, owner.token)
+        } else {
+            for queue in &plan.queues {
+                ears.wake_for(queue, &woken);
             }
-            None => {
-                for queue in &plan.queues {
-                    ears.wake_for(queue, &woken);
-                }
-                Lane::new(link.lane(&format!("take{number}")))
-            }
+            Lane::new(link.lane(&format!("take{number}")))
         };
         Self {
             take_lane,
