@@ -4,7 +4,7 @@
 use std::process::Command;
 
 fn finds(broken: &str, fault: &str, says: &str) {
-    let arguments = ["jobs", "--minutes", "0.25", "--seed", "1", "--only", fault, "--control", broken];
+    let arguments = ["jobs", "--minutes", "0.2", "--seed", "1", "--only", fault, "--control", broken];
     let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains(says), "{said}");

@@ -35,6 +35,8 @@ const NODES: usize = 3;
 const START: Duration = Duration::from_secs(60);
 /// The longest time for a node to leave.
 const LEAVE: Duration = Duration::from_secs(40);
+/// How long the judges wait for the ends of all jobs: for a minute after an outage of Redis no lease is lost.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
@@ -188,7 +190,10 @@ impl Arena {
             }
             JobsFault::Pause => {
                 self.nodes[at].pause()?;
-                sleep(random.random_range(Duration::from_millis(300)..2 * node::LEASE)).await;
+                // The judges of broken nodes need pauses that outlast a lease.
+                let least =
+                    if self.broken.is_some() { node::LEASE * 3 / 2 } else { Duration::from_millis(300) };
+                sleep(random.random_range(least..2 * node::LEASE)).await;
                 self.nodes[at].resume()?;
             }
             JobsFault::RedisPause => {
@@ -208,7 +213,9 @@ impl Arena {
     /// Waits until all jobs have ended, lets the nodes leave, and judges.
     async fn judge(mut self, jobs: &Jobs, load: &Load, unanswered: usize) -> Result<Verdict> {
         let mut verdict = Verdict::new(self.faults.clone(), unanswered);
-        verdict.await_ends(jobs, &load.accepted()).await?;
+        // The broken ones are found sooner.
+        let patience = if self.broken.is_some() { PATIENCE / 8 } else { PATIENCE };
+        verdict.await_ends(jobs, &load.accepted(), patience).await?;
         for mut node in std::mem::take(&mut self.nodes) {
             if !node.leave(LEAVE).await?.success() {
                 self.strange.push(format!("{} left badly", node.name()));

@@ -200,7 +200,7 @@ async fn handle(
     write().await?;
     match work.kind {
         Kind::FailsOnce if ctx.attempt() == 1 => return Err("its first attempt".into()),
-        Kind::MovesOn if ctx.queue() == &"work" => return Ok(Outcome::go_on().to("more")),
+        Kind::MovesOn if *ctx.queue() == "work" => return Ok(Outcome::go_on().to("more")),
         Kind::Fails => return Err(Fatal::new(format!("{token} {holder}")).into()),
         _ => {}
     }

@@ -13,8 +13,6 @@ use super::node::{CHILDREN, Ended, Kind};
 use crate::Result;
 use crate::resource::{Counts, Resource};
 
-/// How long the judges wait for the ends of all jobs: for a minute after an outage of Redis no lease is lost.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest part of the findings that is printed.
 const SHOWN: usize = 20;
 
@@ -25,7 +23,7 @@ pub(super) struct Verdict {
     unanswered: usize,
     accepted: usize,
     counts: Counts,
-    executions: u64,
+    last_attempts: u64,
     /// Accepted jobs that have not ended, or are gone.
     lost: Vec<String>,
     /// Jobs that have ended otherwise than they should.
@@ -37,18 +35,23 @@ impl Verdict {
     pub(super) fn new(faults: BTreeMap<JobsFault, u32>, unanswered: usize) -> Self {
         let (counts, strange) = (Counts::default(), Vec::new());
         let (lost, wrong) = (Vec::new(), Vec::new());
-        Self { faults, unanswered, accepted: 0, counts, executions: 0, lost, wrong, strange }
+        Self { faults, unanswered, accepted: 0, counts, last_attempts: 0, lost, wrong, strange }
     }
 
     pub(super) fn add(&mut self, strange: Vec<String>) {
         self.strange.extend(strange);
     }
 
-    /// Waits until all jobs have ended, or for a long time.
-    pub(super) async fn await_ends(&mut self, jobs: &Jobs, accepted: &BTreeMap<String, Kind>) -> Result<()> {
+    /// Waits until all jobs have ended, or so much time has passed.
+    pub(super) async fn await_ends(
+        &mut self,
+        jobs: &Jobs,
+        accepted: &BTreeMap<String, Kind>,
+        patience: Duration,
+    ) -> Result<()> {
         let mut left = ids(accepted)?;
         let began = Instant::now();
-        while !left.is_empty() && began.elapsed() < PATIENCE {
+        while !left.is_empty() && began.elapsed() < patience {
             let views = jobs.get_many(&left).await?;
             let over = |view: &Option<JobView>| view.as_ref().is_none_or(|view| view.state().is_over());
             let zipped = left.into_iter().zip(views);
@@ -73,7 +76,7 @@ impl Verdict {
                 self.lost.push(format!("{id} is gone"));
                 continue;
             };
-            self.executions += u64::from(view.attempts());
+            self.last_attempts += u64::from(view.attempts());
             if !view.state().is_over() {
                 self.lost.push(format!("{id} is {:?} after {} attempts", view.state(), view.attempts()));
                 continue;
@@ -113,7 +116,7 @@ impl Verdict {
             "stale_writes_refused": self.counts.refused,
             "writes": self.counts.accepted,
             "faults": self.faults.values().sum::<u32>(),
-            "last_attempts": self.executions,
+            "last_attempts": self.last_attempts,
             "seed": seed,
         })
         .to_string()

@@ -11,6 +11,7 @@ mod step;
 mod steps;
 mod take;
 mod tick;
+mod wake;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

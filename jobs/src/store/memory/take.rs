@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::group::Place;
 use super::state::with_prefix;
-use super::step::{Step, allowance, allowance_of, limit_of, ready_member, waits_as};
+use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
+use super::wake::waits_as;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
 use crate::store::{Breakage, MOST, TakeReply, TakenJob, Taking};
