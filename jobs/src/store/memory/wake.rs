@@ -1,4 +1,4 @@
-//! Who waits for jobs is woken.
+//! Nodes that wait for jobs are woken.
 
 use super::state::with_prefix;
 use super::step::{Step, Stir};
