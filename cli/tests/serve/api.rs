@@ -18,7 +18,7 @@ async fn all(world: &World, query: &str) -> (BTreeSet<String>, usize) {
         keys.extend(items.iter().map(|job| job["key"].as_str().unwrap().to_owned()));
         parts += 1;
         let Some(next) = part["next"].as_str() else { return (keys, parts) };
-        cursor = next.to_owned();
+        next.clone_into(&mut cursor);
     }
 }
 

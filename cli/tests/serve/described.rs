@@ -37,7 +37,7 @@ fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<S
             }
             "const" if value != said => into.push(format!("{at}: {value} is not {said}")),
             "enum" if !said.as_array().unwrap().contains(value) => {
-                into.push(format!("{at}: {value} is none of {said}"))
+                into.push(format!("{at}: {value} is none of {said}"));
             }
             "required" => {
                 let missing = said

@@ -38,8 +38,8 @@ impl Stream {
             let line = timeout(PATIENCE, self.lines.next_line()).await.expect("an event");
             let line = line.unwrap().expect("the stream goes on");
             match line.split_once(':') {
-                Some(("event", value)) => kind = value.trim().to_owned(),
-                Some(("id", value)) => id = value.trim().to_owned(),
+                Some(("event", value)) => value.trim().clone_into(&mut kind),
+                Some(("id", value)) => value.trim().clone_into(&mut id),
                 Some(("data", value)) => data = serde_json::from_str(value).unwrap(),
                 _ if line.is_empty() && wanted.contains(&kind.as_str()) => return News { kind, id, data },
                 _ => {}

@@ -142,18 +142,16 @@ impl Page {
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Answer {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            request += &format!("host: {}\r\n", self.address);
+        let mut head = vec![format!("{method} {path} HTTP/1.1"), "connection: close".to_owned()];
+        let has = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
+        if !has("host") {
+            head.push(format!("host: {}", self.address));
         }
-        for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
+        head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        if let Some(body) = body.filter(|_| !has("content-length")) {
+            head.push(format!("content-length: {}", body.len()));
         }
-        if let Some(body) = body.filter(|_| !headers.iter().any(|(name, _)| *name == "content-length")) {
-            request += &format!("content-length: {}\r\n", body.len());
-        }
-        request += "\r\n";
-        request += body.unwrap_or_default();
+        let request = format!("{}\r\n\r\n{}", head.join("\r\n"), body.unwrap_or_default());
         self.send(request.as_bytes()).await
     }
 
