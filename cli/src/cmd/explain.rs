@@ -2,7 +2,7 @@
 
 use clap::Args;
 use futures::StreamExt;
-use tenure_pool::{Explanation, Inspector, JobKey, JobState};
+use tenure_pool::{Explanation, Inspector, JobKey, JobState, Verdict};
 
 use super::watch::Watch;
 use super::{Session, ticket};

@@ -38,7 +38,9 @@ impl Engine {
             self.on_members(self.members.clone());
             if at_once && !self.ctx.config.broken.has(Mutation::MoveNowUnheard) {
                 let Self { workers, ctx, .. } = self;
-                workers.values_mut().for_each(|worker| worker.move_now(ctx));
+                for worker in workers.values_mut() {
+                    worker.move_now(ctx);
+                }
             }
         }
         let timing = self.ctx.config.timing;
