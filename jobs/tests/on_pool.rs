@@ -184,6 +184,7 @@ async fn a_pinned_queue_is_for_owners_and_groups() {
     let refused = jobs.worker("orders", async |_: Ctx, _: u32| Ok(())).start();
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
     assert!(matches!(jobs.add("orders", &1u32).await, Err(Error::Setting(_))));
+    assert!(matches!(jobs.add_many("orders", [1u32]).await, Err(Error::Setting(_))));
     let node = pool(&store, "n").await;
     let own = jobs.clone();
     node.add_worker(on_pool(move |_: Job| {

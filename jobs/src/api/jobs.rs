@@ -206,6 +206,9 @@ impl Jobs {
         payloads: impl IntoIterator<Item = T> + Send,
     ) -> Result<Vec<Added>, Error> {
         let mut kind = Kind::new(QueueName::new(queue)?);
+        if self.config(&kind.queue).is_some_and(Queue::is_pinned) {
+            return Err(Error::Setting("a job of a pinned queue needs a group"));
+        }
         kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, kept);
         let kind = Arc::new(kind);
         let encode = |payload: T| Ok(NewJob::new(fresh_id("")?, data::encode(&payload)?, kind.clone()));
