@@ -114,8 +114,12 @@ async fn the_jobs_of_a_key_run_in_order_where_it_is_pinned() {
     let all = said.until(60).await;
     for key in ["x", "y", "z"] {
         let of: Vec<_> = all.iter().filter(|line| line[2..].starts_with(key)).cloned().collect();
-        let by = &of[0][..1];
-        assert_eq!(of, (0..20).map(|order| format!("{by} {key}{order}")).collect::<Vec<_>>());
+        let orders: Vec<_> = of.iter().map(|line| line[2..].to_owned()).collect();
+        assert_eq!(orders, (0..20).map(|order| format!("{key}{order}")).collect::<Vec<_>>());
+        // A key may move to the worker that has joined last, but not back.
+        let mut owners: Vec<_> = of.iter().map(|line| &line[..1]).collect();
+        owners.dedup();
+        assert!(owners.len() <= 2, "{owners:?}");
     }
 }
 
