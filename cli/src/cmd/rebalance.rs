@@ -6,12 +6,12 @@ use clap::Args;
 use serde::Serialize;
 use tenure_pool::Inspector;
 
-use crate::view::moves::{Forecast, Share, forecast};
 use super::{Session, close};
 use crate::args::{Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
+use crate::view::moves::{Forecast, Share, forecast};
 
 /// The pause between two looks at all jobs.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -166,7 +166,8 @@ impl OfParked {
             let page = look(app.source.pool.parked_page(at, 512)).await?;
             looked += page.items.len();
             let meant = page.items.into_iter().filter(|job| {
-                fits_key.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
+                job.paused.is_none()
+                    && fits_key.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
                     && fits_error.as_ref().is_none_or(|pattern| pattern.fits(job.error.as_bytes()))
             });
             found.extend(meant.map(|job| job.key));

@@ -273,7 +273,8 @@ pub(super) async fn parked_list(State(app): Shared, uri: Uri) -> Answer {
     let params = Params::of(&uri, &["limit", "cursor"])?;
     let limit = params.limit(100, search::LIMIT)?;
     let page = look(app.source.pool.parked_page(params.parsed("cursor")?, limit)).await?;
-    let shown: Vec<_> = page.items.into_iter().map(parked::Shown::from).collect();
+    let shown: Vec<_> =
+        page.items.into_iter().filter(|job| job.paused.is_none()).map(parked::Shown::from).collect();
     let next = page.next.map(|next| next.to_string());
     Ok(Json(with(list("parked", &shown), json!({"next": next}))))
 }

@@ -10,7 +10,8 @@ use crate::args::{Named, Pattern, time};
 /// A filter, made of its text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    states: Vec<JobState>,
+    /// States, and whether the jobs are paused.
+    states: Vec<(JobState, bool)>,
     pattern: Option<Pattern>,
     worker: Option<Named>,
     node: Option<String>,
@@ -67,7 +68,7 @@ impl Filter {
             }
             Named::Node(name) => job.node.as_ref() == Some(name),
         };
-        (self.states.is_empty() || self.states.contains(&job.state))
+        (self.states.is_empty() || self.states.contains(&(job.state, job.paused.is_some())))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
             && self.worker.as_ref().is_none_or(is_of)
             && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
@@ -77,13 +78,14 @@ impl Filter {
     }
 }
 
-fn state(name: &str) -> Option<JobState> {
+fn state(name: &str) -> Option<(JobState, bool)> {
     Some(match name {
-        "queued" => JobState::Queued,
-        "assigned" => JobState::Assigned,
-        "running" => JobState::Running,
-        "stopping" => JobState::Stopping,
-        "parked" => JobState::Parked,
+        "queued" => (JobState::Queued, false),
+        "assigned" => (JobState::Assigned, false),
+        "running" => (JobState::Running, false),
+        "stopping" => (JobState::Stopping, false),
+        "parked" => (JobState::Parked, false),
+        "paused" => (JobState::Parked, true),
         _ => return None,
     })
 }
@@ -110,6 +112,7 @@ mod tests {
             since: SystemTime::UNIX_EPOCH,
             plan: None,
             error: None,
+            paused: None,
         }
     }
 
@@ -124,6 +127,9 @@ mod tests {
         {
             assert!(means(text, &acme), "{text}");
         }
+        let paused =
+            Job { state: JobState::Parked, paused: Some(("anna".to_owned(), String::new())), ..acme.clone() };
+        assert!(means("state:paused", &paused) && !means("state:parked", &paused));
         for text in ["hooli", "acme", "state:parked,queued", "worker:18", "worker:0:17", "node:n", "failing"]
         {
             assert!(!means(text, &job("us/hool")), "{text}");

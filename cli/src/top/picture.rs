@@ -77,6 +77,8 @@ pub(super) struct Job {
     pub(super) since: SystemTime,
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
+    /// Who has paused it, and why.
+    pub(super) paused: Option<(String, String)>,
 }
 
 /// The jobs that a filter means, as far as they are found.

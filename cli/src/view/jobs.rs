@@ -50,7 +50,7 @@ impl From<JobInfo> for Shown {
         Self {
             key,
             key64,
-            state: word(&job),
+            state: word(job.state, job.paused.is_some()),
             worker: job.owner.map(|worker| worker.0),
             node: job.node,
             token: job.token.0,
@@ -73,8 +73,8 @@ impl From<JobInfo> for Shown {
 }
 
 /// The word for the state of a job, and how it looks.
-pub(crate) fn state(job: &JobInfo) -> Cell {
-    toned(word(job))
+pub(crate) fn state(state: JobState, is_paused: bool) -> Cell {
+    toned(word(state, is_paused))
 }
 
 /// How the word for a state looks.
@@ -87,27 +87,20 @@ fn toned(state: &'static str) -> Cell {
 }
 
 /// The word for the state of a job.
-fn word(job: &JobInfo) -> &'static str {
-    match job.state {
+fn word(state: JobState, is_paused: bool) -> &'static str {
+    match state {
         JobState::Queued => "queued",
         JobState::Assigned => "assigned",
         JobState::Running => "running",
         JobState::Stopping => "stopping",
-        JobState::Parked if job.paused.is_some() => "paused",
+        JobState::Parked if is_paused => "paused",
         JobState::Parked => "parked",
         _ => "unknown",
     }
 }
 
 /// The last error of a job, or its pause.
-pub(crate) fn why(job: &JobInfo) -> Cell {
-    match &job.paused {
-        Some(pause) => why_of(Some((&pause.by, &pause.reason)), None),
-        None => why_of(None, job.error.as_deref()),
-    }
-}
-
-fn why_of(pause: Option<(&str, &str)>, error: Option<&str>) -> Cell {
+pub(crate) fn why(pause: Option<(&str, &str)>, error: Option<&str>) -> Cell {
     match (pause, error) {
         (Some((by, reason)), _) => Cell::new(paused(by, reason)).tone(Tone::Warn),
         (None, Some(error)) => Cell::new(shown::plain(error)).tone(Tone::Bad),
@@ -158,7 +151,7 @@ impl Row for Shown {
             Cell::new(since(self.created, utc)),
             Cell::of(self.generation),
             Cell::maybe(self.plan.as_ref()),
-            why_of(pause, self.error.as_deref()),
+            why(pause, self.error.as_deref()),
         ]
     }
 

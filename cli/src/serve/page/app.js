@@ -436,7 +436,7 @@ async function movesPanel(signal, panel) {
 
 // ---- Events: a stream while the page is seen.
 
-const TONES = { failed: "bad", parked: "bad", lost: "bad", fenced: "bad", damaged: "bad", stuck: "warn", opening: "warn", reported: "warn", joined: "good", open: "good" };
+const TONES = { paused: "warn", failed: "bad", parked: "bad", lost: "bad", fenced: "bad", damaged: "bad", stuck: "warn", opening: "warn", reported: "warn", joined: "good", open: "good" };
 let events = [];
 let reach = null;
 const seen = new Set();
@@ -539,7 +539,7 @@ function viewPool(main) {
 
 // ---- Jobs.
 
-const STATES = { queued: "warn", assigned: "warn", running: "good", stopping: "warn", parked: "bad" };
+const STATES = { queued: "warn", assigned: "warn", running: "good", stopping: "warn", parked: "bad", paused: "warn" };
 const stateOf = (state) => h("span", { class: `chip ${STATES[state] ?? ""}` }, state);
 
 function jobRow(job) {

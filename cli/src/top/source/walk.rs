@@ -145,7 +145,12 @@ impl Walk {
             }
             (Place::Pool(at), Of::Parked) => {
                 let page = pool.parked_page(*at, PAGE).await?;
-                let jobs = page.items.into_iter().map(|job| parked(pool, job)).collect();
+                let jobs = page
+                    .items
+                    .into_iter()
+                    .filter(|job| job.paused.is_none())
+                    .map(|job| parked(pool, job))
+                    .collect();
                 Ok((jobs, next(page.next)))
             }
             (Place::Worker(at, after), _) => {
@@ -177,6 +182,7 @@ fn listed(pool: &Inspector, job: JobInfo) -> Job {
         since: job.since,
         plan: job.plan,
         error: job.error,
+        paused: job.paused.map(|pause| (pause.by, pause.reason)),
     }
 }
 
@@ -192,5 +198,6 @@ fn parked(pool: &Inspector, job: ParkedJob) -> Job {
         since: job.since,
         plan: None,
         error: Some(job.error),
+        paused: None,
     }
 }

@@ -31,13 +31,14 @@ pub(super) fn jobs(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
     let row = |at: usize| {
         let Some(job) = jobs.get(at) else { return Vec::new() };
         let key = Cell::new(shown::key(&job.key));
-        let why = shown_jobs::why(job);
+        let why =
+            shown_jobs::why(job.paused.as_ref().map(|(by, reason)| (&**by, &**reason)), job.error.as_deref());
         if is_parked {
             return vec![key, Cell::of(job.attempts), Cell::new(age(job.since)), why];
         }
         vec![
             key,
-            shown_jobs::state(job),
+            shown_jobs::state(job.state, job.paused.is_some()),
             Cell::maybe(job.worker),
             Cell::maybe(job.node.as_deref().map(shown::plain)),
             Cell::of(job.token),

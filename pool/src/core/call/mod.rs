@@ -49,7 +49,8 @@ pub(crate) enum Call {
     OpenNormal,
     Join {
         seating: Seating,
-        request: JoinRequest,
+        /// It has all settings: far more than other calls.
+        request: Box<JoinRequest>,
     },
     Settle {
         worker: WorkerId,

@@ -378,7 +378,7 @@ impl Worker {
                     }
                     let seating = Seating { local: self.local, since: *since.get_or_insert(ctx.now) };
                     if let Some(request) = join_request(ctx, self.joins, self.local, &self.meta, self.slot) {
-                        ctx.call(Call::Join { seating, request });
+                        ctx.call(Call::Join { seating, request: Box::new(request) });
                     }
                 }
             }

@@ -79,12 +79,11 @@ impl World {
         let Some(at) = self.steers.rng.pick(usable) else { return };
         let (_, stored) = self.store.maps();
         let asked = stored.fields.get("move_now").and_then(|now| now.parse::<u64>().ok()).unwrap_or_default();
-        match self.steers.rng.below(2) {
-            0 => self.set(at, "move_now", asked + 1),
-            _ => {
-                let rate = self.steers.rng.below(30);
-                self.set(at, "move_rate", rate);
-            }
+        if self.steers.rng.below(2) == 0 {
+            self.set(at, "move_now", asked + 1);
+        } else {
+            let rate = self.steers.rng.below(30);
+            self.set(at, "move_rate", rate);
         }
     }
 
