@@ -423,8 +423,7 @@ mod tests {
         let (keeper, mut executions) = (Keeper::default(), Vec::new());
         for (name, lease) in [("short", 3_000), ("long", 60_000)] {
             let queue = QueueName::new(name).unwrap();
-            let mut settings = Settings::default();
-            settings.lease = lease;
+            let settings = Settings { lease, ..Settings::default() };
             store.declare(inc, &queue, &settings).await.unwrap();
             let job = NewJob::new(JobId::new(name).unwrap(), "", Kind::new(queue.clone()));
             store.add(inc, &lane, &Adding::new(vec![job])).await.unwrap();

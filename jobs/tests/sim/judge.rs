@@ -36,7 +36,7 @@ pub(crate) struct Alive {
 struct Finished {
     birth: String,
     token: u64,
-    /// Who has said it, and when.
+    /// The life of the node that has said it, and the time.
     life: String,
     at: u64,
     /// The data know it: there was no loss since, or they were told in time.

@@ -22,6 +22,32 @@ pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
 }
 
 impl Step<'_> {
+    /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
+    /// were, or are over.
+    pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) {
+        let meta = &self.state.data.meta;
+        let till = meta.grace.max(meta.hold + lease);
+        if meta.hold == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
+            return;
+        }
+        let token = token.map_or_else(|| self.mint(), |token| token.0);
+        self.state.data.extras.insert(format!("a:{id}"), token.to_string().into());
+        self.timer(format!("a:{id}"), Some(till));
+        self.arm(till);
+    }
+
+    /// A word from outside: executions that began before it do not answer for the job, also those that the data do not
+    /// know.
+    pub(super) fn outdate(&mut self, id: &str, job: &mut Record) {
+        if self.state.data.is_broken(Breakage::RequestsMetEarly) {
+            return;
+        }
+        job.token = Token(self.mint());
+        self.put(id, job);
+        let lease = self.settings(&job.queue).lease;
+        self.bury(id, lease, None);
+    }
+
     fn attested(&mut self, attesting: &Attesting) -> SettleReply {
         let Attesting { id, record: own, body } = attesting;
         if own.state != JobState::Running {

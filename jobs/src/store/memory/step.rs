@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::group::{Group, Place};
 use super::state::{Data, State, with_prefix};
-use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Breakage, Hint, News, Result, StoreError};
@@ -95,32 +95,6 @@ impl<'a> Step<'a> {
     pub(super) fn birth_at(&mut self, item: usize) -> String {
         let number = self.mint();
         format!("{:011x}{:03x}{item:03}", number / 4_096 + EPOCH, number % 4_096)
-    }
-
-    /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
-    /// were, or are over.
-    pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) {
-        let meta = &self.state.data.meta;
-        let till = meta.grace.max(meta.hold + lease);
-        if meta.hold == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
-            return;
-        }
-        let token = token.map_or_else(|| self.mint(), |token| token.0);
-        self.state.data.extras.insert(format!("a:{id}"), token.to_string().into());
-        self.timer(format!("a:{id}"), Some(till));
-        self.arm(till);
-    }
-
-    /// A word from outside: executions that began before it do not answer for the job, also those that the data do not
-    /// know.
-    pub(super) fn outdate(&mut self, id: &str, job: &mut Record) {
-        if self.state.data.is_broken(Breakage::RequestsMetEarly) {
-            return;
-        }
-        job.token = Token(self.mint());
-        self.put(id, job);
-        let lease = self.settings(&job.queue).lease;
-        self.bury(id, lease, None);
     }
 
     /// The place of a job that is due then, or now.
