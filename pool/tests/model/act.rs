@@ -7,6 +7,7 @@ use tenure_pool::store::ReleaseMode;
 use super::clock::Time;
 use super::scope::Lapse;
 use super::settle::Close;
+use super::states::acts_of_states;
 use super::updates::acts_of_reading;
 use super::world::{Call, Hand, Leaving, Life, Mail, Offer, Pool, Said, Then, Worker, World};
 
@@ -289,7 +290,7 @@ impl Pool {
                         acts.push(Act::Take { worker, key, lost: true });
                     }
                 }
-                self.acts_of_states(world, worker, key, held, acts);
+                acts_of_states(world, worker, key, held, acts);
                 acts_of_reading(world, worker, key, held, acts);
                 if !world.calm {
                     let may_end = |mode: &&ReleaseMode| self.may_leave(held, **mode);
@@ -301,7 +302,7 @@ impl Pool {
                 }
             }
             Hand::Stopping(held, then) => {
-                self.acts_of_states(world, worker, key, held, acts);
+                acts_of_states(world, worker, key, held, acts);
                 let may_leave = match then {
                     Then::Release(mode) => self.may_leave(held, mode),
                     Then::Nothing | Then::Outranked => true,

@@ -40,25 +40,6 @@ impl States {
 }
 
 impl Pool {
-    pub(crate) fn acts_of_states(
-        &self,
-        world: &World,
-        worker: usize,
-        key: usize,
-        held: Held,
-        acts: &mut Vec<Act>,
-    ) {
-        if world.left.states > 0 {
-            acts.push(Act::Give { worker, key });
-        }
-        if held.saved < held.given {
-            acts.push(Act::Keep { worker, key, lost: false });
-            if world.left.lost > 0 {
-                acts.push(Act::Keep { worker, key, lost: true });
-            }
-        }
-    }
-
     /// A job that goes on elsewhere leaves when its last checkpoint is kept.
     pub(crate) fn may_leave(&self, held: Held, mode: ReleaseMode) -> bool {
         mode == ReleaseMode::Delete || held.saved == held.given || self.scope.lapses(Lapse::LeftBeforeKept)
@@ -113,4 +94,16 @@ pub(crate) fn give(world: &mut World, worker: usize, key: usize) -> Option<()> {
     held.given += 1;
     world.left.states -= 1;
     Some(())
+}
+
+pub(crate) fn acts_of_states(world: &World, worker: usize, key: usize, held: Held, acts: &mut Vec<Act>) {
+    if world.left.states > 0 {
+        acts.push(Act::Give { worker, key });
+    }
+    if held.saved < held.given {
+        acts.push(Act::Keep { worker, key, lost: false });
+        if world.left.lost > 0 {
+            acts.push(Act::Keep { worker, key, lost: true });
+        }
+    }
 }

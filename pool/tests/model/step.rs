@@ -67,7 +67,7 @@ impl Pool {
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
                 on!(world.store, started(world.inc, id, &[item])).ok()?;
             }
-            Act::End { worker, key, mode } => self.end(&mut world, worker, key, mode)?,
+            Act::End { worker, key, mode } => end(&mut world, worker, key, mode)?,
             Act::HandOff { worker, key } => {
                 let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
                 let then = if self.scope.lapses(Lapse::HandOffBeforeStop) {
@@ -83,7 +83,7 @@ impl Pool {
             Act::Stopped { worker, key } => {
                 let Hand::Stopping(_, then) = world.workers[worker].hands[key] else { return None };
                 match then {
-                    Then::Release(mode) => self.end(&mut world, worker, key, mode)?,
+                    Then::Release(mode) => end(&mut world, worker, key, mode)?,
                     Then::Nothing | Then::Outranked => world.workers[worker].hands[key] = Hand::Idle,
                 }
             }
@@ -334,18 +334,6 @@ impl Pool {
         }
     }
 
-    /// The handler has ended: the worker must release the job, and keeps that for a recovery.
-    pub(crate) fn end(&self, world: &mut World, worker: usize, key: usize, mode: ReleaseMode) -> Option<()> {
-        let held = world.workers[worker].hands[key].active()?;
-        if mode != ReleaseMode::Delete {
-            world.states[key].leave(held);
-        }
-        let worker = &mut world.workers[worker];
-        worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
-        worker.hands[key] = Hand::Ending(held.leaving(mode));
-        Some(())
-    }
-
     /// The mistake of a worker that takes a start event which came twice for a second start.
     pub(crate) fn refuse(&self, world: &mut World, worker: usize, key: usize, token: Token) {
         let id = world.workers[worker].id;
@@ -362,4 +350,16 @@ fn start(world: &mut World, worker: usize, key: usize) {
         world.broke = Some("S5");
     }
     world.last[key] = held.token;
+}
+
+/// The handler has ended: the worker must release the job, and keeps that for a recovery.
+fn end(world: &mut World, worker: usize, key: usize, mode: ReleaseMode) -> Option<()> {
+    let held = world.workers[worker].hands[key].active()?;
+    if mode != ReleaseMode::Delete {
+        world.states[key].leave(held);
+    }
+    let worker = &mut world.workers[worker];
+    worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
+    worker.hands[key] = Hand::Ending(held.leaving(mode));
+    Some(())
 }
