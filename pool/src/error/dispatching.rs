@@ -9,7 +9,7 @@ use crate::model::settings::InvalidSetting;
 use crate::model::ticket::Ticket;
 use crate::store::{Refusal, StoreError};
 
-/// Why a dispatch did not lead to a started job. As with [`Error`], its text is complete.
+/// Why a dispatch did not lead to a started job. As with [`Error`](super::Error), its text is complete.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DispatchError {
