@@ -19,8 +19,6 @@ use tokio::time::{sleep, timeout};
 /// The most bytes and lines of a request's head.
 const HEAD: usize = 16 * 1_024;
 const LINES: usize = 64;
-/// How long a connection may take to end what it has begun, when its time is over.
-const REST: Duration = Duration::from_secs(5);
 /// The pause before the next connection, when the machine has no files left for the moment.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,6 +31,8 @@ pub(crate) struct Bounds {
     pub(crate) head: Duration,
     /// How long a connection lives.
     pub(crate) life: Duration,
+    /// How long a connection may take to end what it has begun, when its time is over.
+    pub(crate) rest: Duration,
     /// A connection takes more than one request.
     pub(crate) keep_alive: bool,
 }
@@ -73,7 +73,7 @@ where
             // A caller that breaks off hurts itself.
             if timeout(bounds.life, connection.as_mut()).await.is_err() {
                 connection.as_mut().graceful_shutdown();
-                let _ = timeout(REST, connection).await;
+                let _ = timeout(bounds.rest, connection).await;
             }
         });
     }

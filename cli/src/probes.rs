@@ -24,6 +24,7 @@ const BOUNDS: Bounds = Bounds {
     connections: 64,
     head: Duration::from_secs(2),
     life: Duration::from_secs(10),
+    rest: Duration::from_secs(5),
     keep_alive: false,
 };
 /// How often figures that nobody reads are put together.

@@ -147,7 +147,7 @@ const TYPED: [(&str, &str); 3] = [
 ];
 
 /// Types of blocks that are no programs: shown output and settings, and commands that prepare a machine.
-const SHOWN: [&str; 6] = ["acl", "sh", "sql", "text", "toml", "yaml"];
+const SHOWN: [&str; 7] = ["acl", "nginx", "sh", "sql", "text", "toml", "yaml"];
 
 #[test]
 fn a_program_or_command_of_a_page_is_run_by_a_test() {

@@ -146,6 +146,10 @@ pub(crate) struct Resume {
 impl Resume {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { by, mut target } = self;
+        if target.which.worker.is_some() || target.which.node.is_some() || target.which.failing {
+            let text = "a paused job has no worker and no error, so --worker, --node and --failing mean none";
+            return Err(Failure::usage(text));
+        }
         if !target.which.is_empty() && target.which.state.is_empty() {
             target.which.state.push(StateArg::Paused);
         }

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use futures::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
-use tenure_pool::{Error, JobKey, Node, WorkerInfo};
+use tenure_pool::{Cursor, Error, JobKey, Node, WorkerInfo};
 use tokio::time::timeout;
 
 use super::App;
@@ -33,6 +33,7 @@ const TURN: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
 /// The most jobs of one request, how many are looked at for it, and how many are under way at once.
 const MOST: usize = 1_000;
+const PAGE: usize = 512;
 const LOOKED_AT: usize = 20_000;
 const WINDOW: usize = 128;
 /// How many failures an answer names.
@@ -72,6 +73,8 @@ enum Way {
     Bounce,
     Restart,
     Park,
+    Pause,
+    Resume,
     Stop,
 }
 
@@ -82,18 +85,23 @@ impl Way {
             Self::Bounce => "bounced",
             Self::Restart => "restarted",
             Self::Park => "parked",
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
             Self::Stop => "stopped",
         }
     }
 
-    async fn act(self, node: Node, key: JobKey, reason: String) -> Result<(), Error> {
-        match self {
-            Self::Retry => node.retry(key).within(LONGEST).await,
-            Self::Bounce => node.bounce(key).within(LONGEST).await,
-            Self::Restart => node.restart(key).within(LONGEST).await,
-            Self::Park => node.park(key, reason).within(LONGEST).await,
-            Self::Stop => node.stop_job(key).deadline(LONGEST).await,
-        }
+    async fn act(self, node: Node, key: JobKey, who: &str, reason: String) -> Result<(), Error> {
+        let steer = match self {
+            Self::Retry => node.retry(key),
+            Self::Bounce => node.bounce(key),
+            Self::Restart => node.restart(key),
+            Self::Park => node.park(key, reason),
+            Self::Pause => node.pause(key, reason).by(who),
+            Self::Resume => node.resume(key),
+            Self::Stop => return node.stop_job(key).deadline(LONGEST).await,
+        };
+        steer.within(LONGEST).await
     }
 }
 
@@ -101,12 +109,13 @@ async fn steer(app: Arc<App>, who: Who, asked: OfJob, way: Way) -> Answer {
     let key = asked.key()?;
     let reason = match (way, asked.reason) {
         (Way::Park, reason) => reason.unwrap_or_else(|| "parked by hand".to_owned()),
+        (Way::Pause, reason) => reason.unwrap_or_default(),
         (_, None) => String::new(),
-        (_, Some(_)) => return Err(Problem::usage("only a park takes a reason")),
+        (_, Some(_)) => return Err(Problem::usage("only a park and a pause take a reason")),
     };
     let what = format!("{} {}", way.done(), shown::key(&key));
-    let of = key.clone();
-    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, reason).await?) }).await?;
+    let (of, name) = (key.clone(), who.name.clone().unwrap_or_default());
+    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, &name, reason).await?) }).await?;
     document(&Steered::new(&of, way.done(), Tone::Good))
 }
 
@@ -132,6 +141,10 @@ of_job! {
     restart: Restart,
     /// Parks a job.
     park: Park,
+    /// Pauses a job in the name of the token.
+    pause: Pause,
+    /// Resumes a paused job.
+    resume: Resume,
     /// Stops a job.
     stop: Stop,
 }
@@ -146,11 +159,13 @@ pub(super) struct OfParked {
     error: Option<String>,
     #[serde(default)]
     limit: Option<usize>,
+    /// Where an earlier request has stopped to look.
+    #[serde(default)]
+    cursor: Option<String>,
 }
 
 impl OfParked {
-    /// The keys that are meant, and whether there may be more.
-    async fn find(self, app: &App) -> Result<(Vec<JobKey>, bool), Problem> {
+    async fn find(self, app: &App) -> Result<Meant, Problem> {
         let pattern = |text: Option<String>| {
             let read = text.map(|text| text.parse::<Pattern>());
             read.transpose().map_err(|error| Problem::usage(format!("the pattern: {error}")))
@@ -160,10 +175,12 @@ impl OfParked {
         if limit == 0 || limit > MOST {
             return Err(Problem::usage(format!("the limit is from 1 to {MOST}")));
         }
+        let read = self.cursor.map(|text| text.parse::<Cursor>());
+        let mut at = read.transpose().map_err(|error| Problem::usage(format!("the cursor: {error}")))?;
         // A job may come twice while the server's table grows.
-        let (mut found, mut looked, mut at) = (BTreeSet::new(), 0, None);
+        let (mut found, mut looked) = (BTreeSet::new(), 0);
         loop {
-            let page = look(app.source.pool.parked_page(at, 512)).await?;
+            let page = look(app.source.pool.parked_page(at, PAGE)).await?;
             looked += page.items.len();
             let meant = page.items.into_iter().filter(|job| {
                 job.paused.is_none()
@@ -171,14 +188,23 @@ impl OfParked {
                     && fits_error.as_ref().is_none_or(|pattern| pattern.fits(job.error.as_bytes()))
             });
             found.extend(meant.map(|job| job.key));
+            if found.len() > limit {
+                // The rest of this page is left to the next request.
+                return Ok(Meant { keys: found.into_iter().take(limit).collect(), more: true, next: at });
+            }
             at = page.next;
-            let is_enough = found.len() > limit || looked >= LOOKED_AT;
-            if at.is_none() || is_enough {
-                let more = found.len() > limit || at.is_some();
-                return Ok((found.into_iter().take(limit).collect(), more));
+            if at.is_none() || found.len() == limit || looked >= LOOKED_AT {
+                return Ok(Meant { keys: found.into_iter().collect(), more: at.is_some(), next: at });
             }
         }
     }
+}
+
+/// The jobs of a bulk retry, whether there may be more of them, and where to look for those.
+struct Meant {
+    keys: Vec<JobKey>,
+    more: bool,
+    next: Option<Cursor>,
 }
 
 /// Retries many parked jobs, a bounded number at a time.
@@ -187,7 +213,8 @@ pub(super) async fn retry_parked(
     Extension(who): Extension<Who>,
     Asked(asked): Asked<OfParked>,
 ) -> Answer {
-    let (keys, more) = asked.find(&app).await?;
+    let Meant { keys, more, next } = asked.find(&app).await?;
+    let next = next.map(|next| next.to_string());
     let what = format!("retried {} parked jobs", keys.len());
     let act = move |node: Node| async move {
         let retry = |key: JobKey| {
@@ -199,8 +226,8 @@ pub(super) async fn retry_parked(
         while let Some((key, done)) = retries.next().await {
             match done {
                 Ok(()) => retried += 1,
-                // It was retried or stopped meanwhile.
-                Err(Error::JobNotFound(_) | Error::NotWaiting(_)) => gone += 1,
+                // It was retried, stopped or paused meanwhile.
+                Err(Error::JobNotFound(_) | Error::NotWaiting(_) | Error::Paused(_)) => gone += 1,
                 Err(error) => {
                     failed += 1;
                     failures.push(Steered::failed(&key, &error.to_string()));
@@ -208,7 +235,8 @@ pub(super) async fn retry_parked(
                 }
             }
         }
-        Ok(json!({"retried": retried, "gone": gone, "failed": failed, "failures": failures, "more": more}))
+        Ok(json!({"retried": retried, "gone": gone, "failed": failed, "failures": failures, "more": more,
+            "next": next}))
     };
     document(&change(&app, &who, what, act).await?)
 }

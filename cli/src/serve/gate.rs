@@ -15,7 +15,7 @@ use super::App;
 use super::problem::Problem;
 
 /// How long an answer may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(85);
 
 /// For browsers: nothing of another site runs here, and no other site shows or reads this one.
 const SAID: [(&str, &str); 7] = [

@@ -50,6 +50,8 @@ const BOUNDS: Bounds = Bounds {
     head: Duration::from_secs(5),
     // Longer than a stream.
     life: Duration::from_secs(330),
+    // Longer than a change.
+    rest: Duration::from_secs(90),
     keep_alive: true,
 };
 /// How many searches and forecasts are made at once.
@@ -125,7 +127,9 @@ impl Serve {
 
     async fn serve(self, place: Place) -> Result<Code, Failure> {
         let is_near = self.listen.ip().is_loopback();
-        if !is_near && self.token_file.is_none() && !self.open {
+        // Behind a name there is a proxy, with others before it.
+        let is_seen = !is_near || !self.host.is_empty();
+        if is_seen && self.token_file.is_none() && !self.open {
             let text = "beyond this machine, say who may look: --token-file FILE, or --open for everybody";
             return Err(Failure::usage(text));
         }

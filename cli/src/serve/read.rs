@@ -69,7 +69,8 @@ pub(super) async fn pool(State(app): Shared, Extension(who): Extension<Who>, uri
     let (shards, fleet) = (app.source.state().await?, app.source.fleet().await?);
     let settings = app.source.settings().await?;
     let figures = &fleet.figures;
-    let count = |state| fleet.workers.iter().filter(|worker| worker.state == state).count();
+    let first = || fleet.workers.iter().filter(|worker| worker.shard == 0);
+    let count = |state| first().filter(|worker| worker.state == state).count();
     let owned = figures.jobs.saturating_sub(figures.waiting + figures.parked);
     Ok(Json(json!({
         "v": VERSION,

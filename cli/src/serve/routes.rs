@@ -51,6 +51,8 @@ const ROUTES: &[Route] = &[
     ("post", "/v1/job/bounce", Operate, || post(change::bounce)),
     ("post", "/v1/job/restart", Operate, || post(change::restart)),
     ("post", "/v1/job/park", Operate, || post(change::park)),
+    ("post", "/v1/job/pause", Operate, || post(change::pause)),
+    ("post", "/v1/job/resume", Operate, || post(change::resume)),
     ("post", "/v1/job/stop", Operate, || post(change::stop)),
     ("post", "/v1/parked/retry", Operate, || post(change::retry_parked)),
     ("post", "/v1/workers/drain", Operate, || post(change::drain)),

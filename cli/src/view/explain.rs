@@ -7,7 +7,7 @@ use crate::out::{Tone, shown, when};
 
 /// The remedy, for those who do not want to wait. None where nothing needs to be done.
 pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
-    let key = shown::key(&seen.key);
+    let key = shown::argument(&seen.key);
     let node = seen.owner.as_ref().and_then(|owner| owner.node.as_deref()).unwrap_or("its node");
     Some(match &seen.verdict {
         Verdict::Paused => format!("`tenure resume {key}`, when it may run again"),

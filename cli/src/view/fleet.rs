@@ -106,9 +106,12 @@ impl Fleet {
                 level: row.level,
                 address: row.address.clone(),
             });
-            node.workers += 1;
-            node.up += usize::from(row.state == MemberState::Up);
-            node.draining += usize::from(row.state == MemberState::Draining);
+            // A worker has an entry in every shard.
+            if row.shard == 0 {
+                node.workers += 1;
+                node.up += usize::from(row.state == MemberState::Up);
+                node.draining += usize::from(row.state == MemberState::Draining);
+            }
             node.jobs += row.jobs.unwrap_or_default();
         }
         for status in &self.statuses {

@@ -78,6 +78,8 @@ async fn many_jobs_are_paused_and_those_of_them_resumed() {
     world.run(&["pause", "--match", "eu-*", "--yes"]).await.success();
     world.run(&["pause", "--match", "eu-*", "--yes"]).await.success();
     assert_eq!(printed(&world.run(&["ls", "--state", "paused", "-o", "name"]).await), "eu-1\neu-2\n");
+    // No paused job is of a node.
+    world.run(&["resume", "--node", "n1", "--yes"]).await.failure().code(2);
     let resumed = world.json(&["resume", "--match", "*", "--yes"]).await;
     let keys: Vec<_> = resumed["items"].as_array().unwrap().iter().map(|item| &item["key"]).collect();
     assert_eq!(keys.len(), 2, "{resumed}");

@@ -213,9 +213,9 @@ async fn a_host_that_cannot_be_started_ends_the_node() {
 }
 
 /// A job waits for a good host, however hosts fail before their hello.
-async fn fails_no_job(mode: &str) {
+async fn fails_no_job(mode: &str, patience: &str) {
     let world = World::new().await;
-    let bad = world.start("bad", 1, &["--logs", "null", "--hello-timeout", "2s"], &raw(mode));
+    let bad = world.start("bad", 1, &["--logs", "null", "--hello-timeout", patience], &raw(mode));
     let job = tenure_pool::JobSpec::new("acme", "").restart(RestartPolicy::Never);
     world.node.submit(job).await.unwrap();
     eventually(PATIENCE, "three attempts", || async { world.lines("hosts").len() >= 3 }).await;
@@ -229,18 +229,18 @@ async fn fails_no_job(mode: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_exits_before_its_hello_fails_no_job() {
-    fails_no_job("exits").await;
+    fails_no_job("exits", "60s").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_never_says_hello_fails_no_job() {
-    fails_no_job("mute").await;
+    fails_no_job("mute", "4s").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_babbles_before_its_hello_fails_no_job() {
-    fails_no_job("babbles").await;
-    fails_no_job("early").await;
+    fails_no_job("babbles", "60s").await;
+    fails_no_job("early", "60s").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,15 @@ async fn an_operator_steers_a_job_and_is_named() {
     assert_eq!(world.post("/v1/job/retry", &json!({"key64": "YWNtZQ=="})).await.status, 200);
     eventually(PATIENCE, "it to run", async || (state().await == Some(JobState::Running)).then_some(()))
         .await;
+    let paused = world.post("/v1/job/pause", &json!({"key": "acme", "reason": "their move"})).await;
+    assert_eq!((paused.status, &paused.json()["outcome"]), (200, &json!("paused")), "{paused:?}");
+    let pause = world.node.job("acme").await.unwrap().and_then(|job| job.paused);
+    assert_eq!(pause.map(|pause| (pause.by, pause.reason)), Some(("local".into(), "their move".into())));
+    assert_eq!(world.post("/v1/job/retry", &json!({"key": "acme"})).await.status, 409, "it is paused");
+    assert_eq!(world.json("/v1/parked").await["items"], json!([]), "it is not parked");
+    assert_eq!(world.post("/v1/job/resume", &json!({"key": "acme"})).await.status, 200);
+    eventually(PATIENCE, "it to run", async || (state().await == Some(JobState::Running)).then_some(()))
+        .await;
     for way in ["bounce", "restart"] {
         let done = world.post(&format!("/v1/job/{way}"), &json!({"key": "acme"})).await;
         assert_eq!(done.status, 200, "{way}: {done:?}");
@@ -144,6 +153,9 @@ async fn tokens_of_a_file_say_who_may_do_what() {
     // The whole network is let in by name only.
     let open = tenure(&world.server).args(["serve", "--listen", "0.0.0.0:0"]).output().await.unwrap();
     assert_eq!(open.status.code(), Some(2), "{open:?}");
+    let proxied = ["serve", "--listen", "127.0.0.1:0", "--host", "pool.example.com"];
+    let proxied = tenure(&world.server).args(proxied).output().await.unwrap();
+    assert_eq!(proxied.status.code(), Some(2), "a name is for others: {proxied:?}");
     std::fs::write(folder.path().join("bad"), "anna:operate:short\n").unwrap();
     let bad = folder.path().join("bad").to_string_lossy().into_owned();
     let bad = tenure(&world.server).args(["serve", "--token-file", &bad]).output().await.unwrap();

@@ -200,8 +200,12 @@ async fn parked(pool: &Inspector, figures: &Figures) -> Result<Finding, Error> {
             break;
         }
     }
-    if errors.is_empty() && cursor.is_none() {
-        return Ok(Finding::ok(CHECK, format!("no job is parked, and {paused} are paused")));
+    if errors.is_empty() {
+        let text = match cursor {
+            None => format!("no job is parked, and {paused} are paused"),
+            Some(_) => format!("the first {paused} of {} parked or paused jobs are paused", figures.parked),
+        };
+        return Ok(Finding::ok(CHECK, text));
     }
     let most = errors.into_iter().max_by_key(|(_, count)| *count);
     let most = most.map(|(error, count)| format!("; {count} with: {error}")).unwrap_or_default();

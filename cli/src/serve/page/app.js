@@ -119,6 +119,8 @@ function told(text, tone = "good") {
 function dialog(title, ...content) {
   const box = $("dialog");
   box.replaceChildren(h("h2", { id: "dialog-title" }, title), ...content);
+  // A key that is held down has opened it, and must not answer it.
+  box.onkeydown = (event) => { if (event.repeat && event.key === "Enter") event.preventDefault(); };
   box.showModal();
   return box;
 }
@@ -127,6 +129,7 @@ function confirmOf({ title, text, field, danger, word, act }) {
   const input = field && h("input", { name: "field", value: field.value, maxlength: 500 });
   const failed = h("p", { class: "failed", role: "alert" });
   const go = h("button", { class: danger ? "danger" : "main" }, word);
+  const cancel = h("button", { type: "button", onclick: () => $("dialog").close() }, "Cancel");
   const submit = async (event) => {
     event.preventDefault();
     go.disabled = true;
@@ -143,8 +146,8 @@ function confirmOf({ title, text, field, danger, word, act }) {
     text && h("p", {}, text),
     field && h("label", {}, field.label, input),
     failed,
-    h("div", { class: "row" }, h("button", { type: "button", onclick: () => $("dialog").close() }, "Cancel"), go)));
-  (input ?? go).focus();
+    h("div", { class: "row" }, cancel, go)));
+  (input ?? (danger ? cancel : go)).focus();
 }
 
 function askToken(why) {
@@ -168,7 +171,15 @@ function setToken(given) {
   else sessionStorage.removeItem("tenure-token");
   alertOf("token", null);
   stream.stop();
+  if (!token) forget();
   refresh();
+}
+
+/** Nobody sees what only the token's holder may. */
+function forget() {
+  [pool, reach, events] = [null, null, []];
+  seen.clear();
+  open();
 }
 
 // ---- Panels: each loads by itself, and keeps its picture where it fails.
@@ -280,7 +291,7 @@ function tiles() {
     tile("Jobs", count(jobs.all), `${count(jobs.owned)} have a worker`, { href: "#/jobs" }),
     tile("Waiting", count(jobs.waiting), `${count(jobs.queued)} never begun`, { href: "#/jobs?state=queued", tone: jobs.waiting > 0 && "warn" }),
     tile("Oldest new job", jobs.oldest_queued_ms === null ? "–" : brief(jobs.oldest_queued_ms), "waits for its first start", { tone: jobs.oldest_queued_ms > 60_000 && "bad" }),
-    tile("Parked", count(jobs.parked), "wait for an operator", { href: "#/parked", tone: jobs.parked > 0 && "bad" }),
+    tile("Parked or paused", count(jobs.parked), "wait for an operator", { href: "#/parked", tone: jobs.parked > 0 && "warn" }),
     tile("Workers", count(workers.up), rest.join(", ") || "in the ring", { tone: workers.up === 0 && "bad" }),
   ];
 }
@@ -492,6 +503,7 @@ const stream = {
         }
       } catch {
         this.state = "off";
+        if (!signal.aborted) loadEvents().catch(() => {});
       }
       await new Promise((done) => setTimeout(done, pause));
     }
@@ -519,7 +531,7 @@ function eventsPanel(most, filter = () => true) {
   return async (_, panel) => {
     panel.note.textContent = `${stream.state === "live" ? "live" : "not live"}${reach?.noted_since ? `, noted since ${clock(reach.noted_since)}` : ""}${reach?.dropped ? `, ${reach.dropped} were dropped` : ""}`;
     const found = events.filter(filter).slice(-most).reverse();
-    return found.length > 0 ? h("ol", { class: "events" }, found.map(eventItem)) : h("p", { class: "note" }, "Nothing is noted.");
+    return found.length > 0 ? h("ol", { class: "events" }, found.map(eventItem)) : h("p", { class: "note" }, reach ? "Nothing is noted." : "Not read yet.");
   };
 }
 
@@ -614,12 +626,15 @@ function jobActs(key, name, explain) {
   } }, options.danger ? "danger" : "");
   if (!explain.state) return [];
   const waits = explain.state === "queued" || explain.state === "parked";
+  const stop = steer("stop", "Stop", "ends", { title: `Stop ${name}?`, danger: true, text: "It ends, and is gone." });
+  if (explain.state === "paused") return [steer("resume", "Resume", "begins", { title: `Resume ${name}?`, text: "It begins as soon as there is a worker." }), stop];
   return [
     waits && steer("retry", "Retry now", "begins now", { title: `Retry ${name}?`, text: "It begins now, and does not wait." }),
     !waits && steer("bounce", "Bounce", "runs elsewhere", { title: `Bounce ${name}?`, text: "It ends here, and the next worker of its chain begins it." }),
     !waits && steer("restart", "Restart", "begins anew", { title: `Restart ${name}?`, text: "It ends, and begins anew at home." }),
     explain.state !== "parked" && steer("park", "Park", "is parked", { title: `Park ${name}?`, danger: true, text: "It ends, and nobody runs it before a retry.", field: { label: "Reason", value: "parked by hand" } }),
-    steer("stop", "Stop", "ends", { title: `Stop ${name}?`, danger: true, text: "It ends, and is gone." }),
+    steer("pause", "Pause", "is paused", { title: `Pause ${name}?`, danger: true, text: "It ends, and nobody runs it before a resume.", field: { label: "Reason", value: "" } }),
+    stop,
   ];
 }
 
@@ -631,7 +646,7 @@ function verdictPanel(key) {
     return [
       h("p", { class: "verdict" }, first),
       rest.map((line) => h("p", { class: "because" }, line)),
-      explain.remedy && h("p", { class: "remedy" }, h("strong", {}, "To do: "), plain(explain.remedy).replaceAll("`", "")),
+      explain.remedy && h("p", { class: "remedy" }, h("strong", {}, "To do: "), plain(explain.remedy)),
       may() && h("p", { class: "row acting" }, jobActs(key, nameOf(key), explain)),
     ];
   };
@@ -705,16 +720,26 @@ const escaped = (text) => text.replace(/[*?[\]{}\\!]/g, "\\$&");
 
 function viewParked(main) {
   const panel = new Panel("Parked jobs", async (signal, panel) => {
-    const { items, next } = await ask("parked?limit=500", { signal });
+    let [items, next] = [[], ""];
+    // Pages may be of paused jobs only.
+    for (let page = 0; page < 8 && next !== null && items.length === 0; page += 1) {
+      ({ items, next } = await ask(`parked?${query({ limit: 500, cursor: next })}`, { signal }));
+    }
     panel.note.textContent = items.length === 0 ? "" : `${count(pool?.jobs.parked ?? items.length)}, grouped by their errors${next ? "; the first of them are shown" : ""}`;
-    if (items.length === 0) return h("p", { class: "note" }, "No job is parked.");
+    if (items.length === 0) return h("p", { class: "note" }, next ? "None of the first parked or paused jobs is parked." : "No job is parked.");
     const groups = new Map();
     for (const job of items) groups.set(job.error, [...(groups.get(job.error) ?? []), job]);
     return [...groups].sort(([, a], [, b]) => b.length - a.length).map(([error, jobs]) => h("div", { class: "group" },
       h("div", { class: "row" }, h("p", { class: "wrap" }, h("strong", {}, `${count(jobs.length)} × `), h("span", { class: "bad" }, plain(error))),
         may() && act("Retry all", error, { title: "Retry all with this error?", text: plain(error), act: async () => {
-          const done = await ask("parked/retry", { body: { error: escaped(error) } });
-          return `${count(done.retried)} jobs are retried${done.failed ? `, ${done.failed} could not be` : ""}${done.more ? "; there are more: retry again" : ""}.`;
+          let [retried, failed, body] = [0, 0, { error: escaped(error) }];
+          while (body) {
+            const done = await ask("parked/retry", { body });
+            [retried, failed] = [retried + done.retried, failed + done.failed];
+            // What fails again and again ends this, too.
+            body = done.more && done.retried > 0 ? { error: escaped(error), ...(done.next && { cursor: done.next }) } : null;
+          }
+          return `${count(retried)} jobs are retried${failed ? `, ${count(failed)} could not be` : ""}.`;
         } })),
       table(["Key", "Parked for", "Attempts", ""], jobs.slice(0, 20).map((job) => h("tr", {}, h("th", { scope: "row" }, linkTo(job)), cell("Parked for", ago(job.since)), cell("Attempts", String(job.attempts)),
         h("td", { class: "acts" }, may() ? act("Retry", nameOf(job), { title: `Retry ${nameOf(job)}?`, text: "It begins now. Its attempts count from zero.", act: async () => {
@@ -731,7 +756,7 @@ function viewParked(main) {
 function viewEvents(main, params) {
   const kind = params.get("kind") ?? "";
   const select = h("select", { onchange: (event) => { location.hash = `#/events?${query({ kind: event.target.value })}`; } },
-    ["", "failed", "parked", "moved", "lost", "fenced", "stuck", "joined", "left", "opening", "open", "reported", "damaged", "asked"].map((word) => h("option", { value: word, selected: word === kind }, word || "all")));
+    ["", "failed", "parked", "paused", "moved", "lost", "fenced", "stuck", "joined", "left", "opening", "open", "reported", "damaged", "asked"].map((word) => h("option", { value: word, selected: word === kind }, word || "all")));
   const panel = new Panel("Events", eventsPanel(300, (event) => !kind || event.kind === kind));
   panel.ofEvents = true;
   panel.element.insertBefore(h("p", { class: "row" }, h("label", {}, "Kind", select)), panel.body);
@@ -819,7 +844,7 @@ async function beat() {
 }
 
 $("token").addEventListener("click", () => {
-  if (may()) {
+  if (token) {
     setToken("");
     told("You look only, from now on.");
   } else {
