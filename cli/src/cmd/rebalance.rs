@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Show which jobs are to move and how fast they do, limit that, or have them move now
 #[derive(Args, Debug)]
 pub(crate) struct Rebalance {
-    /// Let so many jobs of the whole pool move in a second from now on. 0: no limit
+    /// The most jobs of the whole pool that may move in a second from now on; 0 is no limit
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
     /// Have all of them move now: once, without a wait and at no rate

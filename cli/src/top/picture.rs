@@ -77,7 +77,7 @@ pub(super) struct Job {
     pub(super) since: SystemTime,
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
-    /// Who has paused it, and why.
+    /// Its pause: by whom, and why.
     pub(super) paused: Option<(String, String)>,
 }
 
