@@ -24,7 +24,8 @@ const REASON_MAX: usize = 1_024;
 /// [`Node::restart`] or [`Node::retry`]. Await it: it returns when the record shows what was wanted.
 ///
 /// It is about the job that it finds: no later job of the key is touched, and none that has gone on meanwhile. If the job
-/// moves before the word reaches its worker, a park and a pause follow it. A bounce and a restart are done then.
+/// moves before the word reaches its worker, a park and a pause follow it. A bounce and a restart are done then. If the
+/// record shows that somebody has undone it before it returns, it is not done again.
 ///
 /// # Errors
 /// - The key or a name is not valid, or a reason has more than 1 KiB. Nothing was changed.

@@ -3,6 +3,9 @@
 //! The record is looked at first, because the step names what was seen. So a late copy finds another record and does
 //! nothing. The owner of a running job is only told, and tells nobody: the record shows what has become of the run. Until
 //! then the record is looked at again and again, and the owner is told once more each [`AGAIN`].
+//!
+//! A word must not undo what somebody has wanted since. Two looks tell whether what is wanted has come to pass in between,
+//! and is undone again. The word is done then, whoever carried it out.
 
 use std::time::Duration;
 
@@ -15,6 +18,7 @@ use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::{JobState, Record};
+use crate::model::why::Cause;
 use crate::store::{SteerItem, SteerReply, StoreError, Way};
 
 /// How often an owner is told that has not ended the run.
@@ -30,12 +34,30 @@ pub(super) struct Steering {
     reason: String,
     /// The stretch of the job's life that was seen first: its dispatch, its token, and whether it ran.
     first: Option<(DispatchId, Token, bool)>,
-    /// The record as it was seen last: its token, and since when.
-    seen: (Token, u64),
+    /// The record as it was seen last, if the word was sent then.
+    seen: Option<Seen>,
     /// When the owner was told last, of this run.
     told: Option<(Token, Time)>,
     /// How often the record was looked at since.
     looks: u32,
+}
+
+/// A job's record at one look.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// With the time since when, it names one stretch of the job's life.
+    token: Token,
+    since: u64,
+    state: JobState,
+    /// Why the job is where it is. It keeps this until it leaves the worker that runs it next.
+    cause: Option<Cause>,
+}
+
+impl Seen {
+    fn of(record: &Record) -> Self {
+        let Record { token, since, state, .. } = *record;
+        Self { token, since, state, cause: record.why().map(|why| why.cause) }
+    }
 }
 
 impl Requests {
@@ -46,8 +68,7 @@ impl Requests {
         (way, reason): (Way, String),
         deadline: Time,
     ) {
-        let seen = (Token(0), 0);
-        let steering = Steering { way, reason, first: None, seen, told: None, looks: 0 };
+        let steering = Steering { way, reason, first: None, seen: None, told: None, looks: 0 };
         self.timers.insert((deadline, to));
         self.open.insert(to, Request::new(key, Want::Steer(Box::new(steering)), None, deadline));
         self.find(to);
@@ -64,23 +85,25 @@ impl Requests {
         if record.id != *id || record.state == JobState::Stopping {
             return self.refuse(ctx, to, Error::JobNotFound);
         }
-        let waits = matches!(record.state, JobState::Queued | JobState::Parked);
+        let (waits, is_paused) =
+            (matches!(record.state, JobState::Queued | JobState::Parked), record.is_paused());
         match steering.way {
-            Way::Pause if record.is_paused() => return self.finish(ctx, to, Ok(())),
-            Way::Resume if record.is_paused() => {}
+            Way::Pause if is_paused => return self.finish(ctx, to, Ok(())),
+            _ if steering.was_done(record) => return self.finish(ctx, to, Ok(())),
+            Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
+            Way::Now if went_on && (is_paused || !waits) => return self.finish(ctx, to, Ok(())),
+            Way::Resume if is_paused => {}
             Way::Resume if record.state == JobState::Parked => return self.refuse(ctx, to, Error::Parked),
             Way::Resume => return self.finish(ctx, to, Ok(())),
-            _ if record.is_paused() => return self.refuse(ctx, to, Error::Paused),
+            _ if is_paused => return self.refuse(ctx, to, Error::Paused),
             Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
-            Way::Now if !waits && went_on => return self.finish(ctx, to, Ok(())),
             Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),
-            Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
             Way::Home | Way::Elsewhere if record.state == JobState::Parked => {
                 return self.refuse(ctx, to, Error::Parked);
             }
             _ => {}
         }
-        steering.seen = (record.token, record.since);
+        steering.seen = Some(Seen::of(record));
         request.owner = record.owner;
         match steering.told {
             Some((token, at)) if runs && token == record.token && ctx.now < at + AGAIN => {
@@ -97,9 +120,15 @@ impl Requests {
             let Some(Request { want: Want::Steer(steering), .. }) = self.open.get_mut(&to) else { continue };
             match reply {
                 SteerReply::Told => {
-                    (steering.told, steering.looks) = (Some((steering.seen.0, ctx.now)), 0);
+                    let told = steering.seen.map(|seen| (seen.token, ctx.now));
+                    (steering.told, steering.looks) = (told, 0);
                     let pause = steering.pause();
                     self.wait_until(to, Some(ctx.now + pause));
+                }
+                SteerReply::Parked | SteerReply::Paused
+                    if steering.is_done_at_rest(*reply == SteerReply::Paused) =>
+                {
+                    self.finish(ctx, to, Ok(()));
                 }
                 SteerReply::Paused if steering.way != Way::Pause => self.refuse(ctx, to, Error::Paused),
                 SteerReply::Parked if steering.way != Way::Park => self.refuse(ctx, to, Error::Parked),
@@ -134,7 +163,8 @@ impl Requests {
                 return None;
             };
             let (id, ..) = steering.first.clone()?;
-            let (way, reason, (token, since)) = (steering.way, steering.reason.clone(), steering.seen);
+            let Seen { token, since, .. } = steering.seen?;
+            let (way, reason) = (steering.way, steering.reason.clone());
             Some((*to, SteerItem { key: key.clone(), id, token, since, way, guess: *owner, reason }))
         };
         let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
@@ -144,6 +174,36 @@ impl Requests {
 }
 
 impl Steering {
+    /// Whether what is wanted has come to pass since the last look. It may be undone by now.
+    fn was_done(&self, record: &Record) -> bool {
+        let now = Seen::of(record);
+        // One from before it shows that the data went back.
+        let is_later = |before: &Seen| {
+            (before.token, before.since) != (now.token, now.since) && before.since <= now.since
+        };
+        let Some(before) = self.seen.filter(is_later) else { return false };
+        let waited = matches!(before.state, JobState::Queued | JobState::Assigned);
+        let is_new = |cause| now.cause == Some(cause) && !(waited && before.cause == now.cause);
+        match self.way {
+            // It is sent to a paused job only, and nothing else takes such a job out of its rest.
+            Way::Resume => true,
+            Way::Pause => is_new(Cause::Resumed),
+            Way::Park => is_new(Cause::Unparked),
+            Way::Now => before.state == JobState::Parked && !record.is_paused(),
+            Way::Home | Way::Elsewhere => false,
+        }
+    }
+
+    /// Whether it is done, because the job rests by now: paused or parked.
+    fn is_done_at_rest(&self, is_paused: bool) -> bool {
+        match self.way {
+            // It was paused when it was looked at, so somebody has resumed it.
+            Way::Resume => !is_paused,
+            Way::Home | Way::Elsewhere => self.first.as_ref().is_some_and(|(_, _, ran)| *ran),
+            Way::Now | Way::Park | Way::Pause => false,
+        }
+    }
+
     /// How long to wait for the owner.
     fn pause(&mut self) -> Duration {
         let pause = FIRST * (1 << self.looks.min(4));

@@ -6,6 +6,7 @@ use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent};
 use crate::model::id::{Token, WorkerId};
 use crate::model::record::{JobState, Record};
+use crate::model::why::Cause;
 use crate::store::{Lookup, Refusal, SteerReply, StoreError, Way, WorkerEvent};
 
 fn found(bench: &mut Bench, record: Option<Record>) {
@@ -26,13 +27,24 @@ fn seen(state: JobState, token: u64) -> Record {
     record
 }
 
+/// k in this state under this token since then, for this reason.
+fn since(state: JobState, (token, since): (u64, u64), cause: Cause) -> Record {
+    let mut record = Record { since, ..seen(state, token) };
+    record.set_why(cause);
+    record
+}
+
 /// An operator wants this of k, which was found in this state.
 fn steering(way: Way, state: JobState) -> Bench {
+    steering_of(way, seen(state, 7))
+}
+
+fn steering_of(way: Way, record: Record) -> Bench {
     let mut bench = Bench::attached();
     let deadline = bench.now + secs(30);
     let reason = if matches!(way, Way::Park | Way::Pause) { "bad feed" } else { "" }.to_owned();
     bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason, deadline });
-    found(&mut bench, Some(seen(state, 7)));
+    found(&mut bench, Some(record));
     bench
 }
 
@@ -298,14 +310,6 @@ fn paused() -> Record {
     Record { tail: "||z9".to_owned(), ..seen(JobState::Parked, 7) }
 }
 
-fn steering_paused(way: Way) -> Bench {
-    let mut bench = Bench::attached();
-    let deadline = bench.now + secs(30);
-    bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason: String::new(), deadline });
-    found(&mut bench, Some(paused()));
-    bench
-}
-
 #[test]
 fn only_a_resume_of_a_paused_job_is_sent() {
     for (way, said) in [
@@ -315,10 +319,10 @@ fn only_a_resume_of_a_paused_job_is_sent() {
         (Way::Elsewhere, "Paused"),
         (Way::Park, "Paused"),
     ] {
-        let mut bench = steering_paused(way);
+        let mut bench = steering_of(way, paused());
         assert_eq!(bench.seen(), ["find k".to_owned(), format!("reply 1 steered {said}")], "{way:?}");
     }
-    let mut bench = steering_paused(Way::Resume);
+    let mut bench = steering_of(Way::Resume, paused());
     assert_eq!(bench.seen(), ["find k", "steer k/n.k@7+50 y"]);
     steered(&mut bench, SteerReply::Queued);
     assert_eq!(bench.seen(), ["reply 1 steered ok"]);
@@ -348,4 +352,108 @@ fn a_pause_is_more_than_a_park_and_than_what_the_handler_says() {
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
     assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
+}
+
+/// The record of k at the look after a step whose answer was lost, and which the store does not know when it comes again.
+fn after_a_lost_answer(bench: &mut Bench, record: Record) -> Vec<String> {
+    bench.all();
+    bench.fail("steer");
+    bench.all();
+    bench.advance(millis(100));
+    steered(bench, SteerReply::Changed);
+    bench.all();
+    later(bench, Some(record))
+}
+
+const DONE: [&str; 1] = ["reply 1 steered ok"];
+
+#[test]
+fn a_resume_undoes_no_later_pause() {
+    let mut bench = steering_of(Way::Resume, paused());
+    assert_eq!(after_a_lost_answer(&mut bench, since(JobState::Parked, (7, 60), Cause::Paused)), DONE);
+    let mut bench = steering_of(Way::Resume, paused());
+    assert_eq!(after_a_lost_answer(&mut bench, paused()), ["steer k/n.k@7+50 y"], "nobody has resumed it");
+    let mut bench = steering_of(Way::Resume, paused());
+    let gone_back = since(JobState::Parked, (7, 40), Cause::Paused);
+    assert_eq!(after_a_lost_answer(&mut bench, gone_back), ["steer k/n.k@7+40 y"], "the data went back");
+    for rests in
+        [since(JobState::Parked, (8, 70), Cause::Parked), since(JobState::Queued, (7, 60), Cause::Resumed)]
+    {
+        let mut bench = steering_of(Way::Resume, paused());
+        assert_eq!(after_a_lost_answer(&mut bench, rests), DONE);
+    }
+    let mut bench = steering_of(Way::Resume, paused());
+    bench.all();
+    steered(&mut bench, SteerReply::Parked);
+    assert_eq!(bench.seen(), DONE, "it was resumed, and parked since");
+}
+
+#[test]
+fn a_pause_and_a_park_undo_no_later_start() {
+    for (way, cause) in [(Way::Pause, Cause::Resumed), (Way::Park, Cause::Unparked)] {
+        for goes_on in [
+            since(JobState::Queued, (7, 90), cause),
+            since(JobState::Assigned, (8, 90), cause),
+            since(JobState::Running, (8, 95), cause),
+        ] {
+            let mut bench = told(way);
+            assert_eq!(later(&mut bench, Some(goes_on.clone())), DONE, "{way:?} {goes_on:?}");
+            let mut bench = steering(way, JobState::Queued);
+            assert_eq!(after_a_lost_answer(&mut bench, goes_on.clone()), DONE, "{way:?} {goes_on:?}");
+            let mut bench = steering(way, JobState::Queued);
+            bench.all();
+            steered(&mut bench, SteerReply::Changed);
+            bench.all();
+            assert_eq!(later(&mut bench, Some(goes_on)), DONE, "somebody else has done it");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_started_before_is_paused_and_parked() {
+    for (way, cause, letter) in [(Way::Pause, Cause::Resumed, 'z'), (Way::Park, Cause::Unparked, 'p')] {
+        let mut bench = steering_of(way, since(JobState::Queued, (6, 50), cause));
+        bench.all();
+        for (state, at, stretch) in
+            [(JobState::Assigned, (7, 50), "7+50"), (JobState::Running, (7, 60), "7+60")]
+        {
+            steered(&mut bench, SteerReply::Changed);
+            bench.all();
+            let sent = format!("steer k/n.k@{stretch} {letter} owner=9 'bad feed'");
+            assert_eq!(later(&mut bench, Some(since(state, at, cause))), [sent]);
+        }
+        steered(&mut bench, SteerReply::Told);
+        bench.all();
+        let runs = since(JobState::Running, (7, 60), cause);
+        assert_eq!(later(&mut bench, Some(runs)), [""; 0], "it still ends");
+        bench.advance(millis(60));
+        let moved = since(JobState::Queued, (7, 70), Cause::Moved);
+        assert_eq!(later(&mut bench, Some(moved)), [format!("steer k/n.k@7+70 {letter} 'bad feed'")]);
+    }
+}
+
+#[test]
+fn a_retry_undoes_no_later_park() {
+    let mut bench = steering(Way::Now, JobState::Parked);
+    assert_eq!(after_a_lost_answer(&mut bench, since(JobState::Parked, (7, 60), Cause::Parked)), DONE);
+    let mut bench = steering(Way::Now, JobState::Parked);
+    let paused = since(JobState::Parked, (8, 60), Cause::Paused);
+    assert_eq!(after_a_lost_answer(&mut bench, paused), DONE, "a worker had it before");
+    let mut bench = steering(Way::Now, JobState::Parked);
+    let paused = since(JobState::Parked, (7, 60), Cause::Paused);
+    assert_eq!(after_a_lost_answer(&mut bench, paused), ["reply 1 steered Paused"]);
+}
+
+#[test]
+fn a_run_that_is_over_was_bounced_though_its_job_is_paused() {
+    for way in [Way::Home, Way::Elsewhere] {
+        let mut bench = told(way);
+        assert_eq!(later(&mut bench, Some(since(JobState::Parked, (7, 60), Cause::Paused))), DONE, "{way:?}");
+        for rests in [SteerReply::Paused, SteerReply::Parked] {
+            let mut bench = steering(way, JobState::Running);
+            bench.all();
+            steered(&mut bench, rests);
+            assert_eq!(bench.seen(), DONE, "{way:?} {rests:?}");
+        }
+    }
 }
