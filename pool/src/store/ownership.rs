@@ -171,7 +171,8 @@ pub struct ReleaseItem {
     /// The way in which it is given up.
     pub mode: ReleaseMode,
     /// The generation of the payload that it ran with. If its record has a higher one, and nobody stops the job, then the
-    /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped.
+    /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped,
+    /// parked or paused.
     pub ran: Option<u64>,
     /// Why it is given up, for the record of a job that goes on.
     pub cause: Cause,

@@ -31,6 +31,7 @@ scenarios! {
     a_paused_job_is_stopped_like_any_other,
     a_pause_whose_release_was_lost_is_known_by_its_worker,
     a_job_with_a_later_payload_is_not_paused_by_its_release,
+    a_release_that_names_no_payload_pauses_its_job,
 }
 
 const WHY: &str = "anna|ticket 17";
@@ -319,4 +320,19 @@ async fn a_job_with_a_later_payload_is_not_paused_by_its_release(kind: Kind) {
     assert_eq!(lab.release_item(worker, late).await, ReleaseReply::Queued);
     assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused, "who wants it says it again");
     assert!(lab.record("k").await.unwrap().is_paused());
+}
+
+async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    let other = update("k", "node1.k", 0, Some(worker), "other");
+    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert_eq!(lab.release_item(worker, paused("k", token)).await, ReleaseReply::Parked);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.is_paused(), record.generation()), (true, 1));
+    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    lab.route("k", worker).await;
+    let BeginReply::Begun { payload, .. } = lab.begin("k", worker).await else { panic!("it was not begun") };
+    assert_eq!(&*payload, b"other");
 }

@@ -172,6 +172,7 @@ impl Jobs {
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
         let is_free = !held.ends_for_good();
+        let rests = held.order.as_ref().is_some_and(|order| order.is_to_rest());
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
@@ -208,10 +209,12 @@ impl Jobs {
             }
             (item.tell_stopper, entries) = (order.tell, order.entries);
         }
-        let decides = matches!(
-            item.mode,
-            ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail | ReleaseMode::Park
-        );
+        let decides = match item.mode {
+            ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail => true,
+            // An operator wants it at rest, whatever its payload. The next run gets the stored one.
+            ReleaseMode::Park => !rests,
+            _ => false,
+        };
         item.ran = (is_free && decides).then(|| held.generation());
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;

@@ -63,6 +63,11 @@ impl StopOrder {
         Self { why, tell: None, entries: Vec::new(), steered: None }
     }
 
+    /// Whether an operator wants the job to rest.
+    pub(super) fn is_to_rest(&self) -> bool {
+        matches!(self.why, StopReason::Parked | StopReason::Paused)
+    }
+
     /// The release mode and the result of a job that has ended by this order.
     pub(super) fn release(&self) -> (ReleaseMode, String) {
         match (self.why, &self.steered) {

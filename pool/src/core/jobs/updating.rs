@@ -16,7 +16,7 @@
 //! 4. A job that is handed off begins with what the record has, at home if the ring has not changed.
 //!
 //! A job that leaves for another reason is left to it. The store queues it again if its record has a higher generation than
-//! the one that its release names, and nobody has stopped it.
+//! the one that its release names. A job that was stopped, or that an operator wants to rest, names none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::bench::{Bench, config, key, millis, record, sealed, secs};
 use super::leaving::drained;
 use super::shutting_down::hear_of_stopping;
+use super::steering::event as steer;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate, NotTaken};
@@ -12,7 +13,7 @@ use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Record;
 use crate::model::wire::{Envelope, ProgressTimeout};
-use crate::store::{AttestReply, BeginReply, Lookup, OwnedPage, UpdateReply, WorkerEvent};
+use crate::store::{AttestReply, BeginReply, Lookup, OwnedPage, UpdateReply, Way, WorkerEvent};
 
 fn update(bench: &mut Bench, expected: Option<u64>) {
     update_of(bench, None, expected);
@@ -500,6 +501,29 @@ fn a_job_that_ends_by_itself_names_the_generation_it_ran_with() {
     bench.stop_event(1, 10, None, &[("k", 7)]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     assert_eq!(released(&mut bench), [None], "nobody runs a stopped job again");
+}
+
+#[test]
+fn a_job_rests_with_any_payload_if_an_operator_wants_it_to() {
+    let stopped: fn() -> HandlerEvent = || HandlerEvent::Stopped(Ok(()));
+    let parks: fn() -> HandlerEvent = || HandlerEvent::Park("bad".into());
+    let fails: fn() -> HandlerEvent = || HandlerEvent::Failed("cancelled".into());
+    for way in [Way::Park, Way::Pause] {
+        for ends in [stopped, parks, fails] {
+            let mut bench = Bench::with_worker();
+            in_hand(&mut bench);
+            steer(&mut bench, 10, 7, way);
+            bench.handler(1, "k", 7, ends());
+            let release = bench.of(&["release"]);
+            assert!(release[0].starts_with("release 1: k@7 p "), "{release:?}");
+            assert_eq!(released(&mut bench), [None], "{way:?}");
+        }
+    }
+    let mut bench = Bench::with_worker();
+    in_hand(&mut bench);
+    steer(&mut bench, 10, 7, Way::Pause);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    assert_eq!(released(&mut bench), [Some(0)], "it has ended by itself, so the other payload decides");
 }
 
 fn released(bench: &mut Bench) -> Vec<Option<u64>> {
