@@ -32,6 +32,8 @@ impl Throttle {
 
     /// Like [`admits`](Self::admits), for one event in each interval.
     pub(super) fn admits_each(&mut self, now: Time, interval: Duration) -> bool {
+        // A lower rate before may have put it later than this rate ever does.
+        self.due = self.due.min(now + GROUP.max(interval));
         let from = self.due - GROUP.saturating_sub(interval);
         if now < from {
             self.refused_until = Some(from);
@@ -76,6 +78,19 @@ mod tests {
         assert_eq!(times(Some(10)), (0..100).map(|n| 100 * n).collect::<Vec<_>>());
         let fast = times(Some(200));
         assert_eq!((fast[19], fast[20], fast[99]), (0, 5, 400));
+    }
+
+    #[test]
+    fn a_raised_rate_counts_from_the_next_event_on() {
+        let (mut throttle, now) = (Throttle::default(), Time(0) + Duration::from_secs(60));
+        let mut admits = |now, per_second| throttle.admits(now, NonZeroU32::new(per_second));
+        assert!(admits(now, 1) && !admits(now, 1));
+        let soon = now + Duration::from_millis(1);
+        assert!(!admits(soon, 10));
+        assert!(admits(soon + Duration::from_millis(100), 10), "not after a second");
+        let soon = soon + Duration::from_millis(101);
+        assert!(!admits(soon, 1) && !admits(soon, 200));
+        assert!(admits(soon + Duration::from_millis(5), 200));
     }
 
     #[test]
