@@ -9,7 +9,7 @@ use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::core::ring::Ring;
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
-use crate::model::settings::Settings;
+use crate::model::settings::{Settings, ShardId};
 
 pub(super) const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
@@ -140,6 +140,38 @@ fn jobs_move_at_the_workers_share_of_the_pools_rate() {
     for next in moved.iter().skip(1) {
         bench.advance(secs(2));
         assert_eq!(bench.seen(), stops(&[*next]), "two workers share one move a second");
+    }
+}
+
+#[test]
+fn the_shards_of_a_pool_share_its_rate_of_moves() {
+    let settings = Settings { shard: Some(ShardId { index: 1, count: 3 }), ..Settings::default() };
+    let mut bench = loaded(Config { settings, ..config() });
+    moves(&mut bench, 1, 0);
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.of(&["STOP"]), stops(&moved[..1]));
+    for next in &moved[1..3] {
+        bench.advance(secs(6));
+        assert_eq!(bench.of(&["STOP"]), stops(&[*next]), "two workers in each of three shards");
+    }
+}
+
+#[test]
+fn a_raised_rate_of_moves_counts_at_once() {
+    let mut bench = loaded(config());
+    moves(&mut bench, 1, 0);
+    another(&mut bench, 2, 1);
+    bench.advance(secs(6));
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.of(&["STOP"]), stops(&moved[..1]));
+    moves(&mut bench, 20, 0);
+    for next in moved.iter().skip(1) {
+        bench.advance(millis(100));
+        assert_eq!(bench.of(&["STOP"]), stops(&[*next]), "two workers share twenty a second");
     }
 }
 

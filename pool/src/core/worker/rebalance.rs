@@ -59,9 +59,10 @@ impl Rebalance {
         let second = Duration::from_secs(1);
         let own = ctx.config.moves_per_second.map(|limit| second / limit.get());
         let rate = NonZeroU32::new(ctx.config.settings.move_rate);
-        // Each worker has an equal share of the pool's.
+        // Each worker of each shard has an equal share of the pool's.
         let unshared = ctx.config.broken.has(Mutation::MoveRateUnshared);
-        let sharers = if unshared { 1 } else { ctx.workers_up.max(1) };
+        let shards = ctx.config.settings.shard.map_or(1, |shard| shard.count.max(1));
+        let sharers = if unshared { 1 } else { ctx.workers_up.max(1).saturating_mul(shards) };
         own.max(rate.map(|rate| second * sharers / rate.get()))
     }
 

@@ -70,7 +70,7 @@ pub struct Settings {
     /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
     pub hold: bool,
     /// How many jobs of the whole pool are asked in a second to move, because the ring has changed; 0, the default: no limit.
-    /// Each worker moves its equal share of them at most. See [`Node::limit_moves`](crate::Node::limit_moves).
+    /// Each worker of each shard moves its equal share of them at most. See [`Node::limit_moves`](crate::Node::limit_moves).
     pub move_rate: u32,
     /// How often somebody has asked for all moves at once: see [`Node::move_now`](crate::Node::move_now). 0.
     pub move_now: u64,
