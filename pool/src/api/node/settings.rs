@@ -120,8 +120,9 @@ impl Node {
 
 impl Node {
     /// Limits how many jobs of the whole pool are asked in a second to move, because the ring has changed; 0 lifts the limit.
-    /// Each worker gets an equal share, so a pool in which few workers have jobs to give moves fewer. A node keeps to its own
-    /// [`moves_per_second`](crate::NodeBuilder::moves_per_second), too. Drains, crashes and ends of jobs are not limited.
+    /// Each shard gets an equal share, and of that each worker. So a pool in which few workers have jobs to give moves
+    /// fewer. A node keeps to its own [`moves_per_second`](crate::NodeBuilder::moves_per_second), too. Drains, crashes and
+    /// ends of jobs are not limited.
     ///
     /// The limit is a setting of the pool: it survives restarts, and holds for workers that join later.
     ///
@@ -148,7 +149,10 @@ impl Node {
     /// # Cancel safety
     /// As [`change_settings`](Self::change_settings). Twice does no harm.
     pub async fn move_now(&self) -> Result<(), Error> {
-        self.change_settings(|settings| settings.move_now += 1).await.map(|_| ())
+        // A shard that has a higher number would not hear of the first one's next.
+        let highest = self.shards.iter().map(|shard| shard.settings().move_now).max().unwrap_or_default();
+        let next = |settings: &mut Settings| settings.move_now = settings.move_now.max(highest) + 1;
+        self.change_settings(next).await.map(|_| ())
     }
 }
 

@@ -218,6 +218,17 @@ async fn settings_that_differ_come_to_those_of_the_first_shard() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shard_hears_who_wants_all_moves_now() {
+    let store = MemoryStore::new();
+    let pool = builder(&store, 3).join().await.unwrap();
+    of_shard(&pool, 1, |settings| settings.move_now = 7).await;
+    for next in [8, 9] {
+        pool.move_now().await.unwrap();
+        assert!(pool.shards.iter().all(|shard| shard.settings().move_now == next), "{next}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
     let store = MemoryStore::new();
     // A pool with one shard has the name of the third shard.
