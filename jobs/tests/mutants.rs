@@ -110,8 +110,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "do return wake(q.name, q.added) end", by "an_owner_is_woken_for_its_group_alone";
     "a resumed queue forgets its owners": "steer", "if q.pinned then stir_pinned(q) end"
         => "", by "a_pinned_queue_that_is_resumed_wakes_its_owners";
-    "owners that wait hide other queues": "tick", "'^([^|/]+)')\n  if not name"
-        => "'^([^|]+)|')\n  if not name", by "owners_that_wait_hold_up_no_other_queue";
+    "owners that wait hold up other queues": "tick", "'^([^|/]+)([|/]?)'"
+        => "'^([^|]+)|'", by "owners_that_wait_hold_up_no_other_queue";
+    "owners that wait hide other queues": "tick", "if mark == '/' then"
+        => "if false then", by "owners_that_wait_hide_no_queue_of_a_longer_name";
     "a pinned queue becomes another": "declare", "q.pinned ~= pinned)"
         => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"

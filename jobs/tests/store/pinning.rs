@@ -19,6 +19,7 @@ scenarios! {
     a_pinned_queue_that_is_resumed_wakes_its_owners,
     a_limit_that_is_over_wakes_the_owner,
     owners_that_wait_hold_up_no_other_queue,
+    owners_that_wait_hide_no_queue_of_a_longer_name,
     a_queue_stays_pinned_or_not,
 }
 
@@ -209,6 +210,25 @@ async fn owners_that_wait_hold_up_no_other_queue(which: Which) {
     lab.listen("n2").await;
     lab.tick().await;
     assert_eq!(lab.woken().await, ["n2"]);
+}
+
+async fn owners_that_wait_hide_no_queue_of_a_longer_name(which: Which) {
+    // In the order of their bytes they stand before the owners, and behind them.
+    for longer in ["o.x", "o0", "o:x", "o_x", "orders"] {
+        let lab = Lab::new(which, &[("o", "o"), (longer, "")]).await;
+        lab.listen("n1").await;
+        Owner::new("n1", "x", 7).take(&lab).await.unwrap();
+        for on in ["n1", "n2"] {
+            let mut taking = Taking::new(node(on), queue(longer), 1);
+            taking.slots = 1;
+            lab.take_as(&taking).await;
+        }
+        lab.add(longer, &["j"]).await;
+        assert_eq!(lab.woken().await, ["n1"], "it dies now");
+        lab.listen("n2").await;
+        lab.tick().await;
+        assert_eq!(lab.woken().await, ["n2"], "{longer}");
+    }
 }
 
 async fn a_queue_stays_pinned_or_not(which: Which) {

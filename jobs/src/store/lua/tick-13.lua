@@ -126,13 +126,18 @@ for i = 1, #due do
 end
 
 -- A wake-up may have been lost with the node that it was for.
-local at = '-'
-for _ = 1, 64 do
-  -- The owners of groups of a pinned queue are passed over: the next owner looks by itself.
-  local name = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)')
+local at, left = '-', 64
+while left > 0 do
+  local name, mark = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)([|/]?)')
   if not name then break end
-  queue_of(name).free = queue_of(name).free + 1
-  at = '[' .. name .. '}'
+  if mark == '/' then
+    -- The owners of groups of a pinned queue are passed over: the next owner looks by itself. A 0 follows the slash, and
+    -- queues whose names begin with this one stand behind it.
+    at = '[' .. name .. '0'
+  else
+    queue_of(name).free = queue_of(name).free + 1
+    at, left = '[' .. name .. '}', left - 1
+  end
 end
 earliest = nil
 flush()
