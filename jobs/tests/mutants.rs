@@ -224,8 +224,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "children_of_a_former_life_run_for_the_new_one";
     "a former life keeps its child": "add", "if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end"
         => "", by "children_of_a_former_life_run_for_the_new_one";
-    "a stranger becomes a child": "add", "return of == parent.id or not of and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'"
-        => "return true", by "children_of_a_former_life_run_for_the_new_one";
+    "a stranger with the name of a child becomes one": "add", "return (is_over(j) or has(j, 'x')) and"
+        => "return", by "a_stranger_with_the_name_of_a_child_stays";
+    "a stranger becomes a child": "add", "  return (is_over(j) or has(j, 'x')) and sub"
+        => "  do return true end\n  return sub", by "children_of_a_former_life_run_for_the_new_one";
     "a call takes any number of jobs": "take", "want - #ids, 128 - #ids,"
         => "want - #ids,", by "a_call_takes_so_many_jobs_at_most";
     "the same again is written": "add", "if mode == 's' then"

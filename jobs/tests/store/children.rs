@@ -24,6 +24,7 @@ scenarios! {
     a_stranger_adds_no_children,
     a_parent_that_ends_first_leaves_no_children,
     children_of_a_former_life_run_for_the_new_one,
+    a_stranger_with_the_name_of_a_child_stays,
     a_cancelled_parent_takes_its_children_with_it,
     a_tick_clears_so_many_children_of_all_parents,
 }
@@ -295,6 +296,24 @@ async fn children_of_a_former_life_run_for_the_new_one(which: Which) {
     lab.take_n("a", 1).await;
     assert_eq!(lab.spawn("a", "P", Some(lab.token.get()), "other").await, AddReply::Exists);
     assert_eq!(lab.record("P").await.unwrap().open, 0);
+}
+
+async fn a_stranger_with_the_name_of_a_child_stays(which: Which) {
+    for state in [State::Ready, State::Delayed, State::Running] {
+        let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+        let due = if state == State::Delayed { lab.now() + 1_000 } else { 0 };
+        lab.add_one("b", "P.1", |kind| kind.due = due).await;
+        if state == State::Running {
+            lab.take("b").await;
+        }
+        lab.add("a", &["P"]).await;
+        lab.take("a").await;
+        let (token, before) = (lab.token.get(), lab.record("P.1").await);
+        assert_eq!(before.as_ref().unwrap().state, state);
+        assert_eq!(lab.spawn("a", "P", Some(token), "P.1").await, AddReply::Exists);
+        assert_eq!(lab.record("P.1").await, before);
+        assert_eq!(lab.record("P").await.unwrap().open, 0);
+    }
 }
 
 async fn a_cancelled_parent_takes_its_children_with_it(which: Which) {

@@ -135,10 +135,12 @@ local function again(j, body, kind, item)
   return waiting and 'U' or 'N'
 end
 
--- A child of a former life of its parent, under the same id.
+-- A child of a former life of its parent, under the same id. One whose parent is not known any more has ended, or was
+-- abandoned. Any other one is a stranger's.
 local function is_former(j, parent)
   local of = match(j.parent, '^(.*)#%x+$')
-  return of == parent.id or not of and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'
+  if of then return of == parent.id end
+  return (is_over(j) or has(j, 'x')) and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'
 end
 
 -- It belongs to this life from now on, and runs for it.

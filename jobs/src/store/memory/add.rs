@@ -271,10 +271,14 @@ impl Coming<'_> {
     }
 }
 
-/// Whether a job is a child of a former life of this parent, under the same id.
+/// Whether a job is a child of a former life of this parent, under the same id. One whose parent is not known any more has
+/// ended, or was abandoned. Any other one is a stranger's.
 fn is_former(id: &str, job: &Record, parent: &str) -> bool {
     match job.parent.rsplit_once('#') {
         Some((of, _)) => of == parent,
-        None => id.strip_prefix(parent).is_some_and(|name| name.starts_with('.')),
+        None if job.state.is_over() || job.has('x') => {
+            id.strip_prefix(parent).is_some_and(|name| name.starts_with('.'))
+        }
+        None => false,
     }
 }
