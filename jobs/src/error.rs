@@ -35,6 +35,9 @@ pub enum Error {
     /// The queue was never declared, or takes no jobs. Nothing was added.
     #[error("there is no queue {0}, nothing was added")]
     NoQueue(QueueName),
+    /// The queue is pinned, and a job without a group has no owner. Nothing was added.
+    #[error("a job of the pinned queue {0} needs a group, nothing was added")]
+    NoGroup(QueueName),
     /// The queue has no room. Nothing was added.
     #[error("the queue {0} is full, nothing was added")]
     Full(QueueName),

@@ -114,6 +114,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "'^([^|]+)|'", by "owners_that_wait_hold_up_no_other_queue";
     "owners that wait hide other queues": "tick", "if mark == '/' then"
         => "if false then", by "owners_that_wait_hide_no_queue_of_a_longer_name";
+    "a job without a group enters a pinned queue": "add", "if kind.q.pinned and kind.group == '' then return 'G' end"
+        => "", by "a_job_without_a_group_enters_no_pinned_queue";
+    "a job without a group moves to a pinned queue": "settle", "if q.pinned and group == '' then return 'G' end"
+        => "", by "a_job_without_a_group_enters_no_pinned_queue";
     "a pinned queue becomes another": "declare", "q.pinned ~= pinned)"
         => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_jobs::{Backoff, Client, Ctx, Error, Groups, Jobs, MemoryStore, Queue, on_pool};
+use tenure_jobs::{Backoff, Client, Ctx, Error, Groups, Jobs, MemoryStore, Outcome, Queue, State, on_pool};
 use tenure_pool::{DispatchError, Job, Node, RestartPolicy};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::Semaphore;
@@ -183,14 +183,29 @@ async fn a_lost_lease_ends_the_job_in_hand_while_redis_is_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pinned_queue_is_for_owners_and_groups() {
     let store = tenure_pool::MemoryStore::new();
-    let queues = [pinned(), Queue::new("plain")];
+    let (queues, store_of_jobs) = ([pinned(), Queue::new("plain")], MemoryStore::new());
     let builder =
-        queues.into_iter().fold(Jobs::in_memory(MemoryStore::new()), tenure_jobs::JobsBuilder::queue);
+        queues.into_iter().fold(Jobs::in_memory(store_of_jobs.clone()), tenure_jobs::JobsBuilder::queue);
     let jobs = builder.join().await.unwrap();
     let refused = jobs.worker("orders", async |_: Ctx, _: u32| Ok(())).start();
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
-    assert!(matches!(jobs.add("orders", &1u32).await, Err(Error::Setting(_))));
-    assert!(matches!(jobs.add_many("orders", [1u32]).await, Err(Error::Setting(_))));
+    // Also from a node that does not know how the queue was declared.
+    let stranger = Jobs::in_memory(store_of_jobs).join().await.unwrap();
+    for jobs in [&jobs, &stranger] {
+        assert!(matches!(jobs.add("orders", &1u32).await, Err(Error::NoGroup(_))));
+        assert!(matches!(jobs.add_many("orders", [1u32]).await, Err(Error::NoGroup(_))));
+    }
+    // A job that would go there without a group fails.
+    let mover = jobs.worker("plain", async |_: Ctx, _: u32| Ok(Outcome::go_on().to("orders")));
+    let mover = mover.start().unwrap();
+    let moved = jobs.add("plain", &1u32).await.unwrap().id;
+    let failed = eventually(PATIENCE, "it fails", async || {
+        let view = jobs.get(&moved).await.unwrap();
+        view.filter(|view| view.state() == State::Failed).ok_or(())
+    });
+    let why = "its handler named a pinned queue, and it has no group";
+    assert_eq!(failed.await.error().as_deref(), Some(why));
+    mover.close(PATIENCE).await.unwrap();
     let node = pool(&store, "n").await;
     let own = jobs.clone();
     node.add_worker(on_pool(move |_: Job| {

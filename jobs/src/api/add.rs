@@ -261,7 +261,7 @@ impl<'a> Add<'a> {
             return Err(Error::Setting("a job has at most 64 look-ups"));
         }
         if kind.group.is_none() && jobs.config(&kind.queue).is_some_and(Queue::is_pinned) {
-            return Err(Error::Setting("a job of a pinned queue needs a group"));
+            return Err(Error::NoGroup(kind.queue));
         }
         if delay.is_some() || life.is_some() {
             let now = jobs.now().await?;
@@ -318,6 +318,7 @@ pub(crate) fn added(id: JobId, queue: &QueueName, reply: AddReply) -> Result<Add
         AddReply::Anew => How::Anew,
         AddReply::Full => return Err(Error::Full(queue.clone())),
         AddReply::NoQueue => return Err(Error::NoQueue(queue.clone())),
+        AddReply::NoGroup => return Err(Error::NoGroup(queue.clone())),
         AddReply::NoParent => return Err(Error::NoParent(id)),
         AddReply::Bad => return Err(Error::Damaged(id)),
     };

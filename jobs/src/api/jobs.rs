@@ -207,7 +207,7 @@ impl Jobs {
     ) -> Result<Vec<Added>, Error> {
         let mut kind = Kind::new(QueueName::new(queue)?);
         if self.config(&kind.queue).is_some_and(Queue::is_pinned) {
-            return Err(Error::Setting("a job of a pinned queue needs a group"));
+            return Err(Error::NoGroup(kind.queue));
         }
         kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, kept);
         let kind = Arc::new(kind);

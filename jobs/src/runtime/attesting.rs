@@ -82,7 +82,8 @@ impl Journal {
     pub(crate) fn note(&mut self, inc: Incarnation, ends: &[End], replies: &[SettleReply]) {
         let at = Instant::now();
         for (end, reply) in ends.iter().zip(replies) {
-            if matches!(reply, SettleReply::Halt | SettleReply::Bad | SettleReply::NoQueue) {
+            let refused = matches!(reply, SettleReply::Bad | SettleReply::NoQueue | SettleReply::NoGroup);
+            if refused || *reply == SettleReply::Halt {
                 continue;
             }
             let execution = &end.execution;

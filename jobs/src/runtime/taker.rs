@@ -352,10 +352,15 @@ impl Taker {
             self.link.metrics().ends(&end.execution.record.queue, reply, end.execution.age());
             match reply {
                 SettleReply::Halt => tracing::debug!(job = %id, %token, "the end comes too late"),
-                SettleReply::NoQueue | SettleReply::Bad if !matches!(end.settle, Settle::Fail(..)) => {
+                SettleReply::NoQueue | SettleReply::NoGroup | SettleReply::Bad
+                    if !matches!(end.settle, Settle::Fail(..)) =>
+                {
                     tracing::warn!(job = %id, "the job cannot go on as its handler says, it fails");
-                    let why =
-                        "its handler named a queue that does not exist, or another argument that is none";
+                    let why = if reply == SettleReply::NoGroup {
+                        "its handler named a pinned queue, and it has no group"
+                    } else {
+                        "its handler named a queue that does not exist, or another argument that is none"
+                    };
                     let settle = Settle::Fail(why.into(), Data::Keep);
                     self.ends.push_back(End { execution: end.execution.clone(), settle });
                 }

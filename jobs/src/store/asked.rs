@@ -142,6 +142,8 @@ pub enum AddReply {
     Full,
     /// Its queue was never declared, or takes no jobs.
     NoQueue,
+    /// Its queue is pinned, and it has no group: nobody would ever take it.
+    NoGroup,
     /// Its parent is gone, takes no children, or is not this caller's.
     NoParent,
     /// A job with this id has a record that cannot be read, or an argument is none.
@@ -279,6 +281,8 @@ pub enum SettleReply {
     ToCancel,
     /// The next queue was never declared; it goes on.
     NoQueue,
+    /// The next queue is pinned, and the job has no group; it goes on.
+    NoGroup,
     /// It is not this execution's any more. Nothing was written.
     Halt,
     /// The record cannot be read, or an argument is none. Nothing was written.

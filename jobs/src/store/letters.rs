@@ -26,11 +26,12 @@ macro_rules! letters {
 letters! {
     add_reply: AddReply {
         b'A' = Added, b'E' = Exists, b'S' = Same, b'U' = Changed, b'R' = RunsAgain, b'N' = Anew, b'B' = Full,
-        b'P' = NoQueue, b'H' = NoParent, b'X' = Bad,
+        b'P' = NoQueue, b'G' = NoGroup, b'H' = NoParent, b'X' = Bad,
     }
     settle_reply: SettleReply {
         b'K' = Ended, b'Q' = Pending, b'D' = Delayed, b'F' = Failed, b'C' = Cancelled, b'W' = Waits, b'M' = Moved,
-        b'U' = GoesOn, b'V' = Asked, b'Z' = ToCancel, b'P' = NoQueue, b'H' = Halt, b'X' = Bad,
+        b'U' = GoesOn, b'V' = Asked, b'Z' = ToCancel, b'P' = NoQueue, b'G' = NoGroup, b'H' = Halt,
+        b'X' = Bad,
     }
     steer_reply: SteerReply {
         b'K' = Done, b'S' = Asked, b'N' = NotFound, b'E' = NotInState, b'X' = Bad,

@@ -1,10 +1,10 @@
 //! Pinned queues: only the owner of a group takes its jobs.
 
-use tenure_jobs::Token;
-use tenure_jobs::store::{Adding, SettleReply};
 use tenure_jobs::store::{
-    Hint, Kind, Lane, NewJob, Request, Result, Settle, SteerReply, StoreError, TakeReply, Taking,
+    AddMode, AddReply, Adding, Data, Hint, Kind, Lane, NewJob, Request, Result, Settle, SettleReply,
+    SteerReply, StoreError, TakeReply, Taking,
 };
+use tenure_jobs::{State, Token};
 
 use super::lab::{Lab, Which, done, group, id, node, queue, retry};
 
@@ -21,6 +21,7 @@ scenarios! {
     owners_that_wait_hold_up_no_other_queue,
     owners_that_wait_hide_no_queue_of_a_longer_name,
     a_queue_stays_pinned_or_not,
+    a_job_without_a_group_enters_no_pinned_queue,
 }
 
 /// Its job is the job's first letter's group.
@@ -239,4 +240,34 @@ async fn a_queue_stays_pinned_or_not(which: Which) {
     add(&lab, &["x1"]).await;
     assert_eq!(Owner::new("n1", "x", 7).take(&lab).await.unwrap(), ["x1"]);
     assert_eq!(lab.settle("x1", done()).await, SettleReply::Ended);
+}
+
+async fn a_job_without_a_group_enters_no_pinned_queue(which: Which) {
+    let lab = Lab::new(which, &[("o", "o"), ("a", ""), ("g", "g")]).await;
+    let on = |of: &str| {
+        let (group, data) = (group(of), Data::Replace("x".into()));
+        Settle::MoveOn { queue: queue("o"), priority: Some(2), group, data }
+    };
+    for mode in [AddMode::Keep, AddMode::Again, AddMode::Schedule, AddMode::Replace] {
+        assert_eq!(lab.add_body("o", "j", "b", mode, |_| {}).await, AddReply::NoGroup);
+    }
+    assert_eq!(lab.state("j").await, None);
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    // Neither does one that moves on.
+    assert_eq!(lab.settle("j", on("")).await, SettleReply::NoGroup);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!(
+        (record.state, record.queue, lab.body("j").await),
+        (State::Running, queue("a"), "body-j".into())
+    );
+    // Nor does a child.
+    assert_eq!(lab.spawn("o", "j", Some(lab.token.get()), "j.1").await, AddReply::NoGroup);
+    assert_eq!(lab.settle("j", on("x")).await, SettleReply::Moved);
+    assert_eq!(Owner::new("n1", "x", 7).take(&lab).await.unwrap(), ["j"]);
+    // The group that it has will do.
+    lab.add_one("g", "k", |kind| kind.group = group("y")).await;
+    lab.take("g").await;
+    assert_eq!(lab.settle("k", on("")).await, SettleReply::Moved);
+    assert_eq!(Owner::new("n1", "y", 7).take(&lab).await.unwrap(), ["k"]);
 }

@@ -9,7 +9,7 @@
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
---          B its queue is full | P no such queue | H no such parent, or not the caller's | X bad
+--          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
 --@base
 --@lane
 --@wake
@@ -173,6 +173,7 @@ local function added(i)
   local j = is_id(id) and job(id)
   if not kind or not is_id(id) or j == 'X' then return 'X' end
   if kind.q.shut then return 'P' end
+  if kind.q.pinned and kind.group == '' then return 'G' end
   local parent
   if kind.parent ~= '' then
     parent = sound(kind.parent)

@@ -15,7 +15,7 @@
 --       Data: '' | r<bytes> in place of the former | a<bytes> behind it
 -- Returns: OK, a letter per job: K ended | Q pending | D delayed | F failed for good | C cancelled | W waits | M moved on |
 --          U goes on | V goes on, was asked for again | Z goes on, somebody wants it cancelled | P no such queue |
---          H halt: not its execution | X bad
+--          G that queue is pinned, and it has no group | H halt: not its execution | X bad
 --@base
 --@lane
 --@wake
@@ -43,13 +43,13 @@ local function move(j, to, data, item)
   local queue, priority, group = match(to, '^([^|]+)|?(%-?%d?)|?([%w_:.~%%@/-]*)$')
   local q = queue and queue_of(queue)
   if not q or q.shut then return 'P' end
+  if not find(to, '|.*|') then group = j.group end
+  if q.pinned and group == '' then return 'G' end
   local body = write(j, data)
   leave(j)
   count(j.queue, 'done', 1)
   if has(j, 'x') then return finish(j, 'X', 'cancelled') end
-  j.queue, j.priority = queue, tonumber(priority) or j.priority
-  if find(to, '|.*|') then j.group = group end
-  if not q.grouped then j.group = '' end
+  j.queue, j.priority, j.group = queue, tonumber(priority) or j.priority, q.grouped and group or ''
   j.attempts, j.due, j.place = 0, 0, place_at(t - j.priority * q.step, item)
   enter(j, 'Q')
   tell(j, body)

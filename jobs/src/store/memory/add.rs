@@ -79,6 +79,9 @@ impl Coming<'_> {
         if settings.shut {
             return b'P';
         }
+        if settings.pinned && kind.group.is_none() {
+            return b'G';
+        }
         let mut parent = None;
         if let Some(parent_id) = &kind.parent {
             let found = step.job(parent_id.as_str());

@@ -112,6 +112,10 @@ impl Step<'_> {
         if settings.shut {
             return b'P';
         }
+        let group = group.map_or_else(|| job.group.clone(), GroupName::to_string);
+        if settings.pinned && group.is_empty() {
+            return b'G';
+        }
         let (key, from) = (id.as_str(), job.queue.clone());
         let body = self.write(id, data);
         self.leave(key, job);
@@ -121,12 +125,7 @@ impl Step<'_> {
         }
         job.queue = queue.clone();
         job.priority = priority.unwrap_or(job.priority);
-        if let Some(group) = group {
-            job.group = group.to_string();
-        }
-        if !settings.grouped {
-            job.group.clear();
-        }
+        job.group = if settings.grouped { group } else { String::new() };
         job.attempts = 0;
         job.due = 0;
         job.place = self.in_line(0, job.priority, settings.step, item);
