@@ -38,6 +38,9 @@ pub enum Error {
     /// The queue is pinned, and a job without a group has no owner. Nothing was added.
     #[error("a job of the pinned queue {0} needs a group, nothing was added")]
     NoGroup(QueueName),
+    /// The queue is pinned: one job of a group runs at a time. Nothing was changed.
+    #[error("the queue {0} is pinned and runs one job of a group at a time, nothing was changed")]
+    Pinned(QueueName),
     /// The queue has no room. Nothing was added.
     #[error("the queue {0} is full, nothing was added")]
     Full(QueueName),

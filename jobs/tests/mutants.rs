@@ -118,6 +118,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_without_a_group_enters_no_pinned_queue";
     "a job without a group moves to a pinned queue": "settle", "if q.pinned and group == '' then return 'G' end"
         => "", by "a_job_without_a_group_enters_no_pinned_queue";
+    "a group of a pinned queue runs several jobs": "steer", "if how == 'c' and value ~= '' and q.pinned then return 'O' end"
+        => "", by "a_group_of_a_pinned_queue_has_no_other_concurrency";
     "a pinned queue becomes another": "declare", "q.pinned ~= pinned)"
         => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"

@@ -195,6 +195,8 @@ async fn a_pinned_queue_is_for_owners_and_groups() {
         assert!(matches!(jobs.add("orders", &1u32).await, Err(Error::NoGroup(_))));
         assert!(matches!(jobs.add_many("orders", [1u32]).await, Err(Error::NoGroup(_))));
     }
+    let group = jobs.queue("orders").unwrap().group("x").unwrap();
+    assert!(matches!(group.concurrency(2).await, Err(Error::Pinned(_))));
     // A job that would go there without a group fails.
     let mover = jobs.worker("plain", async |_: Ctx, _: u32| Ok(Outcome::go_on().to("orders")));
     let mover = mover.start().unwrap();

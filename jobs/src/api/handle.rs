@@ -25,6 +25,7 @@ impl QueueHandle {
     async fn ask(&self, request: Request) -> Result<(), Error> {
         match self.jobs.request(request).await? {
             SteerReply::NotFound => Err(Error::NoQueue(self.name.clone())),
+            SteerReply::Pinned => Err(Error::Pinned(self.name.clone())),
             SteerReply::Bad => Err(Error::Setting("a limit, a window or a weight is out of bounds")),
             _ => Ok(()),
         }
@@ -164,7 +165,7 @@ impl GroupHandle {
     /// Gives the group a concurrency of its own.
     ///
     /// # Errors
-    /// As for [`pause`](Self::pause).
+    /// [`Error::Pinned`] for a pinned queue, and as for [`pause`](Self::pause).
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was changed; do it again.

@@ -22,6 +22,7 @@ scenarios! {
     owners_that_wait_hide_no_queue_of_a_longer_name,
     a_queue_stays_pinned_or_not,
     a_job_without_a_group_enters_no_pinned_queue,
+    a_group_of_a_pinned_queue_has_no_other_concurrency,
 }
 
 /// Its job is the job's first letter's group.
@@ -270,4 +271,17 @@ async fn a_job_without_a_group_enters_no_pinned_queue(which: Which) {
     lab.take("g").await;
     assert_eq!(lab.settle("k", on("")).await, SettleReply::Moved);
     assert_eq!(Owner::new("n1", "y", 7).take(&lab).await.unwrap(), ["k"]);
+}
+
+async fn a_group_of_a_pinned_queue_has_no_other_concurrency(which: Which) {
+    let lab = Lab::new(which, &[("o", "o")]).await;
+    add(&lab, &["x1", "x2"]).await;
+    let concurrency = |jobs| Request::GroupConcurrency(queue("o"), group("x"), jobs);
+    let before = lab.dump().await;
+    for jobs in [0, 1, 2] {
+        assert_eq!(lab.request(concurrency(Some(jobs))).await, SteerReply::Pinned);
+    }
+    assert_eq!(lab.dump().await, before);
+    assert_eq!(lab.request(concurrency(None)).await, SteerReply::Done);
+    assert_eq!(Owner::new("n1", "x", 7).take(&lab).await.unwrap(), ["x1"]);
 }

@@ -13,7 +13,8 @@
 --       q: pause a queue (1, or 0 to resume).
 --       G: a group of a queue (queue|group). Arguments: p pause, u resume, l<n>,<ms> limit, c<n> concurrency, w<n> weight,
 --          - as its queue.
--- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state | X bad
+-- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
+--          O the queue is pinned, and runs one job of a group at a time | X bad
 --@base
 --@wake
 --@records
@@ -44,6 +45,7 @@ local function steer_group(id, argument)
   local n, w = match(value, '^(%d*),(%d*)$')
   if how == 'l' and not n or (how == 'c' or how == 'w') and not match(value, '^%d*$') or #value > 20
     or how == 'w' and (value == '0' or #value > 2) or not find('pulcw-', how, 1, true) or how == '' then return 'X' end
+  if how == 'c' and value ~= '' and q.pinned then return 'O' end
   local g = group_of(q, group)
   if how == 'p' or how == 'u' then
     g.paused = how == 'p' and 'p' or ''

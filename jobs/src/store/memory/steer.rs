@@ -42,6 +42,7 @@ impl Step<'_> {
                 }
                 self.steer_group(queue, group.as_ref(), |group| (group.limit, group.window_ms) = (n, ms))
             }
+            Request::GroupConcurrency(queue, _, Some(_)) if self.settings(queue).pinned => b'O',
             Request::GroupConcurrency(queue, group, most) => {
                 self.steer_group(queue, group.as_ref(), |group| group.concurrency = most.map(u64::from))
             }
