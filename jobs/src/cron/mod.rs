@@ -92,7 +92,7 @@ impl Cron {
     }
 
     /// The time zone, such as `Europe/Berlin`. A time that its clocks skip comes when they go on; one that they repeat comes
-    /// once. An expression for each hour, minute or second comes in both hours.
+    /// once. An expression whose hours are `*` or a step, such as `*/2`, comes in both hours.
     pub fn zone(mut self, name: impl Into<String>) -> Self {
         self.zone = name.into();
         self

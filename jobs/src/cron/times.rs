@@ -2,13 +2,17 @@
 
 use croner::Cron as Pattern;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp, Zoned};
 
 /// An expression in a time zone. Moments are ms since the Unix epoch.
 pub(crate) struct Times {
     pattern: Pattern,
     zone: TimeZone,
+    /// Whether it names its hours: then it comes by the times of the wall clock, once each. Any other one comes by the time
+    /// that passes.
+    names_hours: bool,
 }
 
 impl Times {
@@ -17,24 +21,59 @@ impl Times {
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let pattern = parser.parse(expression).map_err(|error| error.to_string())?;
         let zone = TimeZone::get(zone).map_err(|error| error.to_string())?;
-        Ok(Self { pattern, zone })
-    }
-
-    fn at(&self, ms: u64) -> Option<Zoned> {
-        let seconds = i64::try_from(ms / 1_000).ok()?;
-        Some(Timestamp::from_second(seconds).ok()?.to_zoned(self.zone.clone()))
+        let hours = &pattern.pattern.hours;
+        let names_hours = !hours.from_wildcard && hours.step == 1;
+        Ok(Self { pattern, zone, names_hours })
     }
 
     /// The first moment after this one.
     pub(crate) fn after(&self, ms: u64) -> Option<u64> {
-        let found = self.pattern.find_next_occurrence(&self.at(ms)?, false).ok()?;
-        u64::try_from(found.timestamp().as_millisecond()).ok().filter(|at| *at > ms)
+        if !self.names_hours {
+            let now = second(ms)?.to_zoned(self.zone.clone());
+            let found = self.pattern.find_next_occurrence(&now, false).ok()?;
+            return millis(found.timestamp()).filter(|at| *at > ms);
+        }
+        let mut wall = on_wall(self.zone.to_datetime(second(ms)?))?;
+        loop {
+            wall = self.pattern.find_next_occurrence(&wall, false).ok()?;
+            // In an hour that is repeated, its times have come already.
+            if let Some(at) = Some(self.moment(wall.datetime())?).filter(|at| *at > ms) {
+                return Some(at);
+            }
+        }
     }
 
     /// The last moment before this one, or at it.
     fn until(&self, ms: u64) -> Option<u64> {
-        let found = self.pattern.find_previous_occurrence(&self.at(ms)?, true).ok()?;
-        u64::try_from(found.timestamp().as_millisecond()).ok().filter(|at| *at <= ms)
+        let now = second(ms)?;
+        if !self.names_hours {
+            let found = self.pattern.find_previous_occurrence(&now.to_zoned(self.zone.clone()), true).ok()?;
+            return millis(found.timestamp()).filter(|at| *at <= ms);
+        }
+        let mut wall = self.zone.to_datetime(now);
+        // In an hour that is repeated, also its later times have come already.
+        if let AmbiguousOffset::Fold { before, after } = self.zone.to_ambiguous_timestamp(wall).offset()
+            && self.zone.to_offset(now) == after
+        {
+            let back = i64::from(before.seconds()) - i64::from(after.seconds());
+            wall = wall.checked_add(SignedDuration::from_secs(back)).ok()?;
+        }
+        let mut found = self.pattern.find_previous_occurrence(&on_wall(wall)?, true).ok()?;
+        loop {
+            if let Some(at) = Some(self.moment(found.datetime())?).filter(|at| *at <= ms) {
+                return Some(at);
+            }
+            found = self.pattern.find_previous_occurrence(&found, false).ok()?;
+        }
+    }
+
+    /// The moment of a time of the wall clock. One that the clock skips comes when it goes on, one that it repeats comes the
+    /// first time.
+    fn moment(&self, wall: DateTime) -> Option<u64> {
+        let found = self.zone.to_ambiguous_timestamp(wall);
+        let skipped = matches!(found.offset(), AmbiguousOffset::Gap { .. });
+        let earlier = found.earlier().ok()?;
+        millis(if skipped { self.zone.following(earlier).next()?.timestamp() } else { earlier })
     }
 
     /// The first moments after one and up to another one, `most` of them.
@@ -51,6 +90,19 @@ impl Times {
         found.reverse();
         found
     }
+}
+
+fn second(ms: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(ms / 1_000).ok()?).ok()
+}
+
+fn millis(moment: Timestamp) -> Option<u64> {
+    u64::try_from(moment.as_millisecond()).ok()
+}
+
+/// A time of the wall clock where no clock is ever changed.
+fn on_wall(wall: DateTime) -> Option<Zoned> {
+    wall.to_zoned(TimeZone::UTC).ok()
 }
 
 /// A moment as text, such as `2026-11-22T21:00:00Z`.
@@ -85,6 +137,32 @@ mod tests {
         // Clocks in Berlin went from 03:00 back to 02:00.
         let found = between("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00:00Z", "2026-10-27T00:00:00Z");
         assert_eq!(found, ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
+    }
+
+    #[test]
+    fn each_of_several_times_comes_once_while_the_clock_changes() {
+        let (spring, autumn) = ("2026-03-28T22:00:00Z", "2026-10-24T22:00:00Z");
+        for (expression, start, expected) in [
+            ("30 2,14 * * *", spring, &["29T01:00", "29T12:30"][..]),
+            ("30 2,14 * * *", autumn, &["25T00:30", "25T13:30"]),
+            ("0,30 2 * * *", spring, &["29T01:00"]),
+            ("0,30 2 * * *", autumn, &["25T00:00", "25T00:30"]),
+            ("0 1-4 * * *", spring, &["29T00:00", "29T01:00", "29T02:00"]),
+            ("0 1-4 * * *", autumn, &["24T23:00", "25T00:00", "25T02:00", "25T03:00"]),
+            ("*/30 2 * * *", spring, &["29T01:00"]),
+            ("*/30 2 * * *", autumn, &["25T00:00", "25T00:30"]),
+        ] {
+            let times = Times::parse(expression, "Europe/Berlin").unwrap();
+            let start = ms(start);
+            let found = times.between(start, start + 86_400_000, 100);
+            let minutes: Vec<_> = found.iter().map(|at| text(*at)[8..16].to_owned()).collect();
+            assert_eq!(minutes, expected, "{expression}");
+            // Counted from any end they are the same.
+            for until in (start..start + 86_400_000).step_by(300_000) {
+                let back = times.last(start, until, 100);
+                assert_eq!(back, times.between(start, until, 100), "{expression} until {}", text(until));
+            }
+        }
     }
 
     #[test]
