@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -163,6 +164,27 @@ async fn a_cron_that_is_removed_comes_no_more() {
     sleep(5 * MINUTE).await;
     assert_eq!(ran.all(), ["x@2026-11-22T12:01:00Z", "y@2026-11-22T12:03:00Z", "y@2026-11-22T12:06:00Z"]);
     assert_eq!(jobs.crons().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_removal_that_was_cut_off_leaves_no_occurrence_behind() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let jobs = Jobs::builder("s", client).name("a").queue(Queue::new("q")).join().await.unwrap();
+    let _planner = plan(&jobs, &[cron("x", "*/10 * * * * *")]).await;
+    let delayed = async || jobs.queue("q").unwrap().figures().await.unwrap().delayed;
+    eventually(MINUTE, "it is planned", async || {
+        let planned = jobs.crons().await.unwrap()[0].planned_until;
+        if planned.is_some() && delayed().await >= 8 { Ok(()) } else { Err(planned) }
+    })
+    .await;
+    {
+        // The cron is gone, and nobody waits for the rest.
+        let mut removal = pin!(jobs.remove_cron("x"));
+        while futures::poll!(&mut removal).is_pending() && !jobs.crons().await.unwrap().is_empty() {}
+    }
+    jobs.remove_cron("x").await.unwrap();
+    assert_eq!(delayed().await, 0);
 }
 
 #[tokio::test(start_paused = true)]

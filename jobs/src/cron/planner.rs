@@ -174,15 +174,21 @@ impl Jobs {
     pub async fn remove_cron(&self, name: &str) -> Result<bool, Error> {
         let id = planning_id(name)?;
         let Some(view) = self.get(&id).await? else { return Ok(false) };
-        match self.remove(&id).await {
-            Ok(()) => {}
-            Err(Error::NotFound(_)) => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        if let Ok(plan) = view.data::<Plan>() {
+        let plan = view.data::<Plan>().ok();
+        // Before the cron is gone: a call that is cut off in between finds it again, and takes back the rest.
+        if let Some(plan) = &plan {
             take_back(self, &id, &plan.spec, self.now().await?).await?;
         }
-        Ok(true)
+        let removed = match self.remove(&id).await {
+            Ok(()) => true,
+            Err(Error::NotFound(_)) => false,
+            Err(error) => return Err(error),
+        };
+        // And after it: a run may have added some meanwhile.
+        if let Some(plan) = &plan {
+            take_back(self, &id, &plan.spec, self.now().await?).await?;
+        }
+        Ok(removed)
     }
 }
 
