@@ -188,6 +188,19 @@ async fn a_removal_that_was_cut_off_leaves_no_occurrence_behind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cron_goes_on_soon_after_long_trouble() {
+    let (store, ran) = (set(), Ran::default());
+    // For an hour nobody has declared its queue.
+    let first = Jobs::over(Arc::new(store.clone())).name("a").join().await.unwrap();
+    let _planner = plan(&first, &[cron("x", "* * * * *")]).await;
+    sleep(60 * MINUTE + Duration::from_secs(1)).await;
+    let second = node(&store, "b").await;
+    let _worker = worker(&second, &ran, None);
+    sleep(2 * MINUTE).await;
+    assert_eq!(ran.of("x"), ["2026-11-22T13:01:00Z", "2026-11-22T13:02:00Z"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn crons_go_on_after_a_loss_of_all_data() {
     let (store, ran) = (set(), Ran::default());
     let jobs = node(&store, "a").await;

@@ -33,6 +33,8 @@ const MARK: &str = "tenure:cron";
 const HORIZON: u64 = 90_000;
 /// The shortest pause between two runs, ms.
 const PAUSE: u64 = 30_000;
+/// The pause after a run that failed.
+const TROUBLE: Duration = Duration::from_secs(5);
 /// The longest pause, ms: for an expression whose next moment is out of sight.
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 /// The most occurrences that one run adds ahead.
@@ -232,8 +234,18 @@ async fn take_back(jobs: &Jobs, id: &JobId, spec: &Spec, now: u64) -> Result<(),
     Ok(())
 }
 
-/// A run of a planning job: it adds what is missed and what is ahead, and says when to run again.
+/// A run of a planning job. One that fails is no failed attempt: the pauses between those would grow to ten minutes, and a
+/// cron must not come late once the trouble is over.
 async fn run(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
+    let id = ctx.id().clone();
+    Ok(plan_ahead(jobs, ctx, plan).await.unwrap_or_else(|error| {
+        tracing::warn!(cron = %id, error = &*error as &dyn std::error::Error, "it is planned later");
+        Outcome::later(TROUBLE, error.to_string())
+    }))
+}
+
+/// Adds what is missed and what is ahead, and says when to run again.
+async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
     let Plan { spec, planned, former } = plan;
     let times = Times::parse(&spec.expression, &spec.zone)?;
     let now = jobs.now().await?;
