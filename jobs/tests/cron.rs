@@ -201,6 +201,38 @@ async fn a_cron_goes_on_soon_after_long_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_changed_cron_loses_nothing_when_its_first_run_is_cut_off() {
+    let (store, ran) = (set(), Ran::default());
+    let jobs = node(&store, "a").await;
+    let _worker = worker(&jobs, &ran, None);
+    let every = |queue: &str, what: &str| Cron::new("x", "*/10 * * * * *", queue, what);
+    let _first = plan(&jobs, &[every("q", "old")]).await;
+    sleep(Duration::from_secs(32)).await;
+    // The old ones are taken back. The new ones cannot be added: their queue is not there yet.
+    let _second = plan(&jobs, &[every("late", "new")]).await;
+    sleep(Duration::from_secs(50)).await;
+    let late =
+        Jobs::over(Arc::new(store.clone())).name("late").queue(Queue::new("late")).join().await.unwrap();
+    let all = ran.clone();
+    let late_worker = late.worker("late", move |ctx: Ctx, what: String| {
+        let all = all.clone();
+        async move {
+            all.0.lock().unwrap().push(format!("{} {what}", ctx.id()));
+            Ok(())
+        }
+    });
+    let _late = late_worker.start().unwrap();
+    sleep(Duration::from_secs(20)).await;
+    let mut seconds: Vec<_> = ran.of("x").iter().map(|at| format!("{}{}", &at[14..19], &at[20..])).collect();
+    seconds.sort();
+    let expected = (1..=10).map(|n| {
+        let what = if n <= 3 { "old" } else { "new" };
+        format!("{:02}:{:02} {what}", n / 6, n % 6 * 10)
+    });
+    assert_eq!(seconds, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn crons_go_on_after_a_loss_of_all_data() {
     let (store, ran) = (set(), Ran::default());
     let jobs = node(&store, "a").await;

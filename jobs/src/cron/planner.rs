@@ -48,15 +48,19 @@ struct Plan {
     spec: Spec,
     /// Occurrences up to this moment are there, ms; 0 before the first run.
     planned: u64,
-    /// The one whose place it took.
+    /// The one whose place it took, until its occurrences are taken back and its own are there.
     former: Option<Spec>,
+    /// When its first run began to take those back, ms: its own occurrences begin then, also when that run was cut off.
+    #[serde(default)]
+    changed: Option<u64>,
 }
 
 /// The fields that a run changes.
 #[derive(Serialize)]
-struct Planned {
+struct Progress {
     planned: u64,
     former: Option<Spec>,
+    changed: Option<u64>,
 }
 
 /// A cron as it is planned.
@@ -204,7 +208,7 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
                 Some(plan) => (plan.planned, Some(plan.spec)),
                 None => (0, None),
             };
-            let plan = Plan { spec: spec.clone(), planned, former };
+            let plan = Plan { spec: spec.clone(), planned, former, changed: None };
             let add = Add::new(jobs, QUEUE, data::encode(&plan)).named(Ok(id.clone())).unique(Unique::Again);
             // One that runs keeps its data. It is changed when it has run.
             if add.lookup(MARK, 1).await?.how != How::RunsAgain {
@@ -246,21 +250,27 @@ async fn run(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
 
 /// Adds what is missed and what is ahead, and says when to run again.
 async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
-    let Plan { spec, planned, former } = plan;
+    let Plan { spec, planned, former, changed } = plan;
     let times = Times::parse(&spec.expression, &spec.zone)?;
     let now = jobs.now().await?;
-    let mut since = if planned > 0 { planned } else { now };
-    if let Some(former) = former {
-        take_back(&jobs, ctx.id(), &former, now).await?;
-        since = since.min(now);
+    let since = if planned > 0 { planned } else { now };
+    let mut from = since.max(now);
+    if let Some(former) = &former {
+        from = changed.unwrap_or(now);
+        if changed.is_none() {
+            // Before the first one is gone: a run that takes over adds those that are due meanwhile.
+            let former = Some(former.clone());
+            ctx.checkpoint(&Progress { planned, former, changed: Some(from) }).await?;
+        }
+        take_back(&jobs, ctx.id(), former, now).await?;
     }
-    let missed = times.last(since, now, spec.missed as usize);
-    let ahead = times.between(since.max(now), now + HORIZON, MOST);
+    let missed = times.last(since.min(from), from.min(now), spec.missed as usize);
+    let ahead = times.between(from, now + HORIZON, MOST);
     let until = if ahead.len() < MOST { now + HORIZON } else { ahead[MOST - 1] };
     let adds = missed.into_iter().chain(ahead).map(|at| occurrence(&jobs, ctx.id(), &spec, at).boxed());
     try_join_all(adds).await?;
-    let planned = until.max(since);
-    ctx.checkpoint(&Planned { planned, former: None }).await?;
+    let planned = until.max(from);
+    ctx.checkpoint(&Progress { planned, former: None, changed: None }).await?;
     let next = times.after(planned).map_or(DAY, |next| next.saturating_sub(HORIZON + now));
     let pause = next.clamp(PAUSE, DAY);
     Ok(Outcome::later(Duration::from_millis(pause), format!("planned until {}", super::times::text(planned))))
