@@ -161,6 +161,49 @@ async fn a_job_that_does_not_end_is_given_back_before_its_key_moves() {
     assert_eq!(said.until(4).await, ["first x0", "first x0 is gone", "second x0", "second x1"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_hangs_has_no_other_one_beside_it() {
+    let (store, said) = (tenure_pool::MemoryStore::new(), Said::default());
+    let queue = pinned().lease(PATIENCE).timeout(Duration::from_millis(50));
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(queue).join().await.unwrap();
+    let node = pool(&store, "n").await;
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (own, told, released) = (jobs.clone(), said.clone(), Arc::new(Mutex::new(released)));
+    let handler = on_pool(move |_: Job| {
+        let (jobs, said, released) = (own.clone(), told.clone(), released.clone());
+        async move {
+            Ok(jobs.worker("orders", move |ctx: Ctx, order: u32| {
+                let (said, released) = (said.clone(), released.clone());
+                async move {
+                    said.say(format!("{order} begins {}", ctx.attempt()));
+                    if order == 0 && ctx.attempt() == 1 {
+                        // No abort reaches it here.
+                        tokio::task::block_in_place(|| released.lock().unwrap().recv_timeout(PATIENCE))?;
+                        said.say("0 goes on");
+                    }
+                    Ok(())
+                }
+            }))
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    for key in ["x", "y"] {
+        node.ensure((key, "")).await.unwrap();
+    }
+    let id = jobs.add("orders", &0u32).group("x").await.unwrap().id;
+    said.until(1).await;
+    eventually(PATIENCE, "its time is over", async || {
+        let state = jobs.get(&id).await.unwrap().unwrap().state();
+        if state == State::Ready || said.all().len() > 1 { Ok(()) } else { Err(state) }
+    })
+    .await;
+    // Meanwhile another key goes on.
+    ordered(&jobs, "y", 1..2).await;
+    said.until(2).await;
+    release.send(()).unwrap();
+    assert_eq!(said.until(4).await, ["0 begins 1", "1 begins 1", "0 goes on", "0 begins 2"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_lease_ends_the_job_in_hand_while_redis_is_away() {
     let (server, said, gate) = (RedisServer::start().unwrap(), Said::default(), Arc::new(Semaphore::new(0)));

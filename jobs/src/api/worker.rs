@@ -107,7 +107,8 @@ impl WorkerBuilder {
         }
     }
 
-    /// The most jobs that run at once; 16 by default.
+    /// The most jobs that run at once; 16 by default. A worker that owns a group of a pinned queue has one slot: no job begins
+    /// while the future of an earlier one is there.
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
@@ -150,7 +151,8 @@ impl WorkerBuilder {
             .collect();
         let handlers = over.is_some().then(TaskTracker::new);
         let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
-        let plan = Plan { queues, slots: self.slots, times, runner, owner };
+        let slots = if owner.is_some() { 1 } else { self.slots };
+        let plan = Plan { queues, slots, times, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();
         let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());

@@ -160,8 +160,11 @@ impl Taker {
             let takes = !self.draining && self.look && free > 0 && self.rests.is_none();
             // A registration that nobody will use is taken back.
             let leaves = self.draining && self.registration.is_some() && self.rests.is_none();
-            if takes || leaves || !self.ends.is_empty() {
-                self.call(takes, leaves, free).await;
+            // An owner whose slot is taken says that it is there.
+            let keeps_up = self.plan.owner.is_some() && !self.draining && self.rests.is_none();
+            let stays = keeps_up && self.looked.elapsed() >= UPKEEP;
+            if takes || leaves || stays || !self.ends.is_empty() {
+                self.call(takes, leaves || stays, free).await;
                 continue;
             }
             if self.draining && self.busy == 0 {
@@ -187,7 +190,7 @@ impl Taker {
                 // It is looked at above.
                 Ok(()) = self.incarnations.changed() => self.incarnations.mark_changed(),
                 () = rested => self.rests = None,
-                () = tokio::time::sleep_until(upkeep), if self.plan.owner.is_some() && !self.draining => self.look = true,
+                () = tokio::time::sleep_until(upkeep), if keeps_up => self.look = true,
             }
         }
         match &self.plan.owner {
@@ -291,7 +294,9 @@ impl Taker {
             }
         };
         let sent = Instant::now();
-        self.looked = sent;
+        if takes || leaves {
+            self.looked = sent;
+        }
         let taking =
             (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
         let take = {
