@@ -218,6 +218,9 @@ fn passes_on_whole_scripts(scenario: Scenario) -> bool {
         return true;
     }
     let passes = !fails(scenario, Kind::Redis, &[], None);
+    if !passes {
+        say(&format!("{} fails on whole scripts, too", scenario.0));
+    }
     if passes {
         PASSED.lock().unwrap().insert(scenario.0);
     }

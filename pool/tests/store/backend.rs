@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::Cmd;
 use tenure_connection::{Client, Connection};
@@ -15,6 +16,9 @@ use tenure_testing::RedisServer;
 
 /// The time at which every clock starts, ms.
 pub(crate) const START: u64 = 1_760_000_000_000;
+
+/// How long a busy machine may take for a step. Steps are judged, not times.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const PROTOCOL: &str = include_str!("../../../docs/protocol/limits.md");
 
@@ -65,9 +69,10 @@ impl Backend {
     /// A store on a Redis server, for a pool of this name that is not there yet.
     pub(crate) async fn redis(server: &RedisServer, pool: &str) -> Self {
         let pool = PoolName::new(pool).unwrap();
-        let owner = Client::open(&server.url()).unwrap();
+        let patient = |url: &str| Client::builder(url).response_timeout(PATIENCE).build().unwrap();
+        let owner = patient(&server.url());
         let raw = owner.commands();
-        let client = Client::open(&url_of_user(server, &pool)).unwrap();
+        let client = patient(&url_of_user(server, &pool));
         let store = Arc::new(RedisStore::open_patched(&client, &pool, true, PATCHES.get()));
         let everything = Arc::new(RedisStore::open_with_clock_key(&owner, &pool));
         let clock = Arc::new(AtomicU64::new(START));
