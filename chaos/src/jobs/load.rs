@@ -55,8 +55,8 @@ impl Adding {
     }
 }
 
-/// Adds jobs of all kinds until it is told to stop.
-pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64) -> Adding {
+/// Adds jobs of all kinds until it is told to stop. An execution of a job takes less than `longest`.
+pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration) -> Adding {
     let stop = CancellationToken::new();
     let (jobs, load, stopped) = (jobs.clone(), load.clone(), stop.clone());
     let task = tokio::spawn(async move {
@@ -70,7 +70,7 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64) -> Adding {
                 _ = pace.tick() => {}
             }
             let Ok(waits) = free.clone().try_acquire_owned() else { continue };
-            let (jobs, load, wish) = (jobs.clone(), load.clone(), Wish::draw(number, &mut random));
+            let (jobs, load, wish) = (jobs.clone(), load.clone(), Wish::draw(number, longest, &mut random));
             adds.spawn(async move {
                 let _waits = waits;
                 let Wish { id, kind, ms, group, delay, priority } = wish;
@@ -98,7 +98,7 @@ struct Wish {
 }
 
 impl Wish {
-    fn draw(number: u64, random: &mut StdRng) -> Self {
+    fn draw(number: u64, longest: Duration, random: &mut StdRng) -> Self {
         let kinds = [
             (Kind::Plain, 60),
             (Kind::FailsOnce, 12),
@@ -112,7 +112,7 @@ impl Wish {
         Self {
             id: format!("j{number}"),
             kind,
-            ms: random.random_range(1..150),
+            ms: random.random_range(1..longest.as_millis() as u64),
             group: GROUPS.choose(random).copied().unwrap_or("a"),
             delay: Duration::from_millis(delay),
             priority: random.random_range(-1..=1),

@@ -38,6 +38,11 @@ const LEAVE: Duration = Duration::from_secs(40);
 /// How long the judges wait for the ends of all jobs: for a minute after an outage of Redis no lease is lost.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The time that no execution of a job exceeds.
+const WORK: Duration = Duration::from_millis(150);
+/// The same time where nodes are broken: each pause and each kill then hits several executions.
+const BROKEN_WORK: Duration = Duration::from_millis(450);
+
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct JobsPlan {
@@ -104,7 +109,8 @@ pub async fn run(plan: &JobsPlan, say: fn(&str)) -> Result<Vec<String>> {
         arena.start().await?;
     }
     let load = Arc::new(Load::default());
-    let adding = load::start(&jobs, &load, plan.seed);
+    let longest = if plan.control.is_some() { BROKEN_WORK } else { WORK };
+    let adding = load::start(&jobs, &load, plan.seed, longest);
     arena.inflict(plan).await?;
     let unanswered = adding.stop().await;
     let verdict = arena.judge(&jobs, &load, unanswered).await?;
@@ -155,7 +161,7 @@ impl Arena {
         let (began, mut random) = (Instant::now(), StdRng::seed_from_u64(plan.seed));
         let known = if plan.only.is_empty() { JobsFault::ALL.to_vec() } else { plan.only.clone() };
         let late: Vec<_> = known.iter().copied().filter(|fault| !fault.delays_the_end()).collect();
-        while began.elapsed() < plan.time {
+        while began.elapsed() < plan.time || (self.awaits_a_hit() && began.elapsed() < plan.time * 10) {
             sleep(Duration::from_millis(random.random_range(200..1_500))).await;
             let last = began.elapsed() > plan.time * 2 / 3 && !late.is_empty();
             let choices = if last { &late } else { &known };
@@ -172,6 +178,11 @@ impl Arena {
             }
         }
         Ok(())
+    }
+
+    /// Whether tokens repeat, and no fault has hit an execution yet so that the world outside could see it.
+    fn awaits_a_hit(&self) -> bool {
+        self.broken == Some(BrokenJobs::TokensRepeat) && self.resource.counts().stale_accepted == 0
     }
 
     async fn cause(&mut self, fault: JobsFault, random: &mut StdRng) -> Result<()> {
