@@ -230,6 +230,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "children_of_a_former_life_run_for_the_new_one";
     "a former life keeps its child": "add", "if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end"
         => "", by "children_of_a_former_life_run_for_the_new_one";
+    "a child keeps the deadline of its former life": "add", "  leave(j)\n  set_deadline(j, kind)\n"
+        => "  leave(j)\n", by "a_child_that_is_taken_over_has_its_new_deadline";
+    "a running child keeps the deadline of its former life": "add", "    set_deadline(j, kind)\n    j.again"
+        => "    j.again", by "a_child_that_is_taken_over_has_its_new_deadline";
+    "a lost child of an ended life goes on": "attest", "if is_over_there then flag(j, 'x') end"
+        => "", by "a_lost_child_of_an_ended_life_is_cancelled";
     "a stranger with the name of a child becomes one": "add", "return (is_over(j) or has(j, 'x')) and"
         => "return", by "a_stranger_with_the_name_of_a_child_stays";
     "a stranger becomes a child": "add", "  return (is_over(j) or has(j, 'x')) and sub"

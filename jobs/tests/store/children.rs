@@ -24,6 +24,7 @@ scenarios! {
     a_stranger_adds_no_children,
     a_parent_that_ends_first_leaves_no_children,
     children_of_a_former_life_run_for_the_new_one,
+    a_child_that_is_taken_over_has_its_new_deadline,
     a_stranger_with_the_name_of_a_child_stays,
     a_cancelled_parent_takes_its_children_with_it,
     a_tick_clears_so_many_children_of_all_parents,
@@ -296,6 +297,43 @@ async fn children_of_a_former_life_run_for_the_new_one(which: Which) {
     lab.take_n("a", 1).await;
     assert_eq!(lab.spawn("a", "P", Some(lab.token.get()), "other").await, AddReply::Exists);
     assert_eq!(lab.record("P").await.unwrap().open, 0);
+}
+
+async fn a_child_that_is_taken_over_has_its_new_deadline(which: Which) {
+    for of_former in ["ended", "runs", "waits"] {
+        for (before, after) in [(0, 5_000), (1_000, 0), (1_000, 5_000)] {
+            let lab = Lab::new(which, &[("a", "lease=60000"), ("c", "lease=60000")]).await;
+            let start = lab.now();
+            let due = |deadline| if deadline > 0 { start + deadline } else { 0 };
+            lab.add("a", &["P"]).await;
+            lab.take("a").await;
+            let parent = lab.token.get();
+            lab.spawn_by("c", "P", Some(parent), "P.1", due(before)).await;
+            if of_former != "waits" {
+                lab.take("c").await;
+            }
+            let child = lab.token.get();
+            if of_former == "ended" {
+                lab.settle_as("P.1", child, fail("no")).await;
+            }
+            lab.settle_as("P", parent, fail("no")).await;
+            lab.steer("P", Steer::Replay(0)).await;
+            lab.take("a").await;
+            let parent = lab.token.get();
+            let taken_over = lab.spawn_by("c", "P", Some(parent), "P.1", due(after)).await;
+            assert!(taken_over != AddReply::Exists, "{of_former}");
+            if of_former == "runs" {
+                assert_eq!(lab.settle_as("P.1", child, retry(0, "cancelled")).await, SettleReply::Pending);
+            }
+            lab.advance(1_001).await;
+            lab.tick().await;
+            assert_eq!(lab.state("P.1").await, Some(State::Ready), "{of_former} {before} {after}");
+            lab.advance(4_000).await;
+            lab.tick().await;
+            let state = if after > 0 { State::Failed } else { State::Ready };
+            assert_eq!(lab.state("P.1").await, Some(state), "{of_former} {before} {after}");
+        }
+    }
 }
 
 async fn a_stranger_with_the_name_of_a_child_stays(which: Which) {

@@ -242,8 +242,20 @@ impl Lab {
         token: Option<Token>,
         child: &str,
     ) -> AddReply {
+        self.spawn_by(name, parent, token, child, 0).await
+    }
+
+    /// The same for a child with a deadline, if that is not 0.
+    pub(crate) async fn spawn_by(
+        &self,
+        name: &str,
+        parent: &str,
+        token: Option<Token>,
+        child: &str,
+        deadline: u64,
+    ) -> AddReply {
         let mut kind = Kind::new(queue(name));
-        kind.parent = Some(id(parent));
+        (kind.parent, kind.deadline) = (Some(id(parent)), deadline);
         let mut adding = Adding::new(vec![NewJob::new(id(child), "b", kind)]);
         adding.token = token;
         self.add_all(&adding).await[0]

@@ -20,6 +20,7 @@ scenarios! {
     an_older_state_gives_way_to_what_runs,
     a_later_state_stays,
     a_lost_child_is_counted_again,
+    a_lost_child_of_an_ended_life_is_cancelled,
     a_new_life_of_a_job_is_no_execution_of_the_old_one,
     a_request_after_a_loss_is_not_met_by_what_ran_before_it,
     what_is_removed_or_cancelled_after_a_loss_stays_so,
@@ -224,6 +225,29 @@ async fn a_later_state_stays(which: Which) {
     odd.record.state = State::Ready;
     assert_eq!(lab.attest_one(&odd, true).await, SettleReply::Bad);
     assert_eq!(lab.done("j").await, SettleReply::Ended);
+}
+
+async fn a_lost_child_of_an_ended_life_is_cancelled(which: Which) {
+    let queues = [("a", ""), ("c", "")];
+    let lab = Lab::new(which, &queues).await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    lab.spawn("c", "P", Some(lab.token.get()), "P.1").await;
+    lab.take("c").await;
+    let child = lab.jobs.borrow_mut().pop().unwrap();
+    lose(&lab, &queues).await;
+    // Its parent has another life by then.
+    lab.add("a", &["P"]).await;
+    assert_eq!(lab.attest_one(&child, true).await, SettleReply::ToCancel);
+    lab.advance(HOLD).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::RunsAgain);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle_as("P.1", child.record.token, retry(0, "cancelled")).await, SettleReply::Pending);
+    assert_eq!(lab.take("c").await, ["P.1"]);
+    assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
+    assert_eq!(lab.take("a").await, ["P"]);
 }
 
 async fn a_lost_child_is_counted_again(which: Which) {

@@ -143,6 +143,18 @@ local function is_former(j, parent)
   return (is_over(j) or has(j, 'x')) and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'
 end
 
+-- The deadline of its former life is none of it.
+local function set_deadline(j, kind)
+  if kind.deadline > 0 then
+    flag(j, 'd')
+    timers['r:' .. j.id] = kind.deadline
+    arm(kind.deadline)
+  elseif has(j, 'd') then
+    unflag(j, 'd')
+    timers['r:' .. j.id] = false
+  end
+end
+
 -- It belongs to this life from now on, and runs for it.
 local function take_over(j, parent, body, kind, item)
   if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end
@@ -152,11 +164,13 @@ local function take_over(j, parent, body, kind, item)
   flag(parent, 'c')
   call('ZADD', INDEX, 0, 'o:' .. j.parent .. '|' .. j.id)
   if j.state == 'R' or j.state == 'W' then
+    set_deadline(j, kind)
     j.again = num(kind.due)
     return 'R'
   end
   local over = is_over(j)
   leave(j)
+  set_deadline(j, kind)
   if over then renew_life(j) else outdate(j) end
   j.queue, j.group, j.keep = kind.q.name, kind.group, tonumber(kind.keep)
   j.priority, j.max, j.due, j.attempts = kind.priority, tonumber(kind.max), kind.due, 0

@@ -30,7 +30,10 @@ end
 local function join(j)
   local id, birth = match(j.parent, '^(.*)#(%x+)$')
   local parent, child = id and sound(id), j.parent .. '|' .. j.id
-  if not id or parent and (parent.birth ~= birth or is_over(parent)) or call('ZSCORE', INDEX, 'c:' .. child) then
+  local is_over_there = parent and (parent.birth ~= birth or is_over(parent))
+  if not id or is_over_there or call('ZSCORE', INDEX, 'c:' .. child) then
+    -- Children of an ended life end.
+    if is_over_there then flag(j, 'x') end
     j.parent = ''
   elseif call('ZADD', INDEX, 0, 'o:' .. child) == 1 and parent then
     parent.open = parent.open + 1

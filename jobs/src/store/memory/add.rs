@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::with_prefix;
-use super::step::{LAST, Step, flag};
+use super::step::{LAST, Step, flag, unflag};
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
@@ -197,12 +197,14 @@ impl Coming<'_> {
         step.put(parent_id.as_str(), &parent);
         step.state.data.index.insert(format!("o:{}|{id}", job.parent));
         if matches!(job.state, JobState::Running | JobState::Waiting) {
+            set_deadline(step, id, &mut job, kind.deadline);
             job.again = Some(kind.due);
             step.put(id, &job);
             return b'R';
         }
         let over = job.state.is_over();
         step.leave(id, &mut job);
+        set_deadline(step, id, &mut job, kind.deadline);
         if over {
             step.renew_life(id, &mut job);
         } else {
@@ -271,6 +273,19 @@ impl Coming<'_> {
         let state = job.state;
         step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
         if waiting { b'U' } else { b'N' }
+    }
+}
+
+/// Gives a child the deadline of its new life. That of its former life is none of it.
+fn set_deadline(step: &mut Step<'_>, id: &str, job: &mut Record, deadline: u64) {
+    let timer = format!("r:{id}");
+    if deadline > 0 {
+        flag(job, 'd');
+        step.timer(timer, Some(deadline));
+        step.arm(deadline);
+    } else if job.has('d') {
+        unflag(job, "d");
+        step.timer(timer, None);
     }
 }
 

@@ -148,6 +148,10 @@ impl Step<'_> {
         };
         let over = parent.as_ref().is_some_and(|parent| parent.birth != birth || parent.state.is_over());
         if over || self.state.data.index.contains(&ended) {
+            if over {
+                // Children of an ended life end.
+                flag(job, 'x');
+            }
             job.parent.clear();
         } else if self.state.data.index.insert(open)
             && let Some(mut parent) = parent
