@@ -262,3 +262,20 @@ async fn a_pinned_queue_is_for_owners_and_groups() {
     let parked = node.dispatch(("x", "")).restart(RestartPolicy::OnFailure).await;
     assert!(matches!(parked, Err(DispatchError::Parked)), "{parked:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_takes_no_batches() {
+    let store = tenure_pool::MemoryStore::new();
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned()).join().await.unwrap();
+    let node = pool(&store, "n").await;
+    let handler = on_pool(move |_: Job| {
+        let jobs = jobs.clone();
+        let all = async |orders: Vec<(Ctx, u32)>| orders.iter().map(|_| Ok(())).collect::<Vec<_>>();
+        async move { Ok(jobs.batches("orders", 2, SECOND, all)) }
+    });
+    node.add_worker(handler).await.unwrap();
+    let parked = node.dispatch(("x", "")).restart(RestartPolicy::OnFailure).await;
+    assert!(matches!(parked, Err(DispatchError::Parked)), "{parked:?}");
+    let parked = node.parked().await.unwrap();
+    assert!(parked[0].error.contains("not in batches"), "{parked:?}");
+}

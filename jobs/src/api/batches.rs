@@ -59,7 +59,8 @@ impl Jobs {
         });
         let gathering = Gathering { most: most.max(1) as usize, linger, call, batch: Arc::default() };
         let handler = Handler::new(move |ctx: Ctx, payload: T| gathering.clone().join(ctx, payload));
-        WorkerBuilder::new(self.clone(), vec![queue.to_owned()], handler).slots(most.max(1).saturating_mul(2))
+        let builder = WorkerBuilder::new(self.clone(), vec![queue.to_owned()], handler).in_batches();
+        builder.slots(most.max(1).saturating_mul(2))
     }
 }
 

@@ -82,6 +82,8 @@ pub struct WorkerBuilder {
     queues: Vec<String>,
     pub(crate) handler: Handler,
     slots: u32,
+    /// Several jobs share a call of its handler.
+    in_batches: bool,
     #[cfg(feature = "pool")]
     pub(crate) grace: Duration,
     pub(crate) owner: Option<Ownership>,
@@ -101,10 +103,16 @@ impl WorkerBuilder {
             queues,
             handler,
             slots: 16,
+            in_batches: false,
             #[cfg(feature = "pool")]
             grace: crate::on_pool::GRACE,
             owner: None,
         }
+    }
+
+    /// Several jobs share a call of the handler.
+    pub(super) fn in_batches(self) -> Self {
+        Self { in_batches: true, ..self }
     }
 
     /// The most jobs that run at once; 16 by default. A worker that owns a group of a pinned queue has one slot: no job begins
@@ -118,7 +126,7 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots. The same for one of a pinned queue
-    /// that does not own a group, and for an owner of another queue.
+    /// that does not own a group, for an owner of another queue, and for an owner that takes [`batches`](Jobs::batches).
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -134,6 +142,11 @@ impl WorkerBuilder {
                 return Err(Error::Setting("the jobs of a pinned queue go to the owners of their groups"));
             }
             None => None,
+            Some(_) if self.in_batches => {
+                return Err(Error::Setting(
+                    "the jobs of a pinned group run one at a time, so not in batches",
+                ));
+            }
             Some(_) if queues.len() > 1 || !pinned(&queues[0]) => {
                 return Err(Error::Setting("an owner takes from one queue, which this node has pinned"));
             }
