@@ -11,4 +11,6 @@ mod pages;
 mod steering;
 mod texts;
 mod top;
+#[path = "../shared/workers.rs"]
+mod workers;
 mod world;

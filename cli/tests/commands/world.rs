@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use snapbox::cmd::{Command, OutputAssert};
-use tenure_pool::{BoxError, Client, Job, Node, NodeBuilder, WorkerInfo};
-use tenure_testing::{RedisServer, eventually};
+use tenure_pool::{Client, Node, NodeBuilder, WorkerInfo};
+use tenure_testing::RedisServer;
 
-/// Long enough for everything on the slowest machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use super::workers::{PATIENCE, add_worker};
 
 /// The command, without anything of the environment that it could take a pool from.
 pub(crate) fn tenure<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
@@ -104,18 +103,4 @@ pub(crate) fn said(done: &OutputAssert) -> String {
 /// Its text on stdout.
 pub(crate) fn printed(done: &OutputAssert) -> String {
     String::from_utf8_lossy(&done.get_output().stdout).into_owned()
-}
-
-/// Adds a worker whose jobs run until they are told to end, and answer what they are asked.
-pub(crate) async fn add_worker(node: &Node) -> WorkerInfo {
-    let run = |job: Job| async move {
-        if job.payload().as_ref() == b"fail" {
-            return Err::<(), BoxError>("out of stock".into());
-        }
-        job.cancelled().await;
-        Ok(())
-    };
-    let worker = node.add_worker(tenure_pool::run(run)).await.unwrap();
-    eventually(PATIENCE, "the worker is up", || async { worker.info().filter(|info| info.slot.is_some()) })
-        .await
 }

@@ -6,4 +6,6 @@ mod changes;
 mod described;
 mod hostile;
 mod stream;
+#[path = "../shared/workers.rs"]
+mod workers;
 mod world;

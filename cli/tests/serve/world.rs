@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_pool::{BoxError, Client, Job, Node};
-use tenure_testing::{RedisServer, eventually};
+use tenure_pool::{Client, Node};
+use tenure_testing::RedisServer;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// Long enough for everything on the slowest machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use super::workers::{PATIENCE, add_worker};
 
 pub(crate) struct World {
     pub(crate) server: RedisServer,
@@ -167,18 +166,4 @@ impl Page {
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
-}
-
-/// Adds a worker whose jobs run until they are told to end, or fail if their payload says so.
-pub(crate) async fn add_worker(node: &Node) {
-    let run = |job: Job| async move {
-        if job.payload().as_ref() == b"fail" {
-            return Err::<(), BoxError>("out of stock".into());
-        }
-        job.cancelled().await;
-        Ok(())
-    };
-    let worker = node.add_worker(tenure_pool::run(run)).await.unwrap();
-    eventually(PATIENCE, "the worker is up", || async { worker.info().filter(|info| info.slot.is_some()) })
-        .await;
 }
