@@ -13,6 +13,7 @@ use tenure_pool::store::{
 
 use super::attesting::item;
 use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::steering::steer;
 use super::updating::update;
 
 scenarios! {
@@ -36,18 +37,6 @@ scenarios! {
 
 const WHY: &str = "anna|ticket 17";
 
-fn word(name: &str, record: &Record, way: Way) -> SteerItem {
-    SteerItem {
-        key: key(name),
-        id: record.id.clone(),
-        token: record.token,
-        since: record.since,
-        way,
-        guess: record.owner,
-        reason: if way == Way::Pause { WHY.into() } else { String::new() },
-    }
-}
-
 /// The release of a job that its owner was told to pause.
 fn paused(name: &str, token: Token) -> ReleaseItem {
     let tell = Some(node("node1"));
@@ -55,20 +44,10 @@ fn paused(name: &str, token: Token) -> ReleaseItem {
 }
 
 impl Lab {
-    async fn tell_all(&self, items: &[SteerItem]) -> Vec<SteerReply> {
-        self.store().steer(self.inc, items).await.unwrap()
-    }
-
-    /// Steers the job as its record is.
-    async fn tell_to(&self, name: &str, way: Way) -> SteerReply {
-        let record = self.record(name).await.unwrap();
-        self.tell_all(&[word(name, &record, way)]).await.remove(0)
-    }
-
     /// A job that its owner has paused.
     async fn paused(&self, name: &str, worker: WorkerId) -> Record {
         let token = self.run(name, &format!("node1.{name}"), worker).await;
-        assert_eq!(self.tell_to(name, Way::Pause).await, SteerReply::Told);
+        assert_eq!(self.steer(name, Way::Pause).await, SteerReply::Told);
         assert_eq!(self.release_item(worker, paused(name, token)).await, ReleaseReply::Parked);
         self.record(name).await.unwrap()
     }
@@ -85,7 +64,7 @@ async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.k", worker).await;
     let before = lab.record("k").await;
-    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Told);
+    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Told);
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
     let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
     let told = WorkerEvent::Steer { jobs: vec![(key("k"), token, Way::Pause, WHY.to_owned())] };
@@ -115,7 +94,7 @@ async fn a_job_that_nobody_has_begun_is_paused_at_once(kind: Kind) {
     }
     lab.route("assigned", worker).await;
     for name in ["queued", "assigned"] {
-        assert_eq!(lab.tell_to(name, Way::Pause).await, SteerReply::Paused, "{name}");
+        assert_eq!(lab.steer(name, Way::Pause).await, SteerReply::Paused, "{name}");
         let record = lab.record(name).await.unwrap();
         assert!(record.is_paused() && record.owner.is_none(), "{name}");
         assert_eq!(lab.kept_of(name).await.as_deref(), Some(WHY));
@@ -131,8 +110,8 @@ async fn a_pause_may_be_repeated(kind: Kind) {
     let record = lab.paused("k", worker).await;
     lab.backend.advance(5).await;
     let before = lab.backend.dump().await;
-    let other = SteerItem { reason: "ben|another".into(), ..word("k", &record, Way::Pause) };
-    assert_eq!(lab.tell_all(&[other.clone(), other]).await, [SteerReply::Paused; 2]);
+    let other = SteerItem { reason: "ben|another".into(), ..steer("k", &record, Way::Pause) };
+    assert_eq!(lab.steer_all(&[other.clone(), other]).await, [SteerReply::Paused; 2]);
     assert_eq!(lab.backend.dump().await, before, "it has the reason that it had");
 }
 
@@ -143,7 +122,7 @@ async fn a_parked_job_is_paused_and_its_error_goes(kind: Kind) {
     let failed = ReleaseItem { result: "no route".into(), ..release("k", token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, failed).await, ReleaseReply::Parked);
     lab.backend.advance(5).await;
-    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Paused);
     let record = lab.record("k").await.unwrap();
     assert!(record.is_paused());
     assert_eq!((record.since, record.attempts), (lab.backend.now(), 1));
@@ -159,7 +138,7 @@ async fn nothing_but_a_resume_starts_a_paused_job(kind: Kind) {
     lab.starts().await;
     let before = lab.backend.dump().await;
     for way in [Way::Now, Way::Home, Way::Elsewhere, Way::Park] {
-        assert_eq!(lab.tell_to("k", way).await, SteerReply::Paused, "{way:?}");
+        assert_eq!(lab.steer("k", way).await, SteerReply::Paused, "{way:?}");
     }
     let unparked = lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap();
     assert_eq!(unparked, [UnparkReply::Paused]);
@@ -182,12 +161,12 @@ async fn a_resumed_job_starts_anew(kind: Kind) {
         let failed = ReleaseItem { result: "no".into(), ..release("k", token, ReleaseMode::Fail) };
         lab.release_item(worker, failed).await;
     }
-    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Paused);
     lab.starts().await;
     let before = lab.record("k").await.unwrap();
     assert_eq!((before.attempts, before.strikes), (2, 1));
     lab.backend.advance(5).await;
-    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
     assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Resumed, Some(worker))));
@@ -205,12 +184,12 @@ async fn a_resume_of_what_is_not_paused_does_nothing(kind: Kind) {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
     lab.route("assigned", worker).await;
-    assert_eq!(lab.tell_to("parked", Way::Park).await, SteerReply::Parked);
+    assert_eq!(lab.steer("parked", Way::Park).await, SteerReply::Parked);
     let before = lab.backend.dump().await;
     for name in ["runs", "queued", "assigned"] {
-        assert_eq!(lab.tell_to(name, Way::Resume).await, SteerReply::Changed, "{name}");
+        assert_eq!(lab.steer(name, Way::Resume).await, SteerReply::Changed, "{name}");
     }
-    assert_eq!(lab.tell_to("parked", Way::Resume).await, SteerReply::Parked);
+    assert_eq!(lab.steer("parked", Way::Resume).await, SteerReply::Parked);
     assert_eq!(lab.backend.dump().await, before);
 }
 
@@ -218,19 +197,19 @@ async fn a_late_copy_of_a_pause_or_a_resume_does_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.run("k", "node1.k", worker).await;
-    let pause = word("k", &lab.record("k").await.unwrap(), Way::Pause);
-    assert_eq!(lab.tell_all(std::slice::from_ref(&pause)).await, [SteerReply::Told]);
+    let pause = steer("k", &lab.record("k").await.unwrap(), Way::Pause);
+    assert_eq!(lab.steer_all(std::slice::from_ref(&pause)).await, [SteerReply::Told]);
     let token = lab.token("k").await;
     lab.release_item(worker, paused("k", token)).await;
     // The clock stands still.
-    let resume = word("k", &lab.record("k").await.unwrap(), Way::Resume);
-    assert_eq!(lab.tell_all(std::slice::from_ref(&resume)).await, [SteerReply::Queued]);
+    let resume = steer("k", &lab.record("k").await.unwrap(), Way::Resume);
+    assert_eq!(lab.steer_all(std::slice::from_ref(&resume)).await, [SteerReply::Queued]);
     let before = lab.backend.dump().await;
-    assert_eq!(lab.tell_all(&[pause.clone(), resume.clone()]).await, [SteerReply::Changed; 2]);
+    assert_eq!(lab.steer_all(&[pause.clone(), resume.clone()]).await, [SteerReply::Changed; 2]);
     assert_eq!(lab.backend.dump().await, before);
-    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused);
+    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Paused);
     let before = lab.backend.dump().await;
-    assert_eq!(lab.tell_all(&[pause, resume]).await, [SteerReply::Paused, SteerReply::Changed]);
+    assert_eq!(lab.steer_all(&[pause, resume]).await, [SteerReply::Paused, SteerReply::Changed]);
     assert_eq!(lab.backend.dump().await, before, "it was paused anew");
 }
 
@@ -239,7 +218,7 @@ async fn a_paused_key_says_so_to_all_who_want_it(kind: Kind) {
     let worker = lab.worker().await;
     let record = lab.paused("k", worker).await;
     lab.dispatch("parked", "node1.parked").await;
-    lab.tell_to("parked", Way::Park).await;
+    lab.steer("parked", Way::Park).await;
     assert_eq!(lab.dispatch("k", "node1.other").await, DispatchReply::Paused);
     assert_eq!(lab.dispatch("parked", "node1.other").await, DispatchReply::Parked);
     assert_eq!(lab.dispatch("k", "node1.k").await, DispatchReply::Accepted, "it is that dispatch");
@@ -261,7 +240,7 @@ async fn a_paused_job_keeps_what_it_has(kind: Kind) {
     let other = update("k", "node1.k", 0, None, "other");
     assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
     assert!(lab.record("k").await.unwrap().is_paused());
-    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     lab.route("k", worker).await;
     let BeginReply::Begun { waiting, payload, checkpoint, record } = lab.begin("k", worker).await else {
         panic!("it was not begun")
@@ -318,7 +297,7 @@ async fn a_job_with_a_later_payload_is_not_paused_by_its_release(kind: Kind) {
     assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
     let late = ReleaseItem { ran: Some(0), ..paused("k", token) };
     assert_eq!(lab.release_item(worker, late).await, ReleaseReply::Queued);
-    assert_eq!(lab.tell_to("k", Way::Pause).await, SteerReply::Paused, "who wants it says it again");
+    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Paused, "who wants it says it again");
     assert!(lab.record("k").await.unwrap().is_paused());
 }
 
@@ -331,7 +310,7 @@ async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
     assert_eq!(lab.release_item(worker, paused("k", token)).await, ReleaseReply::Parked);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.is_paused(), record.generation()), (true, 1));
-    assert_eq!(lab.tell_to("k", Way::Resume).await, SteerReply::Queued);
+    assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     lab.route("k", worker).await;
     let BeginReply::Begun { payload, .. } = lab.begin("k", worker).await else { panic!("it was not begun") };
     assert_eq!(&*payload, b"other");

@@ -38,17 +38,21 @@ pub(crate) fn steer(name: &str, record: &Record, way: Way) -> SteerItem {
         since: record.since,
         way,
         guess: record.owner,
-        reason: if way == Way::Park { "ticket 17".into() } else { String::new() },
+        reason: match way {
+            Way::Park => "ticket 17".into(),
+            Way::Pause => "anna|ticket 17".into(),
+            _ => String::new(),
+        },
     }
 }
 
 impl Lab {
-    async fn steer_all(&self, items: &[SteerItem]) -> Vec<SteerReply> {
+    pub(crate) async fn steer_all(&self, items: &[SteerItem]) -> Vec<SteerReply> {
         self.store().steer(self.inc, items).await.unwrap()
     }
 
     /// Steers the job as its record is.
-    async fn steer(&self, name: &str, way: Way) -> SteerReply {
+    pub(crate) async fn steer(&self, name: &str, way: Way) -> SteerReply {
         let record = self.record(name).await.unwrap();
         self.steer_all(&[steer(name, &record, way)]).await.remove(0)
     }
