@@ -11,6 +11,6 @@ mod pages;
 mod steering;
 mod texts;
 mod top;
-#[path = "../shared/workers.rs"]
+#[path = "../workers/mod.rs"]
 mod workers;
 mod world;

@@ -6,6 +6,6 @@ mod changes;
 mod described;
 mod hostile;
 mod stream;
-#[path = "../shared/workers.rs"]
+#[path = "../workers/mod.rs"]
 mod workers;
 mod world;
