@@ -46,9 +46,12 @@ LOAD ?= alone busy nice
 # The binary for private Redis servers, fetched if there is none.
 with_redis = REDIS_SERVER_BIN="$$(scripts/redis-server --path)" && export REDIS_SERVER_BIN
 
-# BUILT names a folder with built programs, which `make chaos` and `make poison` run in place of building their own.
+# BUILT names a folder with built programs. The demo, the drill, chaos and poison run them in place of building their own.
 build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
+
+# The tests that compute play optimized builds of what they play. Equal settings share one build.
+computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
@@ -57,9 +60,9 @@ help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
 
 demo:
-	cargo build $(if $(RELEASE),--release) -p tenure-examples --bin feeds
+	$(if $(BUILT),@true,cargo build $(if $(RELEASE),--release) -p tenure-examples --bin feeds)
 	@if [ "$(STORE)" = redis ] && [ -z "$$REDIS_URL" ]; then $(with_redis); fi && \
-		cargo run -q $(if $(RELEASE),--release) -p tenure-examples --bin feeds -- demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
+		$(if $(BUILT),"$(BUILT)/feeds",cargo run -q $(if $(RELEASE),--release) -p tenure-examples --bin feeds --) demo --store "$(STORE)" $(if $(TENANTS),--tenants "$(TENANTS)")
 
 serve-demo:
 	cargo build -p tenure-cli -p tenure-examples --bin tenure --bin serve-demo
@@ -68,8 +71,8 @@ serve-demo:
 		$(if $(LISTEN),--listen "$(LISTEN)")
 
 deploy-drill:
-	cargo build -p tenure-examples --bin deploy-drill
-	@$(with_redis) && cargo run -q -p tenure-examples --bin deploy-drill
+	$(if $(BUILT),@true,cargo build -p tenure-examples --bin deploy-drill)
+	@$(with_redis) && $(if $(BUILT),"$(BUILT)/deploy-drill",cargo run -q -p tenure-examples --bin deploy-drill)
 
 tour:
 	@$(with_redis) && cargo test -q -p tenure-cli --test tour tour -- --nocapture --test-threads 1
@@ -98,9 +101,8 @@ sim:
 
 sim-jobs:
 	@SEEDS="$(SEEDS)" START="$(START)" STEPS="$(if $(filter command line environment,$(origin STEPS)),$(STEPS),150)" \
-		cargo test -q --locked -p tenure-jobs --test sim --config profile.dev.package.tenure-jobs.opt-level=3 \
-		-- --exact nothing_is_violated_under_mishaps --nocapture
-	@cargo test -q --locked -p tenure-jobs --test sim --config profile.dev.package.tenure-jobs.opt-level=3 -- --ignored
+		cargo test -q --locked --workspace --test sim $(computing) -- --exact nothing_is_violated_under_mishaps --nocapture
+	@cargo test -q --locked --workspace --test sim $(computing) -- --ignored
 
 bench:
 	cargo build --release -p tenure-bench
