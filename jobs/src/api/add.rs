@@ -197,7 +197,7 @@ impl<'a> Add<'a> {
     }
 
     /// An attribute by which it is found with [`Jobs::find`]. It may have several values; a job has at most 64 of all
-    /// attributes.
+    /// attributes. A job that is there, and is changed, runs again or is there anew, has these in the place of its former ones.
     pub fn lookup(self, attribute: &str, value: impl std::fmt::Display) -> Self {
         self.with(|draft| {
             draft.lookups.push(lookup(attribute, &value.to_string())?);

@@ -1,7 +1,9 @@
 //! Jobs that are added again.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddMode, AddReply, Adding, Data, Hint, Kind, NewJob, Settle, SettleReply, Steer};
+use tenure_jobs::store::{
+    AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer,
+};
 
 use super::lab::{Lab, Which, id, node, queue, retry};
 
@@ -13,6 +15,7 @@ scenarios! {
     a_replacement_leaves_what_runs_alone,
     one_of_another_queue_stays,
     one_that_failed_while_it_was_asked_for_runs_again,
+    one_that_is_added_again_is_found_by_its_new_look_ups,
 }
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
@@ -139,4 +142,38 @@ async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {
     lab.advance(3_000).await;
     lab.tick().await;
     assert_eq!(lab.state("j").await, Some(State::Ready), "also when its lease was lost");
+}
+
+async fn one_that_is_added_again_is_found_by_its_new_look_ups(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    let add = async |mode, lookups: &[&str]| {
+        let mut kind = Kind::new(queue("t"));
+        kind.keep = -1;
+        let mut job = NewJob::new(id("j"), "b", kind);
+        job.lookups = lookups.iter().map(|lookup| (*lookup).to_owned()).collect();
+        let mut adding = Adding::new(vec![job]);
+        adding.mode = mode;
+        lab.add_all(&adding).await[0]
+    };
+    let found = async |lookup: &str| {
+        let listing = Listing::With(lookup.to_owned());
+        lab.store.list(&listing, None, 9).await.unwrap().ids.len()
+    };
+    assert_eq!(add(AddMode::Again, &[]).await, AddReply::Added);
+    assert_eq!(add(AddMode::Again, &["k=1", "k=2"]).await, AddReply::Changed);
+    assert_eq!((found("k=1").await, found("k=2").await), (1, 1));
+    assert_eq!(add(AddMode::Keep, &["k=9"]).await, AddReply::Exists);
+    assert_eq!((found("k=9").await, found("k=1").await), (0, 1), "one that stays has those that it had");
+    assert_eq!(lab.take("t").await, ["j"]);
+    assert_eq!(add(AddMode::Again, &["k=2", "k=3"]).await, AddReply::RunsAgain);
+    assert_eq!((found("k=1").await, found("k=2").await, found("k=3").await), (0, 1, 1));
+    lab.done("j").await;
+    lab.take("t").await;
+    lab.done("j").await;
+    assert_eq!(add(AddMode::Again, &["k=4"]).await, AddReply::Anew);
+    assert_eq!((found("k=3").await, found("k=4").await), (0, 1));
+    assert_eq!(add(AddMode::Again, &[]).await, AddReply::Changed);
+    assert_eq!(found("k=4").await, 1, "without new ones they stay");
+    lab.steer("j", Steer::Remove).await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }

@@ -216,10 +216,16 @@ for _, j in pairs(waits) do
     enter(j, 'Q')
   end
 end
+-- Look-ups of a job that is new, or was asked for again: then they stand in the place of its former ones.
 for i = of_lookups + 1, base - 1, 2 do
   local item, entry = tonumber(argv[i]), argv[i + 1]
-  local j = letters[item] == 'A' and job(argv[base + item])
+  local letter = letters[item]
+  local j = (letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N') and job(argv[base + item])
   if j then
+    if j.looked_up ~= item then
+      if has(j, 'l') then drop_lookups(j) end
+      j.looked_up, j.lookups = item, nil
+    end
     call('ZADD', INDEX, 0, 'k:' .. entry .. '|' .. j.id)
     j.lookups = j.lookups and j.lookups .. '\n' .. entry or entry
     flag(j, 'l')

@@ -31,10 +31,12 @@ pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
         }
     }
     for (job, letter) in adding.jobs.iter().zip(&letters) {
-        if *letter == b'A'
+        if matches!(letter, b'A' | b'U' | b'R' | b'N')
             && !job.lookups.is_empty()
             && let Some(mut record) = step.job(job.id.as_str())
         {
+            // In the place of its former ones.
+            step.drop_lookups(job.id.as_str());
             flag(&mut record, 'l');
             step.put(job.id.as_str(), &record);
             for lookup in &job.lookups {

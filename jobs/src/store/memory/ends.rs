@@ -14,6 +14,15 @@ impl Step<'_> {
         (id.to_owned(), self.job(id).filter(|job| job.birth == birth))
     }
 
+    /// A job is not found by its look-ups any more.
+    pub(super) fn drop_lookups(&mut self, id: &str) {
+        let data = &mut self.state.data;
+        let lookups = data.extras.remove(&format!("l:{id}")).unwrap_or_default();
+        for lookup in String::from_utf8_lossy(&lookups).lines() {
+            data.index.remove(&format!("k:{lookup}|{id}"));
+        }
+    }
+
     /// Deletes a job with all that belongs to it.
     pub(super) fn drop(&mut self, id: &str, job: &Record) {
         let data = &mut self.state.data;
@@ -25,10 +34,7 @@ impl Step<'_> {
             data.extras.remove(&format!("r:{id}"));
         }
         if job.has('l') {
-            let lookups = data.extras.remove(&format!("l:{id}")).unwrap_or_default();
-            for lookup in String::from_utf8_lossy(&lookups).lines() {
-                data.index.remove(&format!("k:{lookup}|{id}"));
-            }
+            self.drop_lookups(id);
         }
         if job.has('c') {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));

@@ -8,15 +8,20 @@ local function parent_of(text)
   return j, id
 end
 
+-- A job is not found by its look-ups any more.
+local function drop_lookups(j)
+  for entry in string.gmatch(call('HGET', EXTRAS, 'l:' .. j.id) or '', '[^\n]+') do
+    call('ZREM', INDEX, 'k:' .. entry .. '|' .. j.id)
+  end
+end
+
 -- Deletes a job with all that belongs to it.
 local function drop(j)
   dropped[j.id], jobs[j.id] = true, false
   if has(j, 'j') then no_extras[#no_extras + 1] = 'r:' .. j.id end
   if has(j, 'w') then no_extras[#no_extras + 1] = 's:' .. j.id end
   if has(j, 'l') then
-    for entry in string.gmatch(call('HGET', EXTRAS, 'l:' .. j.id) or '', '[^\n]+') do
-      call('ZREM', INDEX, 'k:' .. entry .. '|' .. j.id)
-    end
+    drop_lookups(j)
     no_extras[#no_extras + 1] = 'l:' .. j.id
   end
   if has(j, 'c') then
