@@ -6,8 +6,12 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tenure_jobs::{CatchUp, Client, Cron, Ctx, Error, Jobs, MemoryStore, Planner, Queue, Worker};
+use serde::de::IgnoredAny;
+use tenure_jobs::{
+    BoxError, CatchUp, Client, Cron, Ctx, Error, JobId, Jobs, MemoryStore, Planner, Queue, State, Worker,
+};
 use tenure_testing::{RedisServer, eventually};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -230,6 +234,91 @@ async fn a_changed_cron_loses_nothing_when_its_first_run_is_cut_off() {
         format!("{:02}:{:02} {what}", n / 6, n % 6 * 10)
     });
     assert_eq!(seconds, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_that_is_changed_twice_keeps_nothing_of_the_first() {
+    let (store, ran) = (set(), Ran::default());
+    let jobs = node(&store, "a").await;
+    let _worker = worker(&jobs, &ran, None);
+    let mut parts = vec![plan(&jobs, &[Cron::new("x", "* * * * *", "q", "old")]).await];
+    sleep(Duration::from_secs(30)).await;
+    // 12:01 and 12:02 are there already. Nothing is planned meanwhile.
+    let plans = jobs.queue("tenure:cron").unwrap();
+    plans.pause().await.unwrap();
+    for (expression, what) in [("*/3 * * * *", "second"), ("*/2 * * * *", "third"), ("*/2 * * * *", "new")] {
+        parts.push(plan(&jobs, &[Cron::new("x", expression, "q", what)]).await);
+    }
+    plans.resume().await.unwrap();
+    sleep(4 * MINUTE).await;
+    assert_eq!(ran.of("x"), ["2026-11-22T12:02:00Z new", "2026-11-22T12:04:00Z new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_cron_that_is_removed_leaves_nothing_of_the_first() {
+    let (store, ran) = (set(), Ran::default());
+    let jobs = node(&store, "a").await;
+    let _worker = worker(&jobs, &ran, None);
+    let _first = plan(&jobs, &[cron("x", "* * * * *")]).await;
+    sleep(Duration::from_secs(30)).await;
+    jobs.queue("tenure:cron").unwrap().pause().await.unwrap();
+    let _second = plan(&jobs, &[cron("x", "*/7 * * * *")]).await;
+    assert!(jobs.remove_cron("x").await.unwrap());
+    sleep(4 * MINUTE).await;
+    assert_eq!(ran.of("x"), Vec::<String>::new());
+}
+
+/// A cron whose planning job runs while all data are lost is there again, and is listed again as soon as somebody plans it.
+async fn is_listed_again_after_a_loss(jobs: &Jobs, lose: impl AsyncFnOnce()) {
+    let x = || cron("x", "0 0 1 1 *");
+    let planner = plan(jobs, &[x()]).await;
+    eventually(MINUTE, "it is planned", async || {
+        let crons = jobs.crons().await.unwrap();
+        if crons[0].planned_until.is_some() { Ok(()) } else { Err(crons) }
+    })
+    .await;
+    planner.close(MINUTE).await.unwrap();
+    drop(planner);
+    // In the place of the planner: a run that does not end.
+    let (id, begun) = (JobId::new("cron:x").unwrap(), Arc::new(Notify::new()));
+    let begins = begun.clone();
+    let hangs = jobs.worker("tenure:cron", move |_: Ctx, _: IgnoredAny| {
+        begins.notify_one();
+        std::future::pending::<Result<(), BoxError>>()
+    });
+    let hangs = hangs.start().unwrap();
+    jobs.run_now(&id).await.unwrap();
+    begun.notified().await;
+    lose().await;
+    eventually(MINUTE, "it runs again", async || match jobs.get(&id).await.unwrap() {
+        Some(view) if view.state() == State::Running => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    assert_eq!(jobs.crons().await.unwrap(), []);
+    let _planner = plan(jobs, &[x()]).await;
+    let crons = jobs.crons().await.unwrap();
+    assert_eq!((crons.len(), &*crons[0].name), (1, "x"));
+    assert!(crons[0].planned_until.is_some(), "it goes on from where it was");
+    drop(hangs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_is_listed_again_after_a_loss() {
+    let store = set();
+    let jobs = node(&store, "a").await;
+    is_listed_again_after_a_loss(&jobs, async || store.wipe()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cron_is_listed_again_after_a_loss_on_redis() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let jobs = Jobs::builder("s", client.clone()).name("a").queue(Queue::new("q")).join().await.unwrap();
+    is_listed_again_after_a_loss(&jobs, async || {
+        client.commands().command(&redis::cmd("FLUSHALL")).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

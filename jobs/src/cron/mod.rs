@@ -51,11 +51,23 @@ pub struct Cron {
     catch_up: CatchUp,
 }
 
+/// The moments of a cron.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Calendar {
+    expression: String,
+    zone: String,
+}
+
+impl Calendar {
+    fn times(&self) -> Result<Times, String> {
+        Times::parse(&self.expression, &self.zone)
+    }
+}
+
 /// The description of a cron, as its planning job has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Spec {
-    expression: String,
-    zone: String,
+    calendar: Calendar,
     queue: String,
     body: ByteBuf,
     group: Option<String>,
@@ -132,7 +144,8 @@ impl Cron {
     fn checked(self) -> Result<(JobId, Spec), Error> {
         let refused = |reason: String| Error::Cron { name: self.name.clone(), reason };
         let id = planning_id(&self.name)?;
-        let times = Times::parse(&self.expression, &self.zone).map_err(refused)?;
+        let calendar = Calendar { expression: self.expression.clone(), zone: self.zone.clone() };
+        let times = calendar.times().map_err(refused)?;
         // 2020: the calendar of a leap year is ahead.
         if times.after(1_577_836_800_000).is_none() {
             return Err(refused("it has no moment".to_owned()));
@@ -153,8 +166,7 @@ impl Cron {
             queue: QueueName::new(&self.queue)?.to_string(),
             group: group.transpose()?.map(|group| group.to_string()),
             body: ByteBuf::from(self.body?.to_vec()),
-            expression: self.expression,
-            zone: self.zone,
+            calendar,
             priority: self.priority,
             attempts: self.attempts,
             keep: millis(self.keep),

@@ -11,8 +11,7 @@ use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::times::Times;
-use super::{Cron, Spec, occurrence_id, planning_id};
+use super::{Calendar, Cron, Spec, occurrence_id, planning_id};
 use crate::api::add::{Add, How, Unique};
 use crate::api::ctx::Ctx;
 use crate::api::jobs::{Jobs, PATIENCE};
@@ -48,18 +47,28 @@ struct Plan {
     spec: Spec,
     /// Occurrences up to this moment are there, ms; 0 before the first run.
     planned: u64,
-    /// The one whose place it took, until its occurrences are taken back and its own are there.
-    former: Option<Spec>,
-    /// When its first run began to take those back, ms: its own occurrences begin then, also when that run was cut off.
-    #[serde(default)]
+    /// The calendars of those whose place it took, until their occurrences are taken back and its own are there.
+    formers: Vec<Calendar>,
+    /// When a run began to take those back, ms: its own occurrences begin then, also when that run was cut off.
     changed: Option<u64>,
+}
+
+impl Plan {
+    /// Another description takes the place of this one. It may come before this one was planned, or in the middle of that.
+    fn replaced_by(self, spec: Spec) -> Self {
+        let Self { spec: former, planned, mut formers, changed } = self;
+        if !formers.contains(&former.calendar) {
+            formers.push(former.calendar);
+        }
+        Self { spec, planned, formers, changed }
+    }
 }
 
 /// The fields that a run changes.
 #[derive(Serialize)]
-struct Progress {
+struct Progress<'a> {
     planned: u64,
-    former: Option<Spec>,
+    formers: &'a [Calendar],
     changed: Option<u64>,
 }
 
@@ -104,7 +113,8 @@ impl Jobs {
     /// `report@2026-11-22T21:00:00Z`. It is added up to 90 s ahead, however many nodes plan. Any node that plans, plans
     /// the crons of all.
     ///
-    /// A cron that is there with the same name and another description is replaced: its occurrences that wait are taken back.
+    /// A cron that is there with the same name and another description is replaced: its occurrences that wait are taken back,
+    /// and so are those of all that it has replaced.
     /// One that is there unchanged goes on from where it was. Crons that nobody names stay, until
     /// [`remove_cron`](Self::remove_cron).
     ///
@@ -160,8 +170,8 @@ impl Jobs {
             let Plan { spec, planned, .. } = view?.data().ok()?;
             Some(CronInfo {
                 name: id.as_str().trim_start_matches("cron:").to_owned(),
-                expression: spec.expression,
-                zone: spec.zone,
+                expression: spec.calendar.expression,
+                zone: spec.calendar.zone,
                 queue: spec.queue,
                 planned_until: (planned > 0).then(|| UNIX_EPOCH + Duration::from_millis(planned)),
             })
@@ -181,19 +191,19 @@ impl Jobs {
         let id = planning_id(name)?;
         let Some(view) = self.get(&id).await? else { return Ok(false) };
         let plan = view.data::<Plan>().ok();
+        let calendars = plan.map_or_else(Vec::new, |Plan { spec, mut formers, .. }| {
+            formers.push(spec.calendar);
+            formers
+        });
         // Before the cron is gone: a call that is cut off in between finds it again, and takes back the rest.
-        if let Some(plan) = &plan {
-            take_back(self, &id, &plan.spec, self.now().await?).await?;
-        }
+        take_back(self, &id, &calendars, self.now().await?).await?;
         let removed = match self.remove(&id).await {
             Ok(()) => true,
             Err(Error::NotFound(_)) => false,
             Err(error) => return Err(error),
         };
         // And after it: a run may have added some meanwhile.
-        if let Some(plan) = &plan {
-            take_back(self, &id, &plan.spec, self.now().await?).await?;
-        }
+        take_back(self, &id, &calendars, self.now().await?).await?;
         Ok(removed)
     }
 }
@@ -203,14 +213,16 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
     let bring = async {
         loop {
             let view = jobs.get(id).await?.filter(|view| !view.state().is_over());
-            let (planned, former) = match view.and_then(|view| view.data::<Plan>().ok()) {
-                Some(plan) if plan.spec == *spec => return Ok(()),
-                Some(plan) => (plan.planned, Some(plan.spec)),
-                None => (0, None),
+            // One that ran while all data were lost is there again, but is not found by its look-up.
+            let is_listed = view.as_ref().is_some_and(|view| view.record().has('l'));
+            let plan = match view.and_then(|view| view.data::<Plan>().ok()) {
+                Some(plan) if plan.spec == *spec && is_listed => return Ok(()),
+                Some(plan) if plan.spec == *spec => plan,
+                Some(plan) => plan.replaced_by(spec.clone()),
+                None => Plan { spec: spec.clone(), planned: 0, formers: Vec::new(), changed: None },
             };
-            let plan = Plan { spec: spec.clone(), planned, former, changed: None };
             let add = Add::new(jobs, QUEUE, data::encode(&plan)).named(Ok(id.clone())).unique(Unique::Again);
-            // One that runs keeps its data. It is changed when it has run.
+            // One that runs is listed, and keeps its data. It is changed when it has run.
             if add.lookup(MARK, 1).await?.how != How::RunsAgain {
                 return Ok(());
             }
@@ -222,11 +234,11 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
     tokio::time::timeout(PATIENCE, bring).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Takes the occurrences back that wait for their time.
-async fn take_back(jobs: &Jobs, id: &JobId, spec: &Spec, now: u64) -> Result<(), Error> {
-    let Ok(times) = Times::parse(&spec.expression, &spec.zone) else { return Ok(()) };
-    let ahead = times.between(now, now + 2 * HORIZON, 2 * MOST);
-    let ids = ahead.into_iter().map(|at| JobId::new(occurrence_id(id, at))).collect::<Result<Vec<_>, _>>()?;
+/// Takes the occurrences by these calendars back that wait for their time.
+async fn take_back(jobs: &Jobs, id: &JobId, calendars: &[Calendar], now: u64) -> Result<(), Error> {
+    let times = calendars.iter().filter_map(|calendar| calendar.times().ok());
+    let ahead = times.flat_map(|times| times.between(now, now + 2 * HORIZON, 2 * MOST));
+    let ids = ahead.map(|at| JobId::new(occurrence_id(id, at))).collect::<Result<Vec<_>, _>>()?;
     for view in jobs.get_many(&ids).await?.into_iter().flatten() {
         if view.state() == State::Delayed {
             match jobs.remove(view.id()).await {
@@ -250,19 +262,18 @@ async fn run(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
 
 /// Adds what is missed and what is ahead, and says when to run again.
 async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
-    let Plan { spec, planned, former, changed } = plan;
-    let times = Times::parse(&spec.expression, &spec.zone)?;
+    let Plan { spec, planned, formers, changed } = plan;
+    let times = spec.calendar.times()?;
     let now = jobs.now().await?;
     let since = if planned > 0 { planned } else { now };
     let mut from = since.max(now);
-    if let Some(former) = &former {
+    if !formers.is_empty() {
         from = changed.unwrap_or(now);
         if changed.is_none() {
             // Before the first one is gone: a run that takes over adds those that are due meanwhile.
-            let former = Some(former.clone());
-            ctx.checkpoint(&Progress { planned, former, changed: Some(from) }).await?;
+            ctx.checkpoint(&Progress { planned, formers: &formers, changed: Some(from) }).await?;
         }
-        take_back(&jobs, ctx.id(), former, now).await?;
+        take_back(&jobs, ctx.id(), &formers, now).await?;
     }
     let missed = times.last(since.min(from), from.min(now), spec.missed as usize);
     let ahead = times.between(from, now + HORIZON, MOST);
@@ -270,7 +281,7 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
     let adds = missed.into_iter().chain(ahead).map(|at| occurrence(&jobs, ctx.id(), &spec, at).boxed());
     try_join_all(adds).await?;
     let planned = until.max(from);
-    ctx.checkpoint(&Progress { planned, former: None, changed: None }).await?;
+    ctx.checkpoint(&Progress { planned, formers: &[], changed: None }).await?;
     let next = times.after(planned).map_or(DAY, |next| next.saturating_sub(HORIZON + now));
     let pause = next.clamp(PAUSE, DAY);
     Ok(Outcome::later(Duration::from_millis(pause), format!("planned until {}", super::times::text(planned))))
