@@ -334,6 +334,16 @@ const MUTANTS: &[Mutant] = mutants! {
         => "elseif false then", by "a_job_fails_at_its_deadline";
     "a lost wake-up is lost": "tick", "queue_of(name).free = queue_of(name).free + 1"
         => "", by "a_lost_wake_up_is_made_up_for_by_a_tick";
+    "a tick stops at the queues that it looks at": "tick", "if left == 0 then\n    more = true"
+        => "if left == 0 then", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
+    "a tick looks at the same queues again": "tick", "local at, left = duty[4] or '', 64"
+        => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
+    "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
+        => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
+    "whoever is behind many deaf ones waits": "add", "  arm(t)\nend\n-- Groups"
+        => "end\n-- Groups", by "a_node_behind_many_that_are_gone_is_woken_at_once";
+    "an opened queue does not want a tick": "declare", "wake(name, 1000) end\n  tell_duty()"
+        => "wake(name, 1000) end", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"
         => "", by "nothing_runs_before_its_time";
     "children of a parent that has ended stay": "tick", "if children > 0 then children = children - abandon(of, children) end"

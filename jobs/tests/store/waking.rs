@@ -1,6 +1,8 @@
 //! Nodes that wait for jobs are woken.
 
-use tenure_jobs::store::{Request, SteerReply, Taking};
+use std::collections::BTreeSet;
+
+use tenure_jobs::store::{Hint, Request, SteerReply, Taking, Ticked};
 
 use super::lab::{Lab, Which, node, queue};
 
@@ -8,6 +10,8 @@ scenarios! {
     a_node_that_waits_is_woken_by_a_job,
     a_node_that_is_gone_is_passed_over,
     a_lost_wake_up_is_made_up_for_by_a_tick,
+    lost_wake_ups_of_many_queues_are_made_up_for_at_once,
+    a_node_behind_many_that_are_gone_is_woken_at_once,
     a_node_that_is_full_wakes_the_next,
     a_wake_up_for_another_queue_is_passed_on,
     a_registration_is_taken_back,
@@ -59,6 +63,74 @@ async fn a_lost_wake_up_is_made_up_for_by_a_tick(which: Which) {
         assert_eq!(lab.woken().await, ["n2"]);
         assert_eq!(lab.take(name).await.len(), 1);
     }
+}
+
+/// Ticks until nothing is left to do now, and says how often.
+async fn tick_on(lab: &Lab) -> u32 {
+    let mut ticks = 0;
+    loop {
+        ticks += 1;
+        let Ticked::Done { next, .. } = lab.tick().await else { panic!() };
+        if next > 0 {
+            return ticks;
+        }
+    }
+}
+
+async fn lost_wake_ups_of_many_queues_are_made_up_for_at_once(which: Which) {
+    let lab = Lab::new(which, &[]).await;
+    let names: Vec<_> = (0..150).map(|n| format!("q{n}")).collect();
+    let queues: Vec<_> = names.iter().map(String::as_str).collect();
+    for name in &queues {
+        lab.declare(name, "").await;
+    }
+    for on in ["n1", "n2"] {
+        lab.listen(on).await;
+        wait(&lab, on, &queues, 1).await;
+    }
+    for name in &queues {
+        lab.add(name, &[&format!("j-{name}")]).await;
+    }
+    assert_eq!(lab.woken().await, ["n1"; 150], "it dies now");
+    assert_eq!(tick_on(&lab).await, 3, "64 queues a tick");
+    let heard = lab.heard().await;
+    let woken: BTreeSet<_> = heard
+        .into_iter()
+        .map(|(on, hint)| match hint {
+            Hint::Ready(name, None) if on == "n2" => name.to_string(),
+            other => panic!("{on} hears {other:?}"),
+        })
+        .collect();
+    assert_eq!(woken, names.into_iter().collect());
+    assert_eq!(tick_on(&lab).await, 1, "nobody waits any more");
+    assert_eq!(lab.dump().await.value("meta", "woken"), None);
+}
+
+async fn a_node_behind_many_that_are_gone_is_woken_at_once(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let earlier = [("n1".to_owned(), Hint::Earlier)];
+    lab.listen("n1").await;
+    lab.tick().await;
+    for n in 0..300 {
+        wait(&lab, &format!("gone{n}"), &["a"], 1).await;
+    }
+    wait(&lab, "n1", &["a"], 1).await;
+    lab.add("a", &["j"]).await;
+    assert_eq!(lab.heard().await, earlier, "one call passes over so many only, and wants a tick now");
+    assert_eq!(tick_on(&lab).await, 2, "so does one tick");
+    assert_eq!(lab.woken().await, ["n1"]);
+    assert_eq!(wait(&lab, "n1", &["a"], 1).await, ["j"]);
+    // A queue that is opened again.
+    lab.add("a", &["k"]).await;
+    lab.declare("a", "shut").await;
+    for n in 0..200 {
+        wait(&lab, &format!("gone{n}"), &["a"], 1).await;
+    }
+    wait(&lab, "n1", &["a"], 1).await;
+    lab.declare("a", "").await;
+    assert_eq!(lab.heard().await, earlier);
+    assert_eq!(tick_on(&lab).await, 1);
+    assert_eq!(lab.woken().await, ["n1"]);
 }
 
 async fn a_node_that_is_full_wakes_the_next(which: Which) {

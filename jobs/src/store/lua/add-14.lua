@@ -12,9 +12,9 @@
 --          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
 --@base
 --@lane
---@wake
 --@records
 --@queues
+--@wake
 --@groups
 --@places
 --@ends

@@ -5,9 +5,9 @@
 -- ARGV: inc, queue, settings, cursor or '', size of a page
 -- Returns: OK, cursor or '' | GROUPS it would change between plain, grouped and pinned | BADARG
 --@base
---@wake
 --@records
 --@queues
+--@wake
 --@groups
 local name, text = argv[2], argv[3]
 local q = queue_of(name)
@@ -24,6 +24,7 @@ q = queue_of(name)
 local phase, cursor = match(argv[4], '^([lg])(%d+)$')
 if not phase then
   if not pinned and has_ready(q) then wake(name, 1000) end
+  tell_duty()
   if not was.known then return { 'OK', '' } end
   local lease, limits = was.lease ~= q.lease, grouped and (was.group_limit ~= q.group_limit
     or was.group_window ~= q.group_window or was.group_concurrency ~= q.group_concurrency)

@@ -18,9 +18,9 @@
 --          G that queue is pinned, and it has no group | H halt: not its execution | X bad
 --@base
 --@lane
---@wake
 --@records
 --@queues
+--@wake
 --@groups
 --@places
 --@ends

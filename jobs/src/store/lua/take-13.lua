@@ -9,9 +9,9 @@
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
 --@base
---@wake
 --@records
 --@queues
+--@wake
 --@groups
 local node, registration, want, slots, until_ms = argv[3], argv[4], tonumber(argv[5]), tonumber(argv[6]), argv[7]
 if not is_name(node) or not want or not slots then return { 'BADARG' } end

@@ -6,15 +6,15 @@
 -- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten or past their deadline |
 --          DUTY, ms until another node may take over
 --@base
---@wake
 --@records
 --@queues
+--@wake
 --@groups
 --@places
 --@ends
 local node, most, pause = argv[2], tonumber(argv[3]), tonumber(argv[4])
 if not is_name(node) then return { 'BADARG' } end
-local duty = call('HMGET', META, 'armed', 'duty', 'ticked')
+local duty = call('HMGET', META, 'armed', 'duty', 'ticked', 'woken')
 local armed, ticked = tonumber(duty[1]) or 0, tonumber(duty[3]) or 0
 if argv[6] == '' and duty[2] and duty[2] ~= '' and duty[2] ~= node and t < armed + 250 and armed < t + 60000 then
   return { 'DUTY', num(armed + 250 - t) }
@@ -125,22 +125,34 @@ for i = 1, #due do
   end
 end
 
--- A wake-up may have been lost with the node that it was for.
-local at, left = '-', 64
-while left > 0 do
-  local name, mark = match(call('ZRANGE', WAITING, at, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)([|/]?)')
-  if not name then break end
+-- A wake-up may have been lost with the node that it was for. The next tick goes on where this one ends, and comes at once.
+local at, left = duty[4] or '', 64
+while true do
+  local from = at == '' and '-' or '[' .. at
+  local name, mark = match(call('ZRANGE', WAITING, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)([|/]?)')
+  if not name then
+    at = ''
+    break
+  end
+  if left == 0 then
+    more = true
+    break
+  end
+  left = left - 1
   if mark == '/' then
     -- The owners of groups of a pinned queue are passed over: the next owner looks by itself. A 0 follows the slash, and
     -- queues whose names begin with this one stand behind it.
-    at = '[' .. name .. '0'
+    at = name .. '0'
   else
     queue_of(name).free = queue_of(name).free + 1
-    at, left = '[' .. name .. '}', left - 1
+    at = name .. '}'
   end
 end
 earliest = nil
 flush()
+-- Nodes that do not hear have used up its patience: the next one begins with the first queue.
+if earliest and earliest <= t then more, at = true, '' end
+if at ~= '' then call('HSET', META, 'woken', at) elseif duty[4] then call('HDEL', META, 'woken') end
 
 local next_ = t + pause
 if more then

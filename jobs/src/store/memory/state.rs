@@ -70,6 +70,8 @@ pub(super) struct Meta {
     pub(super) armed: u64,
     pub(super) duty: String,
     pub(super) ticked: u64,
+    /// From where the next tick makes up for lost wake-ups; empty: from the first queue.
+    pub(super) woken: String,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +155,7 @@ impl Data {
 
     pub(super) fn dump_without_lanes(&self) -> Dump {
         let mut dump = Dump::default();
-        let Meta { incarnation, token, hold, grace, armed, duty, ticked, .. } = &self.meta;
+        let Meta { incarnation, token, hold, grace, armed, duty, ticked, woken, .. } = &self.meta;
         if let Some(incarnation) = incarnation {
             let numbers = [
                 ("incarnation", incarnation.0),
@@ -164,7 +166,8 @@ impl Data {
                 ("ticked", *ticked),
             ];
             let fields = numbers.map(|(name, number)| (name, number.to_string()));
-            dump.insert("meta", fields.into_iter().chain([("duty", duty.clone())]));
+            let woken = (!woken.is_empty()).then(|| ("woken", woken.clone()));
+            dump.insert("meta", fields.into_iter().chain([("duty", duty.clone())]).chain(woken));
         }
         dump.insert(
             "queues",

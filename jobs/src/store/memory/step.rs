@@ -13,6 +13,8 @@ use crate::store::{Breakage, Hint, News, Result, StoreError};
 
 /// No moment of a job is later.
 pub(super) const LAST: u64 = 1 << 43;
+/// A step passes over so many nodes that do not hear.
+const PATIENCE: u32 = 128;
 /// The store's data know no token of before 2025.
 const EPOCH: u64 = 1_735_689_600_000;
 
@@ -54,6 +56,8 @@ pub(super) struct Step<'a> {
     /// Timers as they will be at the end of the step: a step does not see its own.
     pub(super) later_timers: HashMap<String, Option<u64>>,
     earliest: Option<u64>,
+    /// The nodes that do not hear which the step still passes over, of all queues.
+    pub(super) patience: u32,
 }
 
 impl<'a> Step<'a> {
@@ -74,7 +78,8 @@ impl<'a> Step<'a> {
         }
         let (groups, stirs) = (Vec::new(), BTreeMap::new());
         let (news, later_timers) = (Vec::new(), HashMap::new());
-        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest: None })
+        let (earliest, patience) = (None, PATIENCE);
+        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, patience })
     }
 
     /// One number a call, higher than all before.
@@ -320,8 +325,8 @@ impl<'a> Step<'a> {
         self.flush_and_keep();
     }
 
-    /// The same, for a step that goes on.
-    pub(super) fn flush_and_keep(mut self) -> &'a mut Data {
+    /// The same, for a step that goes on. Returns the earliest timer that it has set.
+    pub(super) fn flush_and_keep(mut self) -> (&'a mut Data, Option<u64>) {
         self.tell_all();
         for (member, at) in std::mem::take(&mut self.later_timers) {
             match at {
@@ -340,7 +345,7 @@ impl<'a> Step<'a> {
             }
         }
         self.tell_duty();
-        &mut self.state.data
+        (&mut self.state.data, self.earliest)
     }
 
     pub(super) fn tell_duty(&mut self) {

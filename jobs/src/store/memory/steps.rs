@@ -144,6 +144,7 @@ impl Store for MemoryStore {
         if !settings.pinned && step.has_ready(queue, None) {
             step.wake(queue, 1_000);
         }
+        step.tell_duty();
         let Some(was) = was else { return Ok(true) };
         if was.lease != settings.lease {
             let mut nodes = BTreeSet::new();

@@ -12,6 +12,8 @@ use crate::store::{Breakage, Ticked};
 const LATE: u64 = 250;
 /// A timer further away than this was set before the clock stepped back, ms.
 const ASTRAY: u64 = 60_000;
+/// A tick makes up for lost wake-ups of this many queues.
+const QUEUES: u32 = 64;
 /// A gap between ticks that is longer than their pause by this means that the server was away, ms.
 const GAP: u64 = 5_000;
 
@@ -51,11 +53,16 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
     for member in timers {
         step.timer_is_due(&member, &mut tally);
     }
-    step.wake_again();
+    tally.more |= step.wake_again();
     step.disarm();
-    let Tally { lost, promoted, gone, more, .. } = tally;
+    let Tally { lost, promoted, gone, mut more, .. } = tally;
     let node = node.to_string();
-    let data = step.flush_and_keep();
+    let (data, earliest) = step.flush_and_keep();
+    if earliest.is_some_and(|earliest| earliest <= now) {
+        // Nodes that do not hear have used up its patience: the next one begins with the first queue.
+        more = true;
+        data.meta.woken.clear();
+    }
     let mut next = now + limits.pause;
     if more {
         next = now;
@@ -189,18 +196,29 @@ impl Step<'_> {
         }
     }
 
-    /// A wake-up may have been lost with the node that it was for.
-    fn wake_again(&mut self) {
-        let mut names: Vec<QueueName> = Vec::new();
-        for member in &self.state.data.waiting {
-            // The next owner of a group of a pinned queue looks by itself: its name is none of a queue.
-            let name = member.split('|').next().and_then(|name| QueueName::new(name).ok());
-            if let Some(name) = name.filter(|name| names.last() != Some(name)) {
-                names.push(name);
+    /// A wake-up may have been lost with the node that it was for. True when the next tick has to go on.
+    fn wake_again(&mut self) -> bool {
+        let (mut from, mut left) = (std::mem::take(&mut self.state.data.meta.woken), QUEUES);
+        loop {
+            let first = self.state.data.waiting.range(from.clone()..).next();
+            let Some((name, pinned)) = first.and_then(|member| {
+                let (name, rest) = member.split_at(member.find(['|', '/'])?);
+                Some((QueueName::new(name).ok()?, rest.starts_with('/')))
+            }) else {
+                return false;
+            };
+            if left == 0 {
+                self.state.data.meta.woken = from;
+                return true;
             }
-        }
-        for name in names.into_iter().take(64) {
-            self.stir(&name).free += 1;
+            left -= 1;
+            if pinned {
+                // The next owner of a group of a pinned queue looks by itself.
+                from = format!("{name}0");
+            } else {
+                self.stir(&name).free += 1;
+                from = format!("{name}}}");
+            }
         }
     }
 }

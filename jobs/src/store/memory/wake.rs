@@ -7,6 +7,8 @@ use crate::store::Hint;
 
 /// A pinned queue that goes on wakes the owners of this many groups.
 const OWNERS: usize = 4_096;
+/// So many that wait are looked at together.
+const PAGE: usize = 8;
 
 impl Step<'_> {
     pub(super) fn wake(&mut self, queue: &QueueName, count: u64) {
@@ -39,20 +41,30 @@ impl Step<'_> {
     fn wake_as(&mut self, queue: &QueueName, group: Option<&GroupName>, count: u64) {
         let (mut left, mut woken) = (count, 0);
         let prefix = waits_as(queue, group) + "|";
-        // As many as a script looks at.
-        for _ in 0..128 {
-            let Some(member) = with_prefix(&self.state.data.waiting, &prefix).next().cloned() else { return };
-            self.state.data.waiting.remove(&member);
-            let mut words = member.split('|').skip(2);
-            let (node, slots) = (words.next().unwrap_or_default(), words.next().and_then(|n| n.parse().ok()));
-            if self.publish(node, Hint::Ready(queue.clone(), group.cloned())) {
-                left = left.saturating_sub(slots.unwrap_or(1));
-                woken += 1;
-                if left == 0 || woken >= 4 {
-                    return;
+        while self.patience > 0 {
+            let found = with_prefix(&self.state.data.waiting, &prefix);
+            let found: Vec<_> = found.take(PAGE).cloned().collect();
+            if found.is_empty() {
+                return;
+            }
+            for member in found {
+                self.state.data.waiting.remove(&member);
+                let mut words = member.split('|').skip(2);
+                let (node, slots) =
+                    (words.next().unwrap_or_default(), words.next().and_then(|n| n.parse().ok()));
+                if self.publish(node, Hint::Ready(queue.clone(), group.cloned())) {
+                    left = left.saturating_sub(slots.unwrap_or(1));
+                    woken += 1;
+                    if left == 0 || woken >= 4 {
+                        return;
+                    }
+                } else {
+                    self.patience = self.patience.saturating_sub(1);
                 }
             }
         }
+        // More are left: a tick comes at once, and goes on.
+        self.arm(self.now);
     }
 }
 

@@ -1,10 +1,13 @@
+-- The nodes that do not hear which one call passes over, of all queues.
+local patience = 128
+
 -- Jobs of a queue are ready: nodes that wait for some are woken, the longest waiting first, until they have slots for
 -- `count` or four are woken. Each of them wakes another when it has taken all that it can. A node that does not hear is
 -- forgotten, and the next one is woken. The owner of a group waits under `queue/group`.
 local function wake(queue, count)
   if call('EXISTS', WAITING) == 0 then return end
   local woken = 0
-  for _ = 1, 16 do
+  while patience > 0 do
     local found = call('ZRANGE', WAITING, '[' .. queue .. '|', '(' .. queue .. '}', 'BYLEX', 'LIMIT', 0, 8)
     if #found == 0 then return end
     for i = 1, #found do
@@ -13,7 +16,11 @@ local function wake(queue, count)
       if node and call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) > 0 then
         count, woken = count - slots, woken + 1
         if count <= 0 or woken >= 4 then return end
+      else
+        patience = patience - 1
       end
     end
   end
+  -- More are left: a tick comes at once, and goes on.
+  arm(t)
 end
