@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "the conformance suite uses the rest")]
 mod lab;
 
-use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Taking};
+use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Taking, Watching};
 
 use self::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 
@@ -48,7 +48,7 @@ async fn set(which: Which) -> Lab {
     lab.settle("parent.1", with_result("one")).await;
     lab.take_n("g", 1).await;
     // Somebody watches, and somebody waits.
-    lab.store.watch(lab.inc.get(), &node("n1"), true, &[id("parent")]).await.unwrap();
+    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, &[id("parent")]).await.unwrap();
     let mut wish = Taking::new(node("n1"), queue("g"), 5);
     wish.slots = 5;
     lab.take_as(&wish).await;

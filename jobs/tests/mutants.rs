@@ -362,6 +362,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_open_parent_waits_for_more";
     "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  bury"
         => "bury", by "a_removed_job_halts_whoever_runs_it";
+    "an answer about jobs has no bound": "peek", "if bytes > 1048576 then break end"
+        => "", by "an_answer_with_much_data_ends_early";
+    "ends of children count for nothing": "peek", "+ #out[z + 3] + more"
+        => "+ #out[z + 3]", by "an_answer_with_much_data_ends_early";
+    "an answer to a watcher has no bound": "watch", "if bytes > 1048576 then break end"
+        => "", by "an_answer_with_much_data_ends_early";
     "what has ended is watched": "watch", "if on and not was and not is_over(j) then"
         => "if on and not was then", by "what_has_ended_is_answered_and_not_watched";
     "a watcher is told twice": "watch", "if on and not was and not is_over(j) then"

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
     AddMode, Adding, Attesting, Data, Kind, Lane, Listing, NewJob, Request, Settle, Settling, Steer,
-    TakeReply, TakenJob, Taking,
+    TakeReply, TakenJob, Taking, Watching,
 };
 use tenure_jobs::{JobId, Token};
 
@@ -188,9 +188,10 @@ impl Walk {
             }
             19 => self.steer(n).await,
             20 => {
-                let (by, on) = (of(&["n1", "n2", "gone"], n[0]), !n[1].is_multiple_of(3));
+                let by = of(&["n1", "n2", "gone"], n[0]);
+                let on = of(&[Watching::End, Watching::Begin, Watching::Again], n[1]);
                 let ids = [id(&name(n[2])), id(&name(n[3]))];
-                self.trace.push(format!("watch {by} {on} {ids:?}"));
+                self.trace.push(format!("watch {by} {on:?} {ids:?}"));
                 both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap())
                     .map(drop)
             }

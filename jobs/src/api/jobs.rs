@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tenure_connection::Client;
 use tokio::sync::mpsc;
 
-use super::add::{Add, Added, add_all, added, fresh_id, lookup, moment};
+use super::add::{Add, Added, add_all, added, fresh_id, moment};
 use super::builder::JobsBuilder;
 use super::couch::Couch;
 use super::ctx::Ctx;
@@ -21,8 +21,6 @@ use super::flow::Flow;
 use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
 use super::queue::{Queue, kept};
-use super::view::{Ended, JobView};
-use super::watch::Watch;
 use super::worker::{Handler, WorkerBuilder};
 use crate::data;
 use crate::error::{BoxError, Error};
@@ -33,7 +31,7 @@ use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
 use crate::store::{
-    AddMode, Kind, Lane, Listing, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer,
+    AddMode, Kind, Lane, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer,
     SteerReply, Store,
 };
 
@@ -260,91 +258,6 @@ impl Jobs {
     {
         let queues = queues.into_iter().map(str::to_owned).collect();
         WorkerBuilder::new(self.clone(), queues, Handler::new(handler))
-    }
-
-    /// A job as it is; `None` when it is not there.
-    ///
-    /// # Errors
-    /// [`Error::Store`].
-    ///
-    /// # Cancel safety
-    /// Safe: it only reads.
-    pub async fn get(&self, id: &JobId) -> Result<Option<JobView>, Error> {
-        Ok(self.get_many(std::slice::from_ref(id)).await?.pop().flatten())
-    }
-
-    /// Jobs as they are, in the order of their ids; `None` for those that are not there.
-    ///
-    /// # Errors
-    /// [`Error::Store`].
-    ///
-    /// # Cancel safety
-    /// Safe: it only reads.
-    pub async fn get_many(&self, ids: &[JobId]) -> Result<Vec<Option<JobView>>, Error> {
-        let mut views = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(MOST) {
-            let own = ids.to_vec();
-            let found = self
-                .call(move |store, inc| {
-                    let ids = own.clone();
-                    async move { store.peek(inc, true, &ids).await }.boxed()
-                })
-                .await?;
-            let found = ids.iter().zip(found);
-            views.extend(found.map(|(id, peeked)| peeked.map(|peeked| JobView::new(id.clone(), peeked))));
-        }
-        Ok(views)
-    }
-
-    /// The jobs with this value of an attribute, by id.
-    ///
-    /// # Errors
-    /// [`Error::Name`] and [`Error::Store`].
-    ///
-    /// # Cancel safety
-    /// Safe: it only reads.
-    pub async fn find(&self, attribute: &str, value: impl fmt::Display + Send) -> Result<Vec<JobId>, Error> {
-        self.list(Listing::With(lookup(attribute, &value.to_string())?)).await
-    }
-
-    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<JobId>, Error> {
-        let (mut ids, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let (listing, from) = (listing.clone(), after.take());
-            let page = self
-                .call(move |store, _| {
-                    let (listing, from) = (listing.clone(), from.clone());
-                    async move { store.list(&listing, from.as_deref(), 1_000).await }.boxed()
-                })
-                .await?;
-            ids.extend(page.ids);
-            after = page.next;
-            if after.is_none() {
-                return Ok(ids);
-            }
-        }
-    }
-
-    /// Follows a job: its present state, then each transition.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] and [`Error::Store`].
-    ///
-    /// # Cancel safety
-    /// Safe: a dropped call watches nothing.
-    pub async fn watch(&self, id: &JobId) -> Result<Watch, Error> {
-        Watch::begin(self.clone(), id.clone()).await
-    }
-
-    /// Waits for the end of a job, for as long as it takes. A job that nobody keeps is still told while it is waited for.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] when it is not there, also when it was removed meanwhile; [`Error::Store`].
-    ///
-    /// # Cancel safety
-    /// Safe: another call goes on, if the job is still there.
-    pub async fn wait(&self, id: &JobId) -> Result<Ended, Error> {
-        self.watch(id).await?.ended().await
     }
 
     /// Cancels a job. One that runs is asked to end: its handler's [`Ctx::cancelled`](crate::Ctx::cancelled) fires. True

@@ -11,6 +11,7 @@ pub(crate) mod inspector;
 pub(crate) mod jobs;
 pub(crate) mod outcome;
 pub(crate) mod queue;
+mod reading;
 pub(crate) mod view;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::record::State;
 use crate::runtime::hearer::Heard;
-use crate::store::Seen;
+use crate::store::{Seen, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
 const LOOK: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ impl Watch {
             .jobs
             .call(move |store, inc| {
                 let (node, ids) = (node.clone(), [own.clone()]);
-                async move { store.watch(inc, &node, true, &ids).await }.boxed()
+                async move { store.watch(inc, &node, Watching::Begin, &ids).await }.boxed()
             })
             .await?;
         let Some(Some(Seen { record, body, result })) = seen.into_iter().next() else {
@@ -204,7 +204,7 @@ impl Drop for Watch {
             let node = link.node().clone();
             let off = link.call_within(LOOK, move |store, inc| {
                 let (node, ids) = (node.clone(), [id.clone()]);
-                async move { store.watch(inc, &node, false, &ids).await }.boxed()
+                async move { store.watch(inc, &node, Watching::End, &ids).await }.boxed()
             });
             if let Err(error) = off.await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");

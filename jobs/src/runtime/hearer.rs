@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::keeper::Keeper;
 use super::link::Link;
 use crate::model::id::{GroupName, JobId, QueueName};
-use crate::store::{Hint, News};
+use crate::store::{Hint, News, Watching};
 
 /// Something that happened to watched jobs.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
         let (node, ids) = (link.node().clone(), ids.to_vec());
         let watched = link.call(move |store, inc| {
             let (node, ids) = (node.clone(), ids.clone());
-            async move { store.watch(inc, &node, true, &ids).await }.boxed()
+            async move { store.watch(inc, &node, Watching::Again, &ids).await }.boxed()
         });
         if watched.await.is_err() {
             return;

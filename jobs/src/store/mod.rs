@@ -37,6 +37,9 @@ use crate::model::record::Record;
 /// The most jobs of one call.
 pub const MOST: usize = 128;
 
+/// An answer with more bytes of data than this ends there.
+pub(crate) const FULL: usize = 1_048_576;
+
 /// A call within a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -191,6 +194,18 @@ pub struct Seen {
     pub body: Bytes,
     /// Its result, or its last error.
     pub result: Bytes,
+}
+
+/// Whether a node wants news of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Watching {
+    /// From now on. The answer has their data.
+    Begin,
+    /// As before: perhaps the store has forgotten it. The answer has no data.
+    Again,
+    /// No more. The answer has no data.
+    End,
 }
 
 /// A job as it is, with its surroundings.
@@ -348,16 +363,17 @@ pub trait Store: Send + Sync + 'static {
     /// Changes jobs, queues and groups from outside, at most [`MOST`], and answers for each.
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>>;
 
-    /// Watches jobs from this node, or no more, and answers how each of them is; `None` when it is not there.
+    /// Watches jobs from this node, at most [`MOST`], or no more, and answers how each of them is; `None` when it is not
+    /// there. An answer with more than 1 MiB of data is shorter than `ids`, and the rest of the jobs is left as it was.
     async fn watch(
         &self,
         inc: Incarnation,
         node: &NodeName,
-        on: bool,
+        watching: Watching,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>>;
 
-    /// Jobs as they are, at most [`MOST`].
+    /// Jobs as they are, at most [`MOST`]. An answer with more than 1 MiB of data is shorter than `ids`, but never empty.
     async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>>;
 
     /// How many jobs queues have.

@@ -18,6 +18,7 @@ stories! {
     a_checkpoint_is_seen_by_watchers_and_the_next_attempt,
     a_job_is_unique_under_its_id,
     ids_rise_and_many_are_got_in_order,
+    many_large_jobs_are_got_in_order,
     close_finishes_what_runs_and_gives_back_the_rest,
     a_dropped_worker_takes_no_more,
     tokens_rise_from_execution_to_execution,
@@ -199,6 +200,17 @@ async fn ids_rise_and_many_are_got_in_order(world: World) {
     for (id, view) in ids.iter().zip(views) {
         assert_eq!(view.map(|view| view.id().clone()), Some(id.clone()).filter(|id| *id != "missing"));
     }
+}
+
+async fn many_large_jobs_are_got_in_order(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let large = "x".repeat(300_000);
+    let added = jobs.add_many("q", (0..20).map(|n| (n, large.as_str()))).await.unwrap();
+    let ids: Vec<_> = added.into_iter().map(|added| added.id).rev().collect();
+    let views = jobs.get_many(&ids).await.unwrap();
+    let data = views.iter().map(|view| view.as_ref().unwrap().data::<(usize, String)>().unwrap());
+    let expected = (0..20).rev().map(|n| (n, large.clone()));
+    assert!(data.eq(expected), "several answers have them");
 }
 
 async fn close_finishes_what_runs_and_gives_back_the_rest(world: World) {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tenure_jobs::store::{
     AddReply, Adding, Attesting, Booted, Extended, Hint, Lane, Listing, Page, Peeked, Request, Result, Seen,
     SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked,
+    Watching,
 };
 use tenure_jobs::{Figures, Incarnation, JobId, NodeName, QueueName, Record, Settings, StoreError, Token};
 use tokio::sync::mpsc;
@@ -176,10 +177,10 @@ impl Store for Wire {
         &self,
         inc: Incarnation,
         node: &NodeName,
-        on: bool,
+        watching: Watching,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
-        self.pass(self.world.store.watch(inc, node, on, ids), |own, _| own.saw(&Word::Other)).await
+        self.pass(self.world.store.watch(inc, node, watching, ids), |own, _| own.saw(&Word::Other)).await
     }
 
     async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {

@@ -1,7 +1,7 @@
 //! News of jobs.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{Data, Hint, News, Seen, Settle, Steer};
+use tenure_jobs::store::{AddMode, Data, Hint, News, Seen, Settle, Steer, Watching};
 
 use super::lab::{Lab, Which, id, node, retry, with_result};
 
@@ -12,10 +12,12 @@ scenarios! {
     what_has_ended_is_answered_and_not_watched,
     whoever_watches_no_more_is_told_nothing,
     a_node_that_does_not_hear_is_forgotten,
+    an_answer_with_much_data_ends_early,
 }
 
 async fn watch(lab: &Lab, on: bool, job: &str) -> Option<Seen> {
-    lab.store.watch(lab.inc.get(), &node("w"), on, &[id(job)]).await.unwrap().remove(0)
+    let watching = if on { Watching::Begin } else { Watching::End };
+    lab.store.watch(lab.inc.get(), &node("w"), watching, &[id(job)]).await.unwrap().remove(0)
 }
 
 async fn news(lab: &Lab) -> Vec<News> {
@@ -107,4 +109,52 @@ async fn a_node_that_does_not_hear_is_forgotten(which: Which) {
     let record = lab.record("j").await.unwrap();
     assert!(!record.flags.contains('w'), "{record}");
     assert!(!lab.dump().await.get("extras").unwrap().contains_key("s:j"));
+}
+
+async fn an_answer_with_much_data_ends_early(which: Which) {
+    let lab = Lab::new(which, &[("t", ""), ("c", "")]).await;
+    let large = "x".repeat(400_000);
+    let ids: Vec<_> = (0..5).map(|n| id(&format!("j{n}"))).collect();
+    for job in &ids {
+        lab.add_body("t", job.as_str(), &large, AddMode::Keep, |_| ()).await;
+    }
+    let watch = async |watching, from: usize| {
+        let seen = lab.store.watch(lab.inc.get(), &node("w"), watching, &ids[from..]).await.unwrap();
+        seen.into_iter().map(|seen| seen.unwrap().body.len()).collect::<Vec<_>>()
+    };
+    let watched = async || {
+        let mut watched = 0;
+        for job in &ids {
+            watched += usize::from(lab.record(job.as_str()).await.unwrap().flags.contains('w'));
+        }
+        watched
+    };
+    assert_eq!(watch(Watching::Begin, 0).await, [400_000; 3]);
+    assert_eq!(watched().await, 3, "the others are left as they were");
+    assert_eq!(watch(Watching::Begin, 3).await, [400_000; 2]);
+    assert_eq!(watch(Watching::Again, 0).await, [0; 5], "nobody wants their data again");
+    assert_eq!(watched().await, 5);
+    assert_eq!(watch(Watching::End, 0).await, [0; 5]);
+    assert_eq!(watched().await, 0);
+    let peek = async |from: usize| {
+        let peeked = lab.store.peek(lab.inc.get(), true, &ids[from..]).await.unwrap();
+        peeked.into_iter().map(|peeked| peeked.unwrap().seen.body.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(peek(0).await, [400_000; 3]);
+    assert_eq!(peek(3).await, [400_000; 2]);
+    // Results count, and so do the ends of children.
+    lab.add_body("t", "parent", "", AddMode::Keep, |kind| kind.priority = 9).await;
+    lab.take_n("t", 1).await;
+    let token = lab.token.get();
+    for child in ["parent.1", "parent.2", "parent.3"] {
+        lab.spawn("c", "parent", Some(token), child).await;
+    }
+    lab.take("c").await;
+    for child in ["parent.1", "parent.2", "parent.3"] {
+        lab.settle(child, with_result(&large)).await;
+    }
+    let ids = [id("parent"), id("j0")];
+    let peeked = lab.store.peek(lab.inc.get(), true, &ids).await.unwrap();
+    assert_eq!((peeked.len(), peeked[0].as_ref().unwrap().children.len()), (1, 3));
+    assert_eq!(lab.store.peek(lab.inc.get(), false, &ids).await.unwrap().len(), 2);
 }

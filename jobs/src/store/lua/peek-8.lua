@@ -2,7 +2,7 @@
 -- Jobs as they are, with what their children came to.
 -- KEYS: meta queues jobs bodies extras ready groups index
 -- ARGV: inc, 1 with the ends of children or '', id*
--- Returns: OK, then per job: record or false, body, result, the time when the limit of its group lets it begin (ms, 0 when
+-- Returns: OK, then per job, in their order until an answer of 1 MiB is full: record or false, body, result, the time when the limit of its group lets it begin (ms, 0 when
 --          nothing is in its way), a list of child, end and text
 --@base
 --@records
@@ -26,25 +26,29 @@ local function begins_at(j)
 end
 
 local function children_of(j)
-  local out = {}
-  if argv[2] ~= '1' or not has(j, 'c') then return out end
+  local out, bytes = {}, 0
+  if argv[2] ~= '1' or not has(j, 'c') then return out, bytes end
   local of = j.id .. '#' .. j.birth
   local members = call('ZRANGE', INDEX, '[c:' .. of .. '|', '(c:' .. of .. '}', 'BYLEX', 'LIMIT', 0, 4096)
   for i = 1, #members do
     local text = call('HGET', EXTRAS, members[i]) or 'X'
     local z = #out
     out[z + 1], out[z + 2], out[z + 3] = sub(members[i], #of + 4), sub(text, 1, 1), sub(text, 2)
+    bytes = bytes + #out[z + 1] + #out[z + 3]
   end
-  return out
+  return out, bytes
 end
 
-local out, ids = { 'OK' }, { unpack(argv, 3) }
+local out, bytes, ids = { 'OK' }, 0, { unpack(argv, 3) }
 read(ids)
 for i = 1, #ids do
   local j, z = sound(ids[i]), #out
   if j then
     out[z + 1], out[z + 2], out[z + 3] = pack(j), call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
-    out[z + 4], out[z + 5] = num(begins_at(j)), children_of(j)
+    local children, more = children_of(j)
+    out[z + 4], out[z + 5] = num(begins_at(j)), children
+    bytes = bytes + #out[z + 2] + #out[z + 3] + more
+    if bytes > 1048576 then break end
   else
     out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5] = false, '', '', '0', {}
   end

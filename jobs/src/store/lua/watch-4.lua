@@ -2,11 +2,12 @@
 -- A node wants news of jobs, or no more. It is told how each of them is in the same step. A job that has ended has no more
 -- news, and is not watched.
 -- KEYS: meta jobs bodies extras
--- ARGV: inc, node, 1 to watch or 0, id*
--- Returns: OK, then per job: record or false, body, result
+-- ARGV: inc, node, 1 to watch, 2 to watch and hear nothing of their data, or 0, id*
+-- Returns: OK, then per job: record or false, body, result. With their data an answer of 1 MiB is full, and the rest of the
+--          jobs is left as it was
 --@base
 --@records
-local node, on = argv[2], argv[3] == '1'
+local node, on, bytes = argv[2], argv[3] ~= '0', 0
 if not is_name(node) then return { 'BADARG' } end
 local out, ids = { 'OK' }, { unpack(argv, 4) }
 read(ids)
@@ -27,7 +28,12 @@ for i = 1, #ids do
       if #nodes > 0 then flag(j, 'w') else unflag(j, 'w') end
       call('HSET', JOBS, j.id, pack(j))
     end
-    out[z + 1], out[z + 2], out[z + 3] = pack(j), call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
+    out[z + 1], out[z + 2], out[z + 3] = pack(j), '', ''
+    if argv[3] == '1' then
+      out[z + 2], out[z + 3] = call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
+      bytes = bytes + #out[z + 2] + #out[z + 3]
+      if bytes > 1048576 then break end
+    end
   end
 end
 return out

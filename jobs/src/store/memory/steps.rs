@@ -16,9 +16,9 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Breakage, Extended, Figures, Hint, Lane, Listing, Page, Peeked,
+    AddReply, Adding, Attesting, Booted, Breakage, Extended, FULL, Figures, Hint, Lane, Listing, Page, Peeked,
     Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking, Ticked,
-    letters,
+    Watching, letters,
 };
 
 /// The answer to the last call of a lane, if this is it.
@@ -277,25 +277,30 @@ impl Store for MemoryStore {
         &self,
         inc: Incarnation,
         node: &NodeName,
-        on: bool,
+        watching: Watching,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
-        Ok(ids.iter().map(|id| watch(&mut step, node, on, id)).collect())
+        Ok(until_full(ids, |id| {
+            let seen = watch(&mut step, node, watching, id);
+            let bytes = seen.as_ref().map_or(0, size);
+            (seen, bytes)
+        }))
     }
 
     async fn peek(&self, inc: Incarnation, with: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
         let (now, mut state) = (self.now(), self.state());
         let step = Step::begin(&mut state, now, inc)?;
-        let peek = |id: &JobId| {
-            let seen = seen(&step, id)?;
+        Ok(until_full(ids, |id| {
+            let Some(seen) = seen(&step, id) else { return (None, 0) };
             let begins_at = begins_at(&step, id, &seen.record);
             let children =
                 if with && seen.record.has('c') { children(&step, id, &seen.record) } else { Vec::new() };
-            Some(Peeked { seen, begins_at, children })
-        };
-        Ok(ids.iter().map(peek).collect())
+            let ends = children.iter().map(|(id, _, end)| id.as_str().len() + end.len());
+            let bytes = size(&seen) + ends.sum::<usize>();
+            (Some(Peeked { seen, begins_at, children }), bytes)
+        }))
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
@@ -356,7 +361,26 @@ impl Store for MemoryStore {
     }
 }
 
-fn watch(step: &mut Step<'_>, node: &NodeName, on: bool, id: &JobId) -> Option<Seen> {
+/// Answers in the order of the jobs, each with its bytes of data, until there are more of those than one answer has.
+fn until_full<T>(ids: &[JobId], mut answer: impl FnMut(&JobId) -> (T, usize)) -> Vec<T> {
+    let (mut answers, mut bytes) = (Vec::with_capacity(ids.len()), 0);
+    for id in ids {
+        let (own, more) = answer(id);
+        answers.push(own);
+        bytes += more;
+        if bytes > FULL {
+            break;
+        }
+    }
+    answers
+}
+
+fn size(seen: &Seen) -> usize {
+    seen.body.len() + seen.result.len()
+}
+
+fn watch(step: &mut Step<'_>, node: &NodeName, watching: Watching, id: &JobId) -> Option<Seen> {
+    let on = watching != Watching::End;
     let mut job = step.job(id.as_str())?;
     let field = format!("s:{id}");
     let stored = String::from_utf8_lossy(&step.state.data.extra(&field)).into_owned();
@@ -377,5 +401,8 @@ fn watch(step: &mut Step<'_>, node: &NodeName, on: bool, id: &JobId) -> Option<S
         super::step::flag(&mut job, 'w');
     }
     step.put(id.as_str(), &job);
-    seen(step, id)
+    match watching {
+        Watching::Begin => seen(step, id),
+        _ => Some(Seen { record: job, body: Bytes::new(), result: Bytes::new() }),
+    }
 }

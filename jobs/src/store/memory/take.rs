@@ -8,10 +8,8 @@ use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
 use super::wake::waits_as;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
-use crate::store::{Breakage, MOST, TakeReply, TakenJob, Taking};
+use crate::store::{Breakage, FULL, MOST, TakeReply, TakenJob, Taking};
 
-/// An answer is full beyond this number of bytes.
-const FULL: usize = 1_048_576;
 /// No more groups are looked at in one call.
 const GROUPS: u64 = 64;
 

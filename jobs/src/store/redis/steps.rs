@@ -17,7 +17,7 @@ use crate::model::record::Record;
 use crate::store::{
     AddReply, Adding, Attesting, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason,
     Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking,
-    Ticked, letters,
+    Ticked, Watching, letters,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
@@ -258,21 +258,30 @@ impl Store for RedisStore {
         &self,
         inc: Incarnation,
         node: &NodeName,
-        on: bool,
+        watching: Watching,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
         let mut call = self.scripts.watch.call();
-        call.arg(inc.0).arg(node.as_str()).arg(u8::from(on)).args(ids.iter().map(JobId::as_str));
+        let how = match watching {
+            Watching::Begin => 1,
+            Watching::Again => 2,
+            Watching::End => 0,
+        };
+        call.arg(inc.0).arg(node.as_str()).arg(how).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("watch", &call).await?;
-        ids.iter().map(|_| seen(&mut values)).collect()
+        let mut jobs = Vec::with_capacity(values.len() / 3);
+        while values.len() > 0 {
+            jobs.push(seen(&mut values)?);
+        }
+        Ok(jobs)
     }
 
     async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
         let mut call = self.scripts.peek.call();
         call.arg(inc.0).arg(if children { "1" } else { "" }).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("peek", &call).await?;
-        let mut jobs = Vec::with_capacity(ids.len());
-        for _ in ids {
+        let mut jobs = Vec::with_capacity(values.len() / 5);
+        while values.len() > 0 {
             let found = seen(&mut values)?;
             let begins_at = values.number()?;
             let mut list = values.list()?;

@@ -1,0 +1,106 @@
+//! Jobs as they are, and as they change.
+
+use std::fmt;
+
+use futures::FutureExt;
+
+use super::add::lookup;
+use super::jobs::Jobs;
+use super::view::{Ended, JobView};
+use super::watch::Watch;
+use crate::error::Error;
+use crate::model::id::JobId;
+use crate::store::{Listing, MOST, StoreError};
+
+impl Jobs {
+    /// A job as it is; `None` when it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn get(&self, id: &JobId) -> Result<Option<JobView>, Error> {
+        Ok(self.get_many(std::slice::from_ref(id)).await?.pop().flatten())
+    }
+
+    /// Jobs as they are, in the order of their ids; `None` for those that are not there.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn get_many(&self, ids: &[JobId]) -> Result<Vec<Option<JobView>>, Error> {
+        let (mut views, mut most) = (Vec::with_capacity(ids.len()), MOST);
+        while views.len() < ids.len() {
+            let rest = &ids[views.len()..];
+            let own = rest[..most.min(rest.len())].to_vec();
+            let found = self
+                .call(move |store, inc| {
+                    let ids = own.clone();
+                    async move { store.peek(inc, true, &ids).await }.boxed()
+                })
+                .await?;
+            if found.is_empty() {
+                return Err(StoreError::damaged("peek answered for no job").into());
+            }
+            // Of jobs with much data, an answer has only some.
+            most = (2 * found.len()).min(MOST);
+            let found = rest.iter().zip(found);
+            views.extend(found.map(|(id, peeked)| peeked.map(|peeked| JobView::new(id.clone(), peeked))));
+        }
+        Ok(views)
+    }
+
+    /// The jobs with this value of an attribute, by id.
+    ///
+    /// # Errors
+    /// [`Error::Name`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn find(&self, attribute: &str, value: impl fmt::Display + Send) -> Result<Vec<JobId>, Error> {
+        self.list(Listing::With(lookup(attribute, &value.to_string())?)).await
+    }
+
+    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<JobId>, Error> {
+        let (mut ids, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let (listing, from) = (listing.clone(), after.take());
+            let page = self
+                .call(move |store, _| {
+                    let (listing, from) = (listing.clone(), from.clone());
+                    async move { store.list(&listing, from.as_deref(), 1_000).await }.boxed()
+                })
+                .await?;
+            ids.extend(page.ids);
+            after = page.next;
+            if after.is_none() {
+                return Ok(ids);
+            }
+        }
+    }
+
+    /// Follows a job: its present state, then each transition.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: a dropped call watches nothing.
+    pub async fn watch(&self, id: &JobId) -> Result<Watch, Error> {
+        Watch::begin(self.clone(), id.clone()).await
+    }
+
+    /// Waits for the end of a job, for as long as it takes. A job that nobody keeps is still told while it is waited for.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it is not there, also when it was removed meanwhile; [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: another call goes on, if the job is still there.
+    pub async fn wait(&self, id: &JobId) -> Result<Ended, Error> {
+        self.watch(id).await?.ended().await
+    }
+}
