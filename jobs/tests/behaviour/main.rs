@@ -21,6 +21,7 @@ macro_rules! stories {
 }
 
 mod batches;
+mod cluster;
 mod couch;
 mod failing;
 mod flows;
