@@ -26,6 +26,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// - When the lease of the pool is lost, the job in hand is aborted and given back at once.
 /// - When a node dies, its job in hand runs again when the lease of that job is over, and the later ones of the key wait for
 ///   it. So give the queue a lease that is about as long as the pool's time-out of workers.
+/// - It takes single jobs. A worker of [`Jobs::batches`](crate::Jobs::batches) is refused, as if `make` had failed.
 /// - A key whose `make` fails goes by the restart policy of its job in the pool.
 ///
 /// The jobs of a queue belong to one pool: tokens of two pools do not compare.

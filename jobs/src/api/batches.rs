@@ -29,6 +29,8 @@ impl Jobs {
     /// the handler panics. When a job is aborted, because its lease or its time is over, its batch is aborted with it. The
     /// other jobs of the batch run again at once, and their attempts do not count.
     ///
+    /// The jobs of a pinned group run one at a time, so their owner is no such worker: it does not start.
+    ///
     /// ```
     /// use std::time::Duration;
     ///
