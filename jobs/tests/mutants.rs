@@ -126,13 +126,13 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if j then", by "a_take_that_is_sent_again_gives_nothing_that_was_lost";
     "jobs begin right after a loss": "take", "if (tonumber(meta[3]) or 0) > t then"
         => "if false then", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
-    "a running job stays ready": "take", "if #gone > 0 then call('ZREM', READY, unpack(gone)) end"
+    "a running job stays ready": "take", "call('ZREM', READY, unpack(members, 1, count))"
         => "", by "each_of_many_acceptors_gets_one_job";
     "a job runs without a lease": "take", "call('ZADD', LEASES, unpack(leases))"
         => "", by "a_job_begins_with_a_lease_under_a_token";
     "attempts are not counted": "take", "num(attempts + 1)"
         => "attempts", by "a_lost_lease_is_an_attempt";
-    "a queue's running jobs are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
+    "a queue's running jobs are not counted": "take", "call('HINCRBY', COUNTS, name .. '|running', taken[k])"
         => "", by "a_job_begins_with_a_lease_under_a_token";
     "a paused queue gives jobs": "take", "if q.shut or q.paused then return 0 end"
         => "if q.shut then return 0 end", by "a_paused_queue_gives_nothing";
@@ -148,14 +148,14 @@ const MUTANTS: &[Mutant] = mutants! {
         => "g.tag + 100", by "a_group_has_turns_by_its_weight";
     "what is due later is taken": "take", "return until_ms ~= '' and not q.grouped and"
         => "return false and", by "only_what_is_scheduled_until_a_time_is_taken";
-    "a node waits beside ready jobs": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
-        => "    if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
-    "an answer has no bound": "take", "full = bytes > 1048576"
+    "a node waits beside ready jobs": "take", "        if more then\n          out[4] = '1'\n        elseif slots > 0 then"
+        => "        if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
+    "an answer has no bound": "take", "if bytes > 1048576 then break end"
         => "", by "a_large_answer_ends_early_and_says_so";
     "who is full keeps the wake-up": "take", "for i = 1, #others do wake(others[i], 1) end"
         => "", by "a_node_that_is_full_wakes_the_next";
-    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- Nobody"
-        => "end\n\n-- Nobody", by "a_registration_is_taken_back";
+    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
+        => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
     "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"
         => "if false then", by "every_transition_is_told_once_with_its_number";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
@@ -264,20 +264,48 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_parent_goes_on_when_the_last_child_has_ended";
     "a parent without children waits for ever": "add", "if j.open == 0 and not has(j, 'o') then"
         => "if false then", by "a_parent_without_children_waits_for_nothing";
-    "a deadline is none": "add", "timers['r:' .. id] = kind.deadline"
-        => "", by "a_job_fails_at_its_deadline";
+    "a deadline is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\nend\n\n-- A job that is there"
+        => "  end\nend\n\n-- A job that is there", by "a_job_fails_at_its_deadline";
     "any token ends an execution": "settle", "elseif j and j.state == 'R' and j.token == token then"
         => "elseif j and j.state == 'R' then", by "another_token_changes_nothing";
-    "a lease outlives its execution": "settle", "unleased[#unleased + 1] = j.id"
+    "a lease outlives its execution": "settle", "  unleased[#unleased + 1] = id\n"
         => "", by "a_job_moves_on_in_the_same_step";
+    "a lease outlives an execution that failed": "settle", "unleased[#unleased + 1] = j.id"
+        => "", by "a_job_that_is_given_back_keeps_its_attempts";
+    "any token ends a plain execution": "settle", "and sub(record, 1, #start) == start\n      and match"
+        => "and match", by "another_token_changes_nothing";
+    "a plain execution ends twice": "settle", "record and not seen[id] and"
+        => "record and", by "an_execution_is_settled_once_in_a_call";
+    "a free slot of a plain queue wakes nobody": "settle", "|%d+|%d+|%-?%d+|%d+|%d+|0|') ~= nil"
+        => "|') ~= nil", by "a_slot_that_is_free_again_wakes_a_node";
+    "a plain job that is done has its lease": "settle", "call('ZREM', LEASES, unpack(argv, base + 1, base + n))"
+        => "", by "a_plain_job_that_is_done_leaves_nothing";
+    "a plain job that is done is there": "settle", "call('HDEL', JOBS, unpack(argv, base + 1, base + n))"
+        => "", by "a_plain_job_that_is_done_leaves_nothing";
+    "a plain job that is done has its data": "settle", "call('HDEL', BODIES, unpack(argv, base + 1, base + n))"
+        => "", by "a_plain_job_that_is_done_leaves_nothing";
+    "a parent that is kept forgets its children": "settle", "||([djl]*)||0|([1-9]%d*)|"
+        => "||([cdjl]*)||%d+|([1-9]%d*)|", by "a_kept_parent_that_ends_first_leaves_no_open_child";
+    "a deadline outlives its job": "settle", "flags = gsub(flags, 'd', '')"
+        => "", by "what_is_kept_is_kept_without_its_deadline";
+    "whoever is watched moves on unseen": "settle", "||([dfjl]*|[^|]*|"
+        => "||([dfjlw]*|[^|]*|", by "a_watched_job_moves_on_in_sight";
+    "a job that moves on wakes nobody": "settle", "  q.added = q.added + 1\n  return true"
+        => "  return true", by "a_job_that_moves_on_wakes_a_node";
+    "a watched job begins unseen by those of a plain queue": "take", "if not attempts or find(rest, '^%d*|%a*w') then"
+        => "if not attempts then", by "every_transition_is_told_once_with_its_number";
+    "a paused queue is plain": "take", "'^%-|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'"
+        => "'^[p-]+|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'", by "a_paused_queue_gives_nothing";
+    "a limited queue is plain": "take", "%d+|%d+|0|0|')"
+        => "%d+|%d+|0|')", by "a_queue_has_a_limit_in_each_window";
     "attempts have no end": "settle", "or most > 0 and j.attempts >= most then"
         => "then", by "a_job_fails_for_good_after_its_last_attempt";
     "an error is not kept": "settle", "  set_result(j, text)\n  if delay > 0"
         => "  if delay > 0", by "a_failed_job_goes_before_what_came_later";
     "giving back is an attempt": "settle", "j.attempts = max(0, j.attempts - 1)"
         => "", by "a_job_that_is_given_back_keeps_its_attempts";
-    "a job takes its attempts along": "settle", "j.attempts, j.due, j.place = 0, 0,"
-        => "j.due, j.place = 0,", by "a_job_moves_on_in_the_same_step";
+    "a job takes its attempts along": "settle", "'1|Q', of, '0', '', ''"
+        => "'1|Q', of, '1', '', ''", by "a_job_moves_on_in_the_same_step";
     "a job moves to nowhere": "settle", "if not q or q.shut then return 'P' end"
         => "", by "a_job_that_moves_to_nowhere_still_runs";
     "a cancelled job is tried again": "settle", "if has(j, 'x') then return finish(j, 'X', 'cancelled') end\n  if j.again"
@@ -286,7 +314,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then\n    renew_life", by "one_that_runs_runs_once_more_with_its_data";
     "another life has the children of the former": "settle", "    unflag(j, 'cb')\n    j.open = 0\n"
         => "", by "children_of_another_life_do_not_count";
-    "a result is kept for ever": "settle", "timers['r:' .. j.id] = t + keep"
+    "a result is kept for ever": "settle", "timers['r:' .. id] = t + keep"
         => "", by "a_result_is_kept_for_its_time";
     "a dead letter is not listed": "settle", "if state == 'F' then call('ZADD', INDEX"
         => "if false then call('ZADD', INDEX", by "a_dead_letter_is_listed_and_replayed";
@@ -308,8 +336,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_window_outlives_the_jobs_of_its_group";
     "a group's running jobs are not counted down": "settle", "    local g = group_of(q, group)\n    g.running = max(0, g.running - 1)"
         => "", by "a_group_of_concurrency_one_is_in_order";
-    "a free slot wakes nobody": "settle", "if q.concurrency > 0 then q.free = q.free + done end"
-        => "", by "a_slot_that_is_free_again_wakes_a_node";
+    "a free slot wakes nobody": "settle", "  if q.concurrency > 0 then q.free = q.free + 1 end\nend\n\n-- A success that nobody"
+        => "end\n\n-- A success that nobody", by "a_slot_that_is_free_again_wakes_a_node";
     "news have no numbers": "settle", "j.news = j.news + 1"
         => "", by "every_transition_is_told_once_with_its_number";
     "what is watched is dropped at once": "settle", "if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end"
@@ -336,12 +364,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_lost_wake_up_is_made_up_for_by_a_tick";
     "a tick stops at the queues that it looks at": "tick", "if left == 0 then\n    more = true"
         => "if left == 0 then", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
-    "a tick looks at the same queues again": "tick", "local at, left = duty[4] or '', 64"
+    "a tick looks at the same queues again": "tick", "local at, left = ticks[2] or '', 64"
         => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
     "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
         => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
-    "whoever is behind many deaf ones waits": "add", "  arm(t)\nend\n-- Groups"
-        => "end\n-- Groups", by "a_node_behind_many_that_are_gone_is_woken_at_once";
+    "whoever is behind many deaf ones waits": "add", "  arm(t)\nend\n\n-- Records"
+        => "end\n\n-- Records", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "an opened queue does not want a tick": "declare", "wake(name, 1000) end\n  tell_duty()"
         => "wake(name, 1000) end", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"
@@ -350,7 +378,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_removed_parent_takes_its_children_with_it";
     "what children came to stays": "tick", "if children > 0 and not parent then children = children - forget(of, children) end"
         => "", by "a_parent_that_ends_first_leaves_no_children";
-    "an earlier timer is not told": "add", "if earliest < (tonumber(duty[1]) or 0) then"
+    "an earlier timer is not told": "add", "if earliest < (tonumber(meta[5]) or 0) then"
         => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";
     "a removed child is not counted": "steer", "if j.parent ~= '' then count_child(j, 'X', 'removed') end"
         => "", by "a_removed_or_cancelled_child_counts";

@@ -1,10 +1,10 @@
 //! The ends of executions.
 
 use bytes::Bytes;
-use tenure_jobs::store::{Data, Listing, Settle, SettleReply, Steer, SteerReply};
+use tenure_jobs::store::{Data, Hint, Listing, Settle, SettleReply, Settling, Steer, SteerReply, Watching};
 use tenure_jobs::{State, Token};
 
-use super::lab::{Lab, Which, done, fail, group, queue, retry, with_result};
+use super::lab::{Lab, Which, done, fail, group, id, node, queue, retry, taking, with_result};
 
 scenarios! {
     another_token_changes_nothing,
@@ -19,6 +19,11 @@ scenarios! {
     a_job_that_moves_to_nowhere_still_runs,
     an_execution_is_settled_once_in_a_call,
     a_time_that_is_none_is_refused,
+    a_plain_job_that_is_done_leaves_nothing,
+    what_is_kept_is_kept_without_its_deadline,
+    a_kept_parent_that_ends_first_leaves_no_open_child,
+    a_watched_job_moves_on_in_sight,
+    a_job_that_moves_on_wakes_a_node,
     a_limited_group_waits_and_others_go_on,
     a_limited_job_of_a_plain_queue_waits_alone,
 }
@@ -94,7 +99,7 @@ async fn a_dead_letter_is_listed_and_replayed(which: Which) {
     let first = lab.store.list(&dead, None, 2).await.unwrap();
     assert_eq!(first.ids, ["j1", "j2"]);
     let second = lab.store.list(&dead, first.next.as_deref(), 2).await.unwrap();
-    assert_eq!((second.ids.as_slice(), second.next), (&[super::lab::id("j3")][..], None));
+    assert_eq!((second.ids.as_slice(), second.next), (&[id("j3")][..], None));
     assert_eq!(lab.steer("j1", Steer::Replay(0)).await, SteerReply::Done);
     assert_eq!(lab.steer("j1", Steer::Replay(0)).await, SteerReply::NotInState);
     assert_eq!(lab.steer("j2", Steer::Replay(lab.now() + 50)).await, SteerReply::Done);
@@ -209,7 +214,7 @@ async fn an_execution_is_settled_once_in_a_call(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
-    let settling = tenure_jobs::store::Settling::new(super::lab::id("j"), lab.token.get(), done());
+    let settling = Settling::new(id("j"), lab.token.get(), done());
     let twice = [settling.clone(), settling];
     let replies = lab.store.settle(lab.inc.get(), &lab.lane("s"), &twice).await.unwrap();
     assert_eq!(replies, [SettleReply::Ended, SettleReply::Halt]);
@@ -223,6 +228,82 @@ async fn a_time_that_is_none_is_refused(which: Which) {
     assert_eq!(lab.settle("j", retry(u64::MAX, "e")).await, SettleReply::Bad);
     assert_eq!(lab.settle("j", Settle::Limited(u64::MAX)).await, SettleReply::Bad);
     assert_eq!(lab.state("j").await, Some(State::Running));
+}
+
+async fn a_plain_job_that_is_done_leaves_nothing(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    lab.add("a", &["j1", "j2"]).await;
+    lab.add("b", &["k"]).await;
+    let mut both = taking("a", 9);
+    both.queues.push((queue("b"), 9));
+    assert_eq!(lab.take_as(&both).await, ["j1", "j2", "k"]);
+    let all = ["j1", "k", "j2"].map(|job| Settling::new(id(job), lab.token.get(), done()));
+    assert_eq!(
+        lab.store.settle(lab.inc.get(), &lab.lane("s"), &all).await.unwrap(),
+        [SettleReply::Ended; 3]
+    );
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+    let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
+    let counts: Vec<_> = figures.iter().map(|of| (of.running, of.done)).collect();
+    assert_eq!(counts, [(0, 2), (0, 1)]);
+}
+
+async fn what_is_kept_is_kept_without_its_deadline(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let end = lab.now() + 500;
+    lab.add_one("a", "j", |kind| (kind.keep, kind.deadline) = (2_000, end)).await;
+    lab.add_one("a", "none", |kind| (kind.keep, kind.deadline) = (0, end)).await;
+    lab.take("a").await;
+    let settle = Settle::Done("r".into(), Data::Append("+".into()));
+    assert_eq!(lab.settle("j", settle).await, SettleReply::Ended);
+    assert_eq!(lab.done("none").await, SettleReply::Ended);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!((record.state, &*record.flags, &*record.node), (State::Done, "j", ""));
+    assert_eq!((lab.body("j").await, lab.result("j").await), ("b+".into(), "r".into()));
+    lab.advance(1_999).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Done));
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_kept_parent_that_ends_first_leaves_no_open_child(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
+    lab.add_one("a", "P", |kind| kind.keep = 9_000).await;
+    lab.take("a").await;
+    lab.spawn("b", "P", Some(lab.token.get()), "P.1").await;
+    assert_eq!(lab.done("P").await, SettleReply::Ended);
+    lab.tick().await;
+    assert_eq!((lab.state("P").await, lab.state("P.1").await), (Some(State::Done), None));
+}
+
+fn to_b() -> Settle {
+    Settle::MoveOn { queue: queue("b"), priority: None, group: None, data: Data::Keep }
+}
+
+async fn a_watched_job_moves_on_in_sight(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    lab.listen("w").await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    lab.store.watch(lab.inc.get(), &node("w"), Watching::Begin, &[id("j")]).await.unwrap();
+    assert_eq!(lab.settle("j", to_b()).await, SettleReply::Moved);
+    let heard = lab.heard().await;
+    assert!(matches!(&heard[..], [(_, Hint::News(news))] if news.state == Some(State::Ready)), "{heard:?}");
+}
+
+async fn a_job_that_moves_on_wakes_a_node(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    lab.listen("n2").await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let token = lab.token.get();
+    let mut waits = taking("b", 1);
+    (waits.node, waits.slots) = (node("n2"), 1);
+    lab.take_as(&waits).await;
+    assert_eq!(lab.settle_as("j", token, to_b()).await, SettleReply::Moved);
+    assert_eq!(lab.woken().await, ["n2"]);
 }
 
 async fn a_limited_group_waits_and_others_go_on(which: Which) {

@@ -12,17 +12,57 @@
 --          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
 --@base
 --@lane
---@records
---@queues
+--@duty
 --@wake
---@groups
---@places
---@ends
 local mode, token = argv[3], argv[4]
 local of_kinds = 5
 local of_lookups = of_kinds + argv[of_kinds] + 1
 local base = of_lookups + 2 * argv[of_lookups] + 1
 local kind_of, n = argv[base], (#argv - base) / 2
+
+-- Most calls bring new jobs of one kind that wait for nothing, to a queue without groups and a bound. They need none of the
+-- rest, which costs more than they do.
+local keep, queue, priority, most, due, flow = match(argv[of_kinds + 1] or '',
+  '^(%-?%d+)|([^|]+)|[%w_:.~%%@/-]*|(%-?%d)|(%d+)|(%d+)|([^|]*)|||0$')
+if mode == 'k' and keep and argv[of_kinds] == '1' and argv[of_lookups] == '0' and kind_of == string.rep('\1', n)
+  and tonumber(keep) < 2 ^ 43 and tonumber(due) <= t then
+  local step = match(call('HGET', QUEUES, queue) or '', '^%-|%d+|%d+|%-?%d+|0|(%d+)|')
+  local there, seen = step and call('HMGET', JOBS, unpack(argv, base + 1, base + n)), {}
+  for i = 1, n do
+    local id = argv[base + i]
+    if not there or there[i] or seen[id] or not is_id(id) then
+      there = nil
+      break
+    end
+    seen[id] = true
+  end
+  if there then
+    local line = fmt('%011x%03x', max(min((tonumber(due) > 0 and due or t) - priority * step, 2 ^ 43), 0), mint() % 4096)
+    local birth = fmt('%011x%03x', floor(mint() / 4096) + 1735689600000, mint() % 4096)
+    local head, tail = '1|Q|0|0|||||0|' .. keep .. '|' .. queue .. '||' .. line, '|0|' .. flow
+    local middle = '|' .. priority .. '|' .. most .. '|' .. num(tonumber(due)) .. '|' .. birth
+    local ready, records, bodies = {}, {}, {}
+    for i = 1, n do
+      local id, nth, k = argv[base + i], fmt('%03d', i - 1), 2 * i
+      ready[k - 1], ready[k] = 0, queue .. '|' .. line .. nth .. id
+      records[k - 1], records[k] = id, head .. nth .. middle .. nth .. tail
+      bodies[k - 1], bodies[k] = id, argv[base + n + i]
+    end
+    call('ZADD', READY, unpack(ready))
+    call('HSET', JOBS, unpack(records))
+    call('HSET', BODIES, unpack(bodies))
+    wake(queue, n)
+    tell_duty()
+    local letters = string.rep('A', n)
+    call('SET', LANE, argv[2] .. '|' .. letters, 'PX', 3600000)
+    return { 'OK', letters }
+  end
+end
+--@records
+--@queues
+--@groups
+--@places
+--@ends
 local kinds, waits = {}, {}
 for i = 1, tonumber(argv[of_kinds]) do
   local keep, queue, group, priority, most, due, flow, parent, flags, deadline = match(argv[of_kinds + i],
@@ -30,7 +70,7 @@ for i = 1, tonumber(argv[of_kinds]) do
   if keep and tonumber(due) < 2 ^ 43 and tonumber(deadline) < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
     local q = queue_of(queue)
     local kept = gsub(flags, 'W', '') .. (deadline ~= '0' and 'd' or '')
-    local is_plain = parent == '' and flags == '' and deadline == '0' and tonumber(due) <= t
+    local is_plain = parent == '' and flags == '' and tonumber(due) <= t
     kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
       due = tonumber(due), flow = flow, parent = parent, flags = kept, deadline = tonumber(deadline),
       waits = find(flags, 'W', 1, true) ~= nil, is_plain = is_plain }
@@ -78,12 +118,12 @@ local function make(id, body, kind, parent, item)
   enter(j, kind.waits and 'W' or 'Q')
 end
 
--- The same for a job that needs nothing but its place.
+-- The same for a job that needs nothing but its place, and perhaps a deadline.
 local function make_plain(id, body, kind, item)
   local q, nth = kind.q, fmt('%03d', item)
   if not kind.line then
     kind.line = sub(place_at(in_line(q, kind.due, kind.priority), 0), 1, 14)
-    kind.head = '1|Q|0|0|||||0|' .. kind.keep .. '|' .. q.name .. '|' .. kind.group .. '|' .. kind.line
+    kind.head = '1|Q|0|0|||' .. kind.flags .. '||0|' .. kind.keep .. '|' .. q.name .. '|' .. kind.group .. '|' .. kind.line
     kind.middle = '|' .. kind.priority .. '|' .. kind.max .. '|' .. num(kind.due) .. '|' .. sub(birth_at(0), 1, 14)
     kind.tail = '|0|' .. kind.flow
     kind.member = q.name .. '|' .. (q.grouped and kind.group .. '|' or '') .. kind.line
@@ -96,6 +136,10 @@ local function make_plain(id, body, kind, item)
   bodies[#bodies + 1], bodies[#bodies + 2] = id, body
   if q.grouped then kind.stir.ready = kind.stir.ready + 1 end
   kind.stir.added = kind.stir.added + 1
+  if kind.deadline > 0 then
+    timers['r:' .. id] = kind.deadline
+    arm(kind.deadline)
+  end
 end
 
 -- A job that is there, and was asked for again.

@@ -8,9 +8,10 @@
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
 --          wants it cancelled | H halt: it was given up since, has ended, or is not there | X bad
 --@base
+--@duty
+--@wake
 --@records
 --@queues
---@wake
 --@groups
 --@places
 local n = tonumber(argv[2])

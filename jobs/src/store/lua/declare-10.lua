@@ -5,9 +5,10 @@
 -- ARGV: inc, queue, settings, cursor or '', size of a page
 -- Returns: OK, cursor or '' | GROUPS it would change between plain, grouped and pinned | BADARG
 --@base
+--@duty
+--@wake
 --@records
 --@queues
---@wake
 --@groups
 local name, text = argv[2], argv[3]
 local q = queue_of(name)

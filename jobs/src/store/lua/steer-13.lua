@@ -16,9 +16,10 @@
 -- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
 --          O the queue is pinned, and runs one job of a group at a time | X bad
 --@base
+--@duty
+--@wake
 --@records
 --@queues
---@wake
 --@groups
 --@places
 --@ends

@@ -9,32 +9,125 @@
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
 --@base
---@records
---@queues
+--@duty
 --@wake
---@groups
 local node, registration, want, slots, until_ms = argv[3], argv[4], tonumber(argv[5]), tonumber(argv[6]), argv[7]
 if not is_name(node) or not want or not slots then return { 'BADARG' } end
 if (tonumber(meta[3]) or 0) > t then return { 'HOLD', num(meta[3] - t) } end
 local before = call('GET', LANE)
-if before then
-  local number, answer = match(before, '^(%d+)|(.*)$')
-  if number == argv[2] then
-    local of, reg, list = match(answer, '^(%d*)|([^ ]*) ?(.*)$')
-    local out, ids = { 'OK', of, reg, '' }, {}
-    for id in string.gmatch(list, '[^ ]+') do ids[#ids + 1] = id end
-    read(ids)
+local number, answer = match(before or '', '^(%d+)|(.*)$')
+if number then
+  if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end
+end
+local repeated = number == argv[2]
+if registration ~= '' and not repeated then
+  local members = {}
+  for i = 8, #argv, 2 do members[#members + 1] = argv[i] .. '|' .. registration end
+  call('ZREM', WAITING, unpack(members))
+end
+
+-- The end of a call that took these: the node waits for some queues. Others may wait for what it left elsewhere, also when it
+-- was this node that was woken for it.
+local function answered(out, took, waits, others)
+  if #waits > 0 then
+    out[3] = fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
+    local registered = {}
+    for i = 1, #waits do registered[2 * i - 1], registered[2 * i] = 0, waits[i] .. '|' .. out[3] end
+    call('ZADD', WAITING, unpack(registered))
+  end
+  for i = 1, #others do wake(others[i], 1) end
+  tell_duty()
+  call('SET', LANE, argv[2] .. '|' .. out[2] .. '|' .. out[3] .. ' ' .. took, 'PX', 3600000)
+  return out
+end
+
+-- Most calls name only queues without groups, limits, a concurrency and a pause, whose jobs nobody watches. They need none of
+-- the rest, which costs more than they do. Nothing is written before it is sure that this is such a call.
+if not repeated and until_ms == '' then
+  local names, leases_of, mosts, founds, taken, known = {}, {}, {}, {}, {}, {}
+  local ids, members, of, fits = {}, {}, {}, true
+  for i = 8, #argv, 2 do
+    local k, name, most = #names + 1, argv[i], tonumber(argv[i + 1]) or 0
+    local lease = match(call('HGET', QUEUES, name) or '', '^%-|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|')
+    fits = lease ~= nil and not known[name]
+    if not fits then break end
+    local room = max(0, min(want - #ids, 128 - #ids, most))
+    -- One more than it takes: whether any is left.
+    local found = call('ZRANGE', READY, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, room + 1)
+    for j = 1, min(room, #found) do
+      local z = #ids + 1
+      -- A place has 17 characters.
+      ids[z], members[z], of[z] = sub(found[j], #name + 19), found[j], k
+    end
+    names[k], leases_of[k], mosts[k], founds[k], taken[k], known[name] = name, lease, most, #found, 0, true
+  end
+  local out, records, leases, count = { 'OK', '', '', '' }, {}, {}, 0
+  if fits and #ids > 0 then
+    local stored, of_token = call('HMGET', JOBS, unpack(ids)), num(mint())
+    local start, runner, bodies, first, bytes, ends = '1|R|' .. of_token .. '|', '|' .. node .. '|', nil, 0, 0, {}
     for i = 1, #ids do
-      local j = sound(ids[i])
-      if j and j.state == 'R' and j.token == of then
-        local z = #out
-        out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), call('HGET', BODIES, j.id) or ''
-        out[z + 4] = num(queue_of(j.queue).lease)
+      -- The fields that change stand first in a record.
+      local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
+      if not attempts or find(rest, '^%d*|%a*w') then
+        fits = false
+        break
+      end
+      if i > first + 32 or not bodies then
+        first = i - 1
+        bodies = call('HMGET', BODIES, unpack(ids, i, min(i + 31, #ids)))
+      end
+      local id, record, body, k, z = ids[i], start .. num(attempts + 1) .. runner .. rest, bodies[i - first] or '', of[i], #out
+      ends[k] = ends[k] or num(t + leases_of[k])
+      records[2 * i - 1], records[2 * i], leases[2 * i - 1], leases[2 * i] = id, record, ends[k], id
+      out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, leases_of[k]
+      count, taken[k], bytes = i, taken[k] + 1, bytes + #body
+      if bytes > 1048576 then break end
+    end
+    if fits then
+      call('ZREM', READY, unpack(members, 1, count))
+      call('HSET', JOBS, unpack(records))
+      call('ZADD', LEASES, unpack(leases))
+      out[2] = of_token
+    end
+  end
+  if fits then
+    local waits, others = {}, {}
+    for k, name in ipairs(names) do
+      if taken[k] > 0 then
+        call('HINCRBY', COUNTS, name .. '|running', taken[k])
+        arm(t + leases_of[k])
+      end
+      local more = founds[k] > taken[k]
+      if count < want and taken[k] < mosts[k] then
+        if more then
+          out[4] = '1'
+        elseif slots > 0 then
+          waits[#waits + 1] = name
+        end
+      elseif more then
+        others[#others + 1] = name
       end
     end
-    return out
+    return answered(out, table.concat(ids, ' ', 1, count), waits, others)
   end
-  if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end
+end
+--@records
+--@queues
+--@groups
+if repeated then
+  local of, reg, list = match(answer, '^(%d*)|([^ ]*) ?(.*)$')
+  local out, ids = { 'OK', of, reg, '' }, {}
+  for id in string.gmatch(list, '[^ ]+') do ids[#ids + 1] = id end
+  read(ids)
+  for i = 1, #ids do
+    local j = sound(ids[i])
+    if j and j.state == 'R' and j.token == of then
+      local z = #out
+      out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), call('HGET', BODIES, j.id) or ''
+      out[z + 4] = num(queue_of(j.queue).lease)
+    end
+  end
+  return out
 end
 local asked = {}
 for i = 8, #argv, 2 do
@@ -43,11 +136,6 @@ for i = 8, #argv, 2 do
   q.waits_as, q.group = argv[i], slash and sub(argv[i], slash + 1)
   q.most, q.taken = tonumber(argv[i + 1]) or 0, 0
   asked[#asked + 1] = q
-end
-if registration ~= '' then
-  local members = {}
-  for i = 1, #asked do members[i] = asked[i].waits_as .. '|' .. registration end
-  call('ZREM', WAITING, unpack(members))
 end
 
 -- Nobody but the last owner waits for a group.
@@ -240,14 +328,4 @@ for i = 1, #asked do
     others[#others + 1] = q.name
   end
 end
-if #waits > 0 then
-  out[3] = fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
-  local registered = {}
-  for i = 1, #waits do registered[2 * i - 1], registered[2 * i] = 0, waits[i] .. '|' .. out[3] end
-  call('ZADD', WAITING, unpack(registered))
-end
--- Others may wait for what this call left there, also when it was this node that was woken for it.
-for i = 1, #others do wake(others[i], 1) end
-tell_duty()
-call('SET', LANE, argv[2] .. '|' .. out[2] .. '|' .. out[3] .. ' ' .. table.concat(took, ' '), 'PX', 3600000)
-return out
+return answered(out, table.concat(took, ' '), waits, others)

@@ -6,17 +6,18 @@
 -- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten or past their deadline |
 --          DUTY, ms until another node may take over
 --@base
+--@duty
+--@wake
 --@records
 --@queues
---@wake
 --@groups
 --@places
 --@ends
 local node, most, pause = argv[2], tonumber(argv[3]), tonumber(argv[4])
 if not is_name(node) then return { 'BADARG' } end
-local duty = call('HMGET', META, 'armed', 'duty', 'ticked', 'woken')
-local armed, ticked = tonumber(duty[1]) or 0, tonumber(duty[3]) or 0
-if argv[6] == '' and duty[2] and duty[2] ~= '' and duty[2] ~= node and t < armed + 250 and armed < t + 60000 then
+local ticks = call('HMGET', META, 'ticked', 'woken')
+local armed, ticked = tonumber(meta[5]) or 0, tonumber(ticks[1]) or 0
+if argv[6] == '' and meta[6] and meta[6] ~= '' and meta[6] ~= node and t < armed + 250 and armed < t + 60000 then
   return { 'DUTY', num(armed + 250 - t) }
 end
 -- A long gap between two ticks: Redis was away, or its clock jumped. A node that runs a job can say so before its lease
@@ -126,7 +127,7 @@ for i = 1, #due do
 end
 
 -- A wake-up may have been lost with the node that it was for. The next tick goes on where this one ends, and comes at once.
-local at, left = duty[4] or '', 64
+local at, left = ticks[2] or '', 64
 while true do
   local from = at == '' and '-' or '[' .. at
   local name, mark = match(call('ZRANGE', WAITING, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1] or '', '^([^|/]+)([|/]?)')
@@ -152,7 +153,7 @@ earliest = nil
 flush()
 -- Nodes that do not hear have used up its patience: the next one begins with the first queue.
 if earliest and earliest <= t then more, at = true, '' end
-if at ~= '' then call('HSET', META, 'woken', at) elseif duty[4] then call('HDEL', META, 'woken') end
+if at ~= '' then call('HSET', META, 'woken', at) elseif ticks[2] then call('HDEL', META, 'woken') end
 
 local next_ = t + pause
 if more then

@@ -111,6 +111,7 @@ scripts! {
 const PARTS: &[(&str, &str)] = &[
     ("base", include_str!("../lua/parts/base.lua")),
     ("clock", include_str!("../lua/parts/clock.lua")),
+    ("duty", include_str!("../lua/parts/duty.lua")),
     ("ends", include_str!("../lua/parts/ends.lua")),
     ("groups", include_str!("../lua/parts/groups.lua")),
     ("lane", include_str!("../lua/parts/lane.lua")),

@@ -1,7 +1,7 @@
 --@words
 --@clock
 -- Every step names the incarnation that it is for, argv[1].
-local meta = call('HMGET', META, 'incarnation', 'token', 'hold', 'grace')
+local meta = call('HMGET', META, 'incarnation', 'token', 'hold', 'grace', 'armed', 'duty')
 if not meta[1] then return { 'NOSET' } end
 if meta[1] ~= argv[1] then return { 'STALEINC', meta[1] } end
 local t = now()

@@ -39,15 +39,3 @@ local function allowance(s, n, w)
   if s.used >= n then return 0, begins + w end
   return n - s.used, 0
 end
-
--- The earliest timer that the call sets: the node that keeps the timers is told of one that it does not expect yet.
-local earliest
-local function arm(due) if not earliest or due < earliest then earliest = due end end
-local function tell_duty()
-  if not earliest then return end
-  local duty = call('HMGET', META, 'armed', 'duty')
-  if earliest < (tonumber(duty[1]) or 0) then
-    call('HSET', META, 'armed', num(earliest))
-    if duty[2] and duty[2] ~= '' then call('SPUBLISH', CHANNEL .. duty[2], 'a|' .. num(earliest)) end
-  end
-end
