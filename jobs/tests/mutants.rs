@@ -172,10 +172,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "one_of_another_queue_stays";
     "a queue has no bound": "add", "  if over and not has_room(kind.q) then return 'B' end\n  if j then return again"
         => "  if j then return again", by "a_queue_that_is_full_refuses_more";
+    "a delay counts from nowhere": "add", "byte(text) == 43 and t + sub(text, 2)"
+        => "byte(text) == 43 and 0 + sub(text, 2)", by "a_delay_and_a_life_count_from_the_call";
     "a delay is none": "add", "if state == 'Q' and j.due > t then state = 'D' end"
         => "", by "nothing_runs_before_its_time";
-    "a head start is none": "add", "return (due > 0 and due or t) - priority * q.step"
-        => "return due > 0 and due or t", by "a_strict_priority_goes_first";
+    "a head start is none": "add", "(tonumber(due) > 0 and due or t) - priority * step"
+        => "(tonumber(due) > 0 and due or t)", by "a_strict_priority_goes_first";
     "a later state gives way to an attested one": "attest", "tonumber(j.token) >= token)"
         => "false)", by "a_later_state_stays";
     "a new life gives way to an attested one": "attest", "j.birth > own.birth or"
@@ -226,8 +228,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "each_life_has_a_birth_of_its_own";
     "a replayed job has its former birth": "steer", "  j.birth = birth_at(999)\n"
         => "", by "each_life_has_a_birth_of_its_own";
-    "a birth follows the clock": "add", "sub(birth_at(0), 1, 14)"
-        => "sub(place_at(t, 0), 1, 14)", by "each_life_has_a_birth_of_its_own";
+    "a birth follows the clock": "add", "local birth = fmt('%011x%03x', floor(mint() / 4096) + 1735689600000, mint() % 4096)"
+        => "local birth = line", by "each_life_has_a_birth_of_its_own";
     "a tick clears all children": "tick", "children = children - abandon(of, children)"
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
     "a child of a former life is not counted": "add", "if j and parent and is_former(j, parent) then"
@@ -368,8 +370,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
     "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
         => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
-    "whoever is behind many deaf ones waits": "add", "  arm(t)\nend\n\n-- Records"
-        => "end\n\n-- Records", by "a_node_behind_many_that_are_gone_is_woken_at_once";
+    "whoever is behind many deaf ones waits": "add", "  -- More are left: a tick comes at once, and goes on.\n  arm(t)\n"
+        => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "an opened queue does not want a tick": "declare", "wake(name, 1000) end\n  tell_duty()"
         => "wake(name, 1000) end", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"

@@ -148,7 +148,7 @@ impl<'a> Add<'a> {
         })
     }
 
-    /// It begins after this time, by the store's clock as this node knows it.
+    /// It begins so long after it was added, by the store's clock.
     pub fn delay(self, delay: Duration) -> Self {
         self.with(|draft| {
             draft.delay = Some(delay);
@@ -263,14 +263,11 @@ impl<'a> Add<'a> {
         if kind.group.is_none() && jobs.config(&kind.queue).is_some_and(Queue::is_pinned) {
             return Err(Error::NoGroup(kind.queue));
         }
-        if delay.is_some() || life.is_some() {
-            let now = jobs.now().await?;
-            if let Some(delay) = delay {
-                kind.due = now + millis(delay).max(1);
-            }
-            if let Some(life) = life.filter(|_| kind.deadline == 0) {
-                kind.deadline = now + millis(life).max(1);
-            }
+        if let Some(delay) = delay {
+            kind.delay = millis(delay).max(1);
+        }
+        if let Some(life) = life.filter(|_| kind.deadline == 0) {
+            kind.life = millis(life).max(1);
         }
         let id = match id {
             Some(id) => id,

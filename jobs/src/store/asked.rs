@@ -39,6 +39,8 @@ pub struct Kind {
     pub max: u32,
     /// When each may begin, in ms; 0 at once.
     pub due: u64,
+    /// How long after the call each may begin, in ms; 0 says nothing. It goes before `due`.
+    pub delay: u64,
     /// The name of their flow: an empty text, or one without `|`.
     pub flow: String,
     /// Their parent.
@@ -51,6 +53,8 @@ pub struct Kind {
     pub waits: bool,
     /// When each fails if it has not ended, in ms; 0 never.
     pub deadline: u64,
+    /// How long after the call each fails if it has not ended, in ms; 0 says nothing. It goes before `deadline`.
+    pub life: u64,
 }
 
 impl Kind {
@@ -63,17 +67,33 @@ impl Kind {
             priority: 0,
             max: 0,
             due: 0,
+            delay: 0,
             flow: String::new(),
             parent: None,
             fails_fast: false,
             open: false,
             waits: false,
             deadline: 0,
+            life: 0,
         }
     }
 
+    /// The same in a call at this moment.
+    pub(crate) fn at(&self, now: u64) -> Self {
+        let mut kind = self.clone();
+        if self.delay > 0 {
+            kind.due = now.saturating_add(self.delay);
+        }
+        if self.life > 0 {
+            kind.deadline = now.saturating_add(self.life);
+        }
+        kind
+    }
+
     pub(crate) fn text(&self) -> String {
-        let Self { queue, keep, priority, max, due, flow, deadline, .. } = self;
+        let moment = |at: u64, after: u64| if after > 0 { format!("+{after}") } else { at.to_string() };
+        let (due, deadline) = (moment(self.due, self.delay), moment(self.deadline, self.life));
+        let Self { queue, keep, priority, max, flow, .. } = self;
         let group = self.group.as_ref().map_or("", GroupName::as_str);
         let parent = self.parent.as_ref().map_or("", JobId::as_str);
         let letters = [(self.fails_fast, 'f'), (self.open, 'o'), (self.waits, 'W')];

@@ -135,6 +135,7 @@ async fn a_job_that_is_given_back_keeps_its_attempts(which: Which) {
     for _ in 0..5 {
         assert_eq!(lab.take_n("a", 1).await, ["j"]);
         assert_eq!(lab.settle("j", Settle::GiveBack).await, SettleReply::Pending);
+        assert_eq!(lab.dump().await.get("leases"), None);
     }
     assert_eq!(lab.record("j").await.unwrap().attempts, 0);
 }

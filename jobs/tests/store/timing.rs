@@ -12,6 +12,7 @@ scenarios! {
     one_node_is_on_duty_and_another_follows,
     nobody_loses_a_lease_after_a_gap_between_ticks,
     nothing_runs_before_its_time,
+    a_delay_and_a_life_count_from_the_call,
     a_job_fails_at_its_deadline,
     another_lease_holds_for_what_runs,
     a_tick_does_so_many_and_comes_again,
@@ -115,6 +116,25 @@ async fn nothing_runs_before_its_time(which: Which) {
     lab.advance(1).await;
     let Ticked::Done { promoted, .. } = lab.tick().await else { panic!() };
     assert_eq!((promoted, lab.take("a").await), (1, vec!["later".to_owned()]));
+}
+
+async fn a_delay_and_a_life_count_from_the_call(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.advance(70).await;
+    lab.add_one("a", "j", |kind| (kind.delay, kind.life, kind.due) = (500, 900, 1)).await;
+    assert_eq!(lab.record("j").await.unwrap().due, lab.now() + 500);
+    lab.advance(499).await;
+    lab.tick().await;
+    assert!(lab.take("a").await.is_empty());
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!(lab.take("a").await, ["j"]);
+    lab.advance(399).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "deadline".into()));
 }
 
 async fn a_job_fails_at_its_deadline(which: Which) {

@@ -6,7 +6,8 @@
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
 --       while it runs. Mode s does as a, and writes nothing for the same time.
---       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Flags: f it fails with its first child,
+--       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Due and deadline are moments in ms, with a plus
+--       before them so many ms after this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
 --          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
@@ -64,15 +65,17 @@ end
 --@places
 --@ends
 local kinds, waits = {}, {}
+local function moment(text) return byte(text) == 43 and t + sub(text, 2) or tonumber(text) end
 for i = 1, tonumber(argv[of_kinds]) do
   local keep, queue, group, priority, most, due, flow, parent, flags, deadline = match(argv[of_kinds + i],
-    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%d+)|([^|]*)|([^|]*)|([foW]*)|(%d+)$')
-  if keep and tonumber(due) < 2 ^ 43 and tonumber(deadline) < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
+    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%+?%d+)|([^|]*)|([^|]*)|([foW]*)|(%+?%d+)$')
+  due, deadline = moment(due or ''), moment(deadline or '')
+  if keep and due < 2 ^ 43 and deadline < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
     local q = queue_of(queue)
-    local kept = gsub(flags, 'W', '') .. (deadline ~= '0' and 'd' or '')
-    local is_plain = parent == '' and flags == '' and tonumber(due) <= t
+    local kept = gsub(flags, 'W', '') .. (deadline > 0 and 'd' or '')
+    local is_plain = parent == '' and flags == '' and due <= t
     kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
-      due = tonumber(due), flow = flow, parent = parent, flags = kept, deadline = tonumber(deadline),
+      due = due, flow = flow, parent = parent, flags = kept, deadline = deadline,
       waits = find(flags, 'W', 1, true) ~= nil, is_plain = is_plain }
   end
 end

@@ -1,6 +1,7 @@
 //! Jobs come in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::state::with_prefix;
 use super::step::{LAST, Step, flag, unflag};
@@ -18,6 +19,11 @@ pub(super) struct Coming<'a> {
 }
 
 pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
+    let mut adding = adding.clone();
+    for job in &mut adding.jobs {
+        job.kind = Arc::new(job.kind.at(step.now));
+    }
+    let adding = &adding;
     let mut coming = Coming { adding, room: BTreeMap::new(), waits: BTreeSet::new() };
     let jobs = adding.jobs.iter().enumerate();
     let letters: Vec<u8> = jobs.map(|(item, job)| coming.added(step, job, item)).collect();
