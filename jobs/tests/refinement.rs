@@ -16,12 +16,12 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
-    AddMode, Adding, Attesting, Data, Kind, Lane, Listing, NewJob, Request, Settle, Settling, Steer,
-    TakeReply, TakenJob, Taking, Watching,
+    AddMode, Adding, Attesting, Data, Kind, Lane, Listing, NewJob, Request, ScriptPatch, Settle, Settling,
+    Steer, TakeReply, TakenJob, Taking, Watching,
 };
 use tenure_jobs::{JobId, Token};
 
-use self::lab::{Lab, Which, group, id, node, queue};
+use self::lab::{Lab, PATCHES, Which, group, id, node, queue};
 
 const QUEUES: [(&str, &str); 6] = [
     ("a", "max=0"),
@@ -419,14 +419,31 @@ fn number(variable: &str, default: u32) -> u32 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// The scripts without their parts for plain calls alone.
+const GENERAL: &[ScriptPatch] = &[
+    ScriptPatch { script: "add", from: "if mode == 'k' and keep and", to: "if false and" },
+    ScriptPatch { script: "take", from: "if not repeated and until_ms == '' then", to: "if false then" },
+    ScriptPatch { script: "settle", from: "if n > 0 and not find(modes, '[^c]') then", to: "if false then" },
+];
+
 #[test]
 fn both_stores_answer_and_end_alike() {
+    walk_both(20);
+}
+
+#[test]
+fn general_parts_do_plain_calls_alike() {
+    PATCHES.set(GENERAL);
+    walk_both(10);
+}
+
+fn walk_both(cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let seed = number("REFINEMENT_SEED", 1);
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
-        cases: number("REFINEMENT_CASES", 20),
+        cases: number("REFINEMENT_CASES", cases),
         max_shrink_iters: 300,
         failure_persistence: None,
         ..Config::default()

@@ -31,8 +31,7 @@ use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
 use crate::store::{
-    AddMode, Kind, Lane, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer,
-    SteerReply, Store,
+    AddMode, Kind, Lane, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
 };
 
 /// How long a call waits for the store.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tenure_jobs::store::{
     AddReply, Adding, Attesting, Booted, Extended, Hint, Lane, Listing, Page, Peeked, Request, Result, Seen,
-    SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked,
-    Watching,
+    SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked, Watching,
 };
 use tenure_jobs::{Figures, Incarnation, JobId, NodeName, QueueName, Record, Settings, StoreError, Token};
 use tokio::sync::mpsc;

@@ -2,8 +2,7 @@
 
 use tenure_jobs::State;
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer,
-    Watching,
+    AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer, Watching,
 };
 
 use super::lab::{Lab, Which, id, node, queue, retry};

@@ -239,10 +239,7 @@ async fn a_plain_job_that_is_done_leaves_nothing(which: Which) {
     both.queues.push((queue("b"), 9));
     assert_eq!(lab.take_as(&both).await, ["j1", "j2", "k"]);
     let all = ["j1", "k", "j2"].map(|job| Settling::new(id(job), lab.token.get(), done()));
-    assert_eq!(
-        lab.store.settle(lab.inc.get(), &lab.lane("s"), &all).await.unwrap(),
-        [SettleReply::Ended; 3]
-    );
+    assert_eq!(lab.store.settle(lab.inc.get(), &lab.lane("s"), &all).await.unwrap(), [SettleReply::Ended; 3]);
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
     let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
     let counts: Vec<_> = figures.iter().map(|of| (of.running, of.done)).collect();

@@ -6,8 +6,8 @@
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
 --       while it runs. Mode s does as a, and writes nothing for the same time.
---       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Due and deadline are moments in ms, with a plus
---       before them so many ms after this call. Flags: f it fails with its first child,
+--       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Due and deadline are moments in ms. A plus
+--       before one says that it counts from this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
 --          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad

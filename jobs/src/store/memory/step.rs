@@ -13,7 +13,7 @@ use crate::store::{Breakage, Hint, News, Result, StoreError};
 
 /// No moment of a job is later.
 pub(super) const LAST: u64 = 1 << 43;
-/// A step passes over so many nodes that do not hear.
+/// The most nodes that do not hear which a step passes over.
 const PATIENCE: u32 = 128;
 /// The store's data know no token of before 2025.
 const EPOCH: u64 = 1_735_689_600_000;

@@ -16,9 +16,9 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Breakage, Extended, FULL, Figures, Hint, Lane, Listing, Page, Peeked,
-    Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking, Ticked,
-    Watching, letters,
+    AddReply, Adding, Attesting, Booted, Breakage, Extended, FULL, Figures, Hint, Lane, Listing, Page,
+    Peeked, Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking,
+    Ticked, Watching, letters,
 };
 
 /// The answer to the last call of a lane, if this is it.

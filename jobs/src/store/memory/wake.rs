@@ -7,7 +7,7 @@ use crate::store::Hint;
 
 /// A pinned queue that goes on wakes the owners of this many groups.
 const OWNERS: usize = 4_096;
-/// So many that wait are looked at together.
+/// Those that wait are looked at by eight.
 const PAGE: usize = 8;
 
 impl Step<'_> {
