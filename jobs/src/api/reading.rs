@@ -24,7 +24,8 @@ impl Jobs {
         Ok(self.get_many(std::slice::from_ref(id)).await?.pop().flatten())
     }
 
-    /// Jobs as they are, in the order of their ids; `None` for those that are not there.
+    /// Jobs as they are, in the order of their ids; `None` for those that are not there. Many jobs, or such with much data,
+    /// come by several calls, and are then as they were at several moments.
     ///
     /// # Errors
     /// [`Error::Store`].
