@@ -222,11 +222,13 @@ const MUTANTS: &[Mutant] = mutants! {
         => "changed[j.id] = j", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
     "a removed job comes back": "steer", "  bury(j.id, queue_of(j.queue).lease)\n  leave(j)"
         => "  leave(j)", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
-    "a job that is there anew has its former birth": "add", "  j.birth = birth_at(999)\n"
+    "a job that is there anew has its former birth": "add", "  j.birth = birth or birth_at(999)\n"
         => "", by "each_life_has_a_birth_of_its_own";
-    "a job that runs again has its former birth": "settle", "  j.birth = birth_at(999)\n"
+    "a job that runs again has its former birth": "settle", "  j.birth = birth or birth_at(999)\n"
         => "", by "each_life_has_a_birth_of_its_own";
-    "a replayed job has its former birth": "steer", "  j.birth = birth_at(999)\n"
+    "an end that is repeated makes another life": "settle", "renew_life(j, birth > j.birth and birth or nil)"
+        => "renew_life(j)", by "a_repeated_end_leaves_the_run_after_it_alone";
+    "a replayed job has its former birth": "steer", "  j.birth = birth or birth_at(999)\n"
         => "", by "each_life_has_a_birth_of_its_own";
     "a birth follows the clock": "add", "local birth = fmt('%011x%03x', floor(mint() / 4096) + 1735689600000, mint() % 4096)"
         => "local birth = line", by "each_life_has_a_birth_of_its_own";
@@ -312,8 +314,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_moves_to_nowhere_still_runs";
     "a cancelled job is tried again": "settle", "if has(j, 'x') then return finish(j, 'X', 'cancelled') end\n  if j.again"
         => "if j.again", by "a_job_that_runs_is_asked_to_end";
-    "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    renew_life"
-        => "if false then\n    renew_life", by "one_that_runs_runs_once_more_with_its_data";
+    "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    -- This end"
+        => "if false then\n    -- This end", by "one_that_runs_runs_once_more_with_its_data";
     "another life has the children of the former": "settle", "    unflag(j, 'cb')\n    j.open = 0\n"
         => "", by "children_of_another_life_do_not_count";
     "a result is kept for ever": "settle", "timers['r:' .. id] = t + keep"

@@ -28,6 +28,7 @@ scenarios! {
     an_end_outdates_earlier_executions_in_any_order,
     a_job_is_made_again_while_its_lease_lasts,
     each_life_has_a_birth_of_its_own,
+    a_repeated_end_leaves_the_run_after_it_alone,
 }
 
 async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
@@ -479,4 +480,29 @@ async fn each_life_has_a_birth_of_its_own(which: Which) {
     // A changed request is the same life.
     assert_eq!(again().await, AddReply::Changed);
     assert_eq!(Some(&lab.record("j").await.unwrap().birth), births.last());
+}
+
+async fn a_repeated_end_leaves_the_run_after_it_alone(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["j"]).await;
+    let again = async || lab.add_body("a", "j", "b", AddMode::Again, |_| ()).await;
+    lab.take("a").await;
+    let first = lab.jobs.borrow()[0].clone();
+    assert_eq!(again().await, AddReply::RunsAgain);
+    assert_eq!(lab.done("j").await, SettleReply::Pending);
+    assert_eq!(lab.take("a").await, ["j"]);
+    let second = lab.jobs.borrow()[0].clone();
+    // The data go back to where the first one runs, and its node is the first to say what it has ended.
+    lab.wipe().await;
+    lab.advance(10).await;
+    lab.boot().await;
+    lab.declare("a", "").await;
+    lab.inc.set(lab.store.recover(lab.inc.get(), Token(0), "other", HOLD, HOLD).await.unwrap());
+    assert_eq!(lab.attest_one(&first, true).await, SettleReply::GoesOn);
+    assert_eq!(again().await, AddReply::RunsAgain);
+    assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Pending);
+    assert_eq!(lab.attest_one(&second, true).await, SettleReply::GoesOn);
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    assert_eq!(lab.settle_as("j", second.record.token, done()).await, SettleReply::Ended);
+    assert_eq!(lab.keys().await, ["counts", "extras", "meta", "queues", "timers"], "the tokens are kept for a while");
 }

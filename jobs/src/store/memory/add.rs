@@ -214,7 +214,7 @@ impl Coming<'_> {
         step.leave(id, &mut job);
         set_deadline(step, id, &mut job, kind.deadline);
         if over {
-            step.renew_life(id, &mut job);
+            step.renew_life(id, &mut job, None);
         } else {
             step.outdate(id, &mut job);
         }
@@ -271,7 +271,7 @@ impl Coming<'_> {
         if waiting {
             step.outdate(id, &mut job);
         } else {
-            step.renew_life(id, &mut job);
+            step.renew_life(id, &mut job, None);
             job.attempts = 0;
         }
         job.due = due;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::state::with_prefix;
-use super::step::{Step, flag, unflag};
+use super::step::{Step, birth_of, flag, unflag};
 use crate::model::record::{Record, State as JobState};
 use crate::store::Breakage;
 
@@ -46,14 +46,14 @@ impl Step<'_> {
     }
 
     /// Another life of a job that has ended: the children and the executions of the former one are none of its.
-    pub(super) fn renew_life(&mut self, id: &str, job: &mut Record) {
+    pub(super) fn renew_life(&mut self, id: &str, job: &mut Record, birth: Option<String>) {
         if job.has('c') {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
             unflag(job, "cb");
             job.open = 0;
         }
-        job.birth = self.birth_at(999);
+        job.birth = birth.unwrap_or_else(|| self.birth_at(999));
     }
 
     /// A child has come to its end: its parent counts it once, and goes on when it was the last one.
@@ -95,7 +95,9 @@ impl Step<'_> {
         let queue = job.queue.clone();
         let settings = self.settings(&queue);
         if let Some(again) = job.again.take() {
-            self.renew_life(id, job);
+            // This end makes the same life when it is said again after a loss of data: then whoever runs that goes on.
+            let birth = Some(birth_of(job.token.0, 999)).filter(|birth| *birth > job.birth);
+            self.renew_life(id, job, birth);
             unflag(job, "x");
             job.due = again;
             job.attempts = 0;

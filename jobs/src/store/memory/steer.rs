@@ -154,7 +154,7 @@ impl Step<'_> {
                     return b'E';
                 }
                 self.leave(id, job);
-                self.renew_life(id, job);
+                self.renew_life(id, job, None);
                 job.attempts = 0;
                 job.due = *due;
                 self.line_up(job, job.due, item);

@@ -23,6 +23,11 @@ pub(super) fn server_name(number: u64) -> Box<str> {
     format!("memory {number}").into()
 }
 
+/// The birth of a life that a call with this number has made.
+pub(super) fn birth_of(number: u64, item: usize) -> String {
+    format!("{:011x}{:03x}{item:03}", number / 4_096 + EPOCH, number % 4_096)
+}
+
 /// Where tokens begin by this time of the clock.
 pub(super) fn floor_at(now: u64) -> u64 {
     (now.saturating_sub(EPOCH) * 4_096).min(1 << 52)
@@ -98,8 +103,7 @@ impl<'a> Step<'a> {
 
     /// The birth of a life: it rises with the numbers of calls, also when the clock steps back.
     pub(super) fn birth_at(&mut self, item: usize) -> String {
-        let number = self.mint();
-        format!("{:011x}{:03x}{item:03}", number / 4_096 + EPOCH, number % 4_096)
+        birth_of(self.mint(), item)
     }
 
     /// The place of a job that is due then, or now.

@@ -32,14 +32,14 @@ local function drop(j)
 end
 
 -- Another life of a job that has ended: the children and the executions of the former one are none of its.
-local function renew_life(j)
+local function renew_life(j, birth)
   if has(j, 'c') then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
     unflag(j, 'cb')
     j.open = 0
   end
-  j.birth = birth_at(999)
+  j.birth = birth or birth_at(999)
 end
 
 local finish
@@ -77,7 +77,9 @@ finish = function(j, state, text)
   local q = queue_of(j.queue)
   changed[j.id] = j
   if j.again ~= '' then
-    renew_life(j)
+    -- This end makes the same life when it is said again after a loss of data: then whoever runs that goes on.
+    local birth = birth_of(tonumber(j.token), 999)
+    renew_life(j, birth > j.birth and birth or nil)
     unflag(j, 'x')
     j.due, j.again, j.attempts = tonumber(j.again), '', 0
     j.place = place_at((j.due > 0 and j.due or t) - j.priority * q.step, 0)

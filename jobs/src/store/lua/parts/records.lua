@@ -60,7 +60,5 @@ local function is_over(j) return j.state == 'C' or j.state == 'F' or j.state == 
 local function place_at(ms, item) return fmt('%011x%03x%03d', max(min(ms, 2 ^ 43), 0), mint() % 4096, item) end
 
 -- The birth of a life: as many characters, which rise with the numbers of calls, also when the clock steps back.
-local function birth_at(item)
-  local n = mint()
-  return fmt('%011x%03x%03d', floor(n / 4096) + 1735689600000, n % 4096, item)
-end
+local function birth_of(n, item) return fmt('%011x%03x%03d', floor(n / 4096) + 1735689600000, n % 4096, item) end
+local function birth_at(item) return birth_of(mint(), item) end
