@@ -504,5 +504,9 @@ async fn a_repeated_end_leaves_the_run_after_it_alone(which: Which) {
     assert_eq!(lab.attest_one(&second, true).await, SettleReply::GoesOn);
     assert_eq!(lab.state("j").await, Some(State::Running));
     assert_eq!(lab.settle_as("j", second.record.token, done()).await, SettleReply::Ended);
-    assert_eq!(lab.keys().await, ["counts", "extras", "meta", "queues", "timers"], "the tokens are kept for a while");
+    assert_eq!(
+        lab.keys().await,
+        ["counts", "extras", "meta", "queues", "timers"],
+        "the tokens are kept for a while"
+    );
 }
