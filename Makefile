@@ -25,7 +25,8 @@
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they
 #                      are not there; prints a table, half an hour   MINUTES= SEED= ONLY="redis-8.0 valkey-9.1"
-#   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis and Pulse on one Redis; prints a table   ROUNDS= JOBS=
+#   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis and Pulse on one Redis; prints a table; PUBLISH=1 writes
+#                      it to docs/performance.md; 6 minutes, the first build included   ROUNDS= JOBS= SINGLE=
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
@@ -147,7 +148,7 @@ versions:
 	@scripts/versions $(ONLY)
 
 peers:
-	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" python3 bench/peers/run.py
+	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" SINGLE="$(SINGLE)" PUBLISH="$(PUBLISH)" python3 -B bench/peers/run.py
 
 deploy-check:
 	@scripts/deploy-check

@@ -1,9 +1,11 @@
 """Runs Tenure and its peers by turns, each with an idiomatic program of its own, on one Redis in the same minutes.
 
-    make peers     ROUNDS=3 JOBS=20000
+    make peers     ROUNDS=3 JOBS=20000 SINGLE=500 PUBLISH=1
 
 Prints the versions, the load of the machine, each run as a line of JSON, and a table of medians. A peer that cannot be
-had on this machine is named with the reason, and is no failure.
+had on this machine is named with the reason, and is no failure. A program that fails, or takes longer than PATIENCE, is
+named with what happened and is not run again; the others go on. All that was measured goes to target/peers/peers.json.
+With PUBLISH it goes to bench/results/peers.json, and the table and the plot go to docs/performance.md and docs/peers.svg.
 """
 
 import json
@@ -12,24 +14,36 @@ import pathlib
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import report
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+BUILT = ROOT / "target" / "peers"
 ROUNDS = int(os.environ.get("ROUNDS") or 3)
 JOBS = int(os.environ.get("JOBS") or 20_000)
+SINGLE = int(os.environ.get("SINGLE") or 500)
 SLOTS = 256
-SINGLE = 500
-# Longer than any run takes on the slowest machine.
+# Seconds. Longer than any run takes that makes progress, on the slowest machine.
 PATIENCE = 300
 
 
 class CannotBeHad(Exception):
     """A peer is not to be had here: says why."""
+
+
+class Failed(Exception):
+    """A run failed: says how."""
+
+
+def last_line(text):
+    """The last line that says something."""
+    lines = [line.strip() for line in text.replace(f"{ROOT}/", "").splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else ""
 
 
 def run(command, why, **options):
@@ -39,36 +53,37 @@ def run(command, why, **options):
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotBeHad(f"{why}: {error}") from error
     if done.returncode != 0:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise CannotBeHad(f"{why}: {lines[-1] if lines else done.returncode}")
+        raise CannotBeHad(f"{why}: {last_line(done.stdout + done.stderr) or done.returncode}")
     return done.stdout
 
 
 class Rust:
     """Programs of the package beside this file."""
 
-    def __init__(self, name, program, package, kind):
+    def __init__(self, name, program, package, kind, settings, not_for):
         self.name, self.program, self.package, self.kind = name, program, package, kind
+        self.settings, self.not_for = settings, not_for
 
     def prepare(self):
-        target = ROOT / "target" / "peers"
-        environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT)}
         run(["cargo", "build", "-q", "--release", "--locked", "--bin", self.program], "it does not build",
             cwd=HERE / "rust", env=environment)
         lock = (HERE / "rust" / "Cargo.lock").read_text()
         version = re.search(rf'name = "{self.package}"\nversion = "([^"]*)"', lock)
-        return [str(target / "release" / self.program)], version[1] if version else "unknown"
+        return [str(BUILT / "release" / self.program)], version[1] if version else "unknown"
 
 
 class Bullmq:
     """BullMQ, on Node."""
 
     name, kind = "BullMQ", "queue"
+    settings = "adds 1,000 jobs a call; done jobs are removed"
+    not_for = "an owner of a key for as long as it lives; groups are in its paid edition"
 
     def prepare(self):
         if not (shutil.which("node") and shutil.which("npm")):
             raise CannotBeHad("there is no Node")
-        place = ROOT / "target" / "peers" / "bullmq"
+        place = BUILT / "bullmq"
         place.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json", "main.mjs"):
             shutil.copy(HERE / "bullmq" / name, place / name)
@@ -78,22 +93,42 @@ class Bullmq:
         return ["node", str(place / "main.mjs")], f"{version}, Node {node.lstrip('v')}"
 
 
+def empty_module(place):
+    """A folder with a module that needs nothing."""
+    folder = place / "empty"
+    folder.mkdir(exist_ok=True)
+    (folder / "go.mod").write_text("module tenure.peers/empty\n")
+    return folder
+
+
 class Pulse:
     """Pulse, in Go."""
 
     name, kind = "Pulse", "pool"
+    settings = "room for 1,000,000 queued jobs, which are 1,000 by default"
+    not_for = "short jobs of a queue; its handlers get no token that a resource could check"
 
     def prepare(self):
         if not shutil.which("go"):
             raise CannotBeHad("there is no Go")
         go = run(["go", "env", "GOVERSION"], "there is no Go").strip()
-        needed = re.search(r"^go (\d+)\.(\d+)", (HERE / "pulse" / "go.mod").read_text(), re.MULTILINE)
-        if tuple(map(int, re.findall(r"\d+", go)[:2])) < tuple(map(int, needed.groups())):
-            raise CannotBeHad(f"it needs {needed[0]}, and this is {go}")
-        place = ROOT / "target" / "peers" / "pulse"
+        place = BUILT / "pulse"
         place.mkdir(parents=True, exist_ok=True)
         for name in ("go.mod", "main.go"):
             shutil.copy(HERE / "pulse" / name, place / name)
+        module, needed = (re.search(rf"^\s*{what}", (place / "go.mod").read_text(), re.MULTILINE)
+                          for what in (r"(goa\.design/pulse) (v\S+)", r"go (\d+)\.(\d+)"))
+        wanted = needed[0].strip()
+        # An old Go reads no such file, so its modules are asked for outside of it.
+        try:
+            run(["go", "mod", "download", f"{module[1]}@{module[2]}"], "no module comes", cwd=empty_module(place))
+        except CannotBeHad as error:
+            why = str(error).rsplit(": ", 1)[-1]
+            raise CannotBeHad(f"its modules do not come ({why}), and {module[2]} needs {wanted} where this is {go}") from error
+        # From 1.21 on, it gets the toolchain that the module asks for by itself.
+        ours = tuple(map(int, re.findall(r"\d+", go)[:2]))
+        if ours < (1, 21) and ours < tuple(map(int, needed.groups())):
+            raise CannotBeHad(f"{module[2]} needs {wanted}, and this is {go}")
         run(["go", "mod", "tidy"], "its modules do not come", cwd=place)
         run(["go", "build", "-o", "pulse", "."], "it does not build", cwd=place)
         version = re.search(r"goa.design/pulse (v\S+)", (place / "go.mod").read_text())
@@ -101,10 +136,14 @@ class Pulse:
 
 
 PEERS = [
-    Rust("tenure-jobs", "jobs", "tenure-jobs", "queue"),
+    Rust("tenure-jobs", "jobs", "tenure-jobs", "queue", "adds all jobs in one call; done jobs are removed",
+         "workers outside Rust; logs of events; workflows that replay their steps"),
     Bullmq(),
-    Rust("apalis-redis", "apalis", "apalis-redis", "queue"),
-    Rust("tenure-pool", "pool", "tenure-pool", "pool"),
+    Rust("apalis-redis", "apalis", "apalis-redis", "queue",
+         "adds 1,000 jobs a call while at most 3,000 wait; an idle worker looks every 100 ms; keeps the results of done jobs",
+         "long queues: 1.0.0 fails where 8,000 jobs are due, and an idle worker begins only at its next look"),
+    Rust("tenure-pool", "pool", "tenure-pool", "pool", "the defaults",
+         "short jobs of a queue, which are the work of tenure-jobs"),
     Pulse(),
 ]
 
@@ -154,53 +193,70 @@ def measure(redis, command, *arguments):
     redis.command("FLUSHALL")
     environment = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{redis.port}"}
     before = redis.cpu()
-    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE,
-                          check=False, env=environment)
+    try:
+        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE,
+                              check=False, env=environment)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"not done after {PATIENCE} s") from error
     if done.returncode != 0:
-        raise SystemExit(f"{command[0]} {arguments} failed: {done.stderr.strip()}")
-    figures = json.loads(done.stdout.strip().splitlines()[-1])
-    figures["redis_us_per_job"] = 1e6 * (redis.cpu() - before) / figures["jobs"]
+        raise Failed(last_line(done.stderr) or f"exit status {done.returncode}")
+    try:
+        figures = json.loads(last_line(done.stdout))
+        figures["redis_us_per_job"] = 1e6 * (redis.cpu() - before) / figures["jobs"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failed(f"it printed no figures: {last_line(done.stdout)!r}") from error
     return figures
 
 
 def load():
-    return " ".join(f"{average:.2f}" for average in os.getloadavg())
+    return [round(average, 2) for average in os.getloadavg()]
+
+
+def rounds(redis, ready):
+    """All runs, and what failed."""
+    runs, failed = [], {}
+    for turn in range(ROUNDS):
+        for peer, command, _ in ready:
+            for what, arguments in (("throughput", (JOBS, SLOTS)), ("latency", (SINGLE,))):
+                if (peer.name, what) in failed:
+                    continue
+                line = {"peer": peer.name, "what": what, "round": turn + 1}
+                try:
+                    line.update(measure(redis, command, what, *arguments))
+                except Failed as error:
+                    failed[peer.name, what] = line["failed"] = str(error)
+                print(json.dumps(line), flush=True)
+                runs.append(line)
+    return runs
 
 
 def main():
-    ready, missing = [], []
+    peers, ready = [], []
     for peer in PEERS:
+        row = {"name": peer.name, "kind": peer.kind, "settings": peer.settings, "not_for": peer.not_for}
         try:
-            ready.append((peer, *peer.prepare()))
+            command, row["version"] = peer.prepare()
+            ready.append((peer, command, row["version"]))
         except CannotBeHad as error:
-            missing.append((peer, str(error)))
-    runs = {}
+            row["missing"] = str(error)
+        print(f"{peer.name}: {row.get('version') or 'not to be had here: ' + row['missing']}", flush=True)
+        peers.append(row)
+    if not ready:
+        raise SystemExit("none of the programs can be had here")
     with Redis() as redis:
-        print(f"{time.strftime('%F %R', time.gmtime())} UTC, Redis {redis.version} over TCP without persistence, "
-              f"{os.cpu_count()} cores, load average {load()}")
-        print(f"{ROUNDS} rounds by turns: {JOBS} jobs of 100 bytes with {SLOTS} slots, then {SINGLE} jobs one by one")
-        for _ in range(ROUNDS):
-            for peer, command, version in ready:
-                for what, arguments in (("throughput", (JOBS, SLOTS)), ("latency", (SINGLE,))):
-                    figures = measure(redis, command, what, *arguments)
-                    print(json.dumps({"peer": peer.name, "version": version, "what": what, **figures}), flush=True)
-                    runs.setdefault((peer.name, what), []).append(figures)
-        print(f"load average {load()}\n")
-    for kind, title in (("queue", "jobs of a queue"), ("pool", "jobs with a worker of their own, dispatched until started")):
-        print(f"| {title} | version | jobs/s | Redis, µs a job | one by one, p50 ms | p99 ms |")
-        print("|---|---|---:|---:|---:|---:|")
-        for peer, _, version in (row for row in ready if row[0].kind == kind):
-            many, single = runs[peer.name, "throughput"], runs[peer.name, "latency"]
-
-            def median(rows, figure):
-                return statistics.median(figure(row) for row in rows)
-
-            print(f"| {peer.name} | {version} | {median(many, lambda row: row['jobs'] / row['seconds']):,.0f} | "
-                  f"{median(many, lambda row: row['redis_us_per_job']):.1f} | "
-                  f"{median(single, lambda row: row['p50_ms']):.2f} | {median(single, lambda row: row['p99_ms']):.2f} |")
-        for peer, why in (row for row in missing if row[0].kind == kind):
-            print(f"| {peer.name} | – | not to be had here: {why} | | | |")
-        print()
+        measured = {
+            "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "redis": redis.version, "cores": os.cpu_count(),
+            "rounds": ROUNDS, "jobs": JOBS, "slots": SLOTS, "single": SINGLE, "load_before": load(), "peers": peers,
+        }
+        print(report.setting(measured), flush=True)
+        measured["runs"] = rounds(redis, ready)
+    measured["load_after"] = load()
+    print(f"load average {report.averages(measured['load_after'])} after\n\n{report.tables(measured)}")
+    if os.environ.get("PUBLISH"):
+        report.publish(measured)
+    else:
+        (BUILT / "peers.json").write_text(report.raw(measured))
+        print(f"all of it is in {(BUILT / 'peers.json').relative_to(ROOT)}")
     return 0
 
 
