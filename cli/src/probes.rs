@@ -18,11 +18,12 @@ use tenure_pool::Node;
 use tokio::time::interval;
 
 use crate::exit::Failure;
-use crate::http::{Bounds, serve};
+use crate::http::{Bounds, serve, tcp};
 
 const BOUNDS: Bounds = Bounds {
     connections: 64,
     head: Duration::from_secs(2),
+    stall: Duration::from_secs(5),
     life: Duration::from_secs(10),
     rest: Duration::from_secs(5),
     keep_alive: false,
@@ -87,7 +88,7 @@ impl Probes {
             let answer = self.answer(&request);
             async { Ok::<_, Infallible>(answer) }
         });
-        serve(listener, BOUNDS, service).await
+        Ok(serve(tcp(listener)?, BOUNDS, service).await)
     }
 
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {

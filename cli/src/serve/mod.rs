@@ -39,21 +39,24 @@ use self::gate::Hosts;
 use self::log::Log;
 use self::source::Source;
 use self::token::{Named, Scope, Tokens};
-use crate::args::Global;
+use crate::args::{Global, time};
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
-use crate::http::{Bounds, serve};
+use crate::http::{Bounds, serve, tcp};
 
 /// Streams, and room for a person's other requests beside them.
 const BOUNDS: Bounds = Bounds {
     connections: 256,
     head: Duration::from_secs(5),
+    stall: Duration::from_secs(30),
     // Longer than a stream.
     life: Duration::from_secs(330),
     // Longer than a change.
     rest: Duration::from_secs(90),
     keep_alive: true,
 };
+/// The least time that a caller is given for a part of an answer.
+const LEAST_STALL: Duration = Duration::from_millis(100);
 /// How many searches and forecasts are made at once.
 const SEARCHES: usize = 2;
 /// How long a change may take to end, when the process is to end.
@@ -83,6 +86,9 @@ pub(crate) struct Serve {
     /// Show the payloads of jobs to those who may operate
     #[arg(long)]
     show_payloads: bool,
+    /// Hang up on a caller that takes nothing of its answer for this time
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    stall: Duration,
     /// Show the queues of this set of tenure-jobs, too
     #[arg(long, value_name = "SET")]
     queues: Vec<String>,
@@ -171,10 +177,11 @@ impl Serve {
             streams: Arc::new(Semaphore::new(stream::STREAMS)),
             life: format!("{life:x}"),
         });
+        let bounds = Bounds { stall: self.stall.max(LEAST_STALL), ..BOUNDS };
         let service = TowerToHyperService::new(routes::router(&app));
         let mut end = signal(SignalKind::terminate())?;
         tokio::select! {
-            served = serve(listener, BOUNDS, service) => { let Err(error) = served; return Err(error.into()); }
+            never = serve(tcp(listener)?, bounds, service) => match never {},
             _ = end.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }

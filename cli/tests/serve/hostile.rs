@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tenure_testing::eventually;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::world::{PATIENCE, World};
@@ -162,4 +162,31 @@ async fn callers_that_say_nothing_leave_room_for_others() {
     drop(silent);
     eventually(PATIENCE, "an answer", async || (world.get("/v1/pool").await.status == 200).then_some(()))
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_takes_no_answer_is_hung_up_on() {
+    let world = World::serving(0, &["--stall", "300ms"]).await;
+    let host = &world.page.address;
+    // The reader of a stream may leave it unread: what waits for him is little.
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    let follow = format!("GET /v1/events/stream HTTP/1.1\r\nhost: {host}\r\n\r\n");
+    stream.write_all(follow.as_bytes()).await.unwrap();
+    // More answers than the buffers between the two take.
+    let mut slow = TcpStream::connect(host).await.unwrap();
+    let ask = format!("GET /app.js HTTP/1.1\r\nhost: {host}\r\n\r\n").repeat(500);
+    slow.write_all(ask.as_bytes()).await.unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while slow.write_all(b"x").await.is_ok() {
+        assert!(tokio::time::Instant::now() < deadline, "it still holds its connection");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+
+    world.node.cordon("n1").await.unwrap();
+    let (mut said, mut piece) = (String::new(), [0; 4_096]);
+    while !said.contains("cordon") {
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.expect("an event").unwrap();
+        assert!(read > 0, "the stream has ended: {said}");
+        said.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
 }
