@@ -57,7 +57,7 @@ impl Hosts {
 
     /// # Errors
     /// The request is for another site, or a page of another site has sent it.
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    fn check(&self, base: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let text = |name: HeaderName| {
             let mut all = headers.get_all(name).iter();
             match (all.next(), all.next()) {
@@ -87,8 +87,8 @@ impl Hosts {
         }
         let of = |name: &'static str| headers.get(name).map(HeaderValue::as_bytes);
         // Somebody may follow a link to the page.
-        let follows =
-            *method == Method::GET && of("sec-fetch-mode") == Some(b"navigate") && uri.path() == "/";
+        let path = uri.path().strip_suffix('/').unwrap_or(uri.path());
+        let follows = *method == Method::GET && of("sec-fetch-mode") == Some(b"navigate") && path == base;
         if of("sec-fetch-site") == Some(b"cross-site") && !follows {
             return Err(elsewhere());
         }
@@ -105,7 +105,7 @@ fn without_port(host: &str) -> &str {
 
 /// Lets a request in, or not; and ends it in time.
 pub(super) async fn keep(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let checked = app.hosts.check(request.method(), request.uri(), request.headers());
+    let checked = app.hosts.check(&app.base, request.method(), request.uri(), request.headers());
     let mut response = match checked {
         Ok(()) => match timeout(PATIENCE, next.run(request)).await {
             Ok(response) => response,
@@ -136,7 +136,7 @@ mod tests {
         for (name, value) in pairs {
             sent.append(name, value);
         }
-        let checked = hosts.check(&method.parse().unwrap(), &uri.parse().unwrap(), &sent);
+        let checked = hosts.check("", &method.parse().unwrap(), &uri.parse().unwrap(), &sent);
         checked.err().map(|problem| problem.status.as_u16())
     }
 

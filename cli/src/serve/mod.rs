@@ -10,6 +10,7 @@
 
 mod ask;
 mod change;
+mod door;
 mod drains;
 mod gate;
 mod log;
@@ -22,9 +23,10 @@ mod search;
 mod source;
 mod stream;
 mod token;
+mod unix;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -35,6 +37,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use self::door::{Door, base};
 use self::gate::Hosts;
 use self::log::Log;
 use self::source::Source;
@@ -42,7 +45,7 @@ use self::token::{Named, Scope, Tokens};
 use crate::args::{Global, time};
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
-use crate::http::{Bounds, serve, tcp};
+use crate::http::Bounds;
 
 /// Streams, and room for a person's other requests beside them.
 const BOUNDS: Bounds = Bounds {
@@ -71,6 +74,12 @@ pub(crate) struct Serve {
     /// Where to listen. Beyond this machine it takes --token-file or --open
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7450")]
     listen: SocketAddr,
+    /// Listen on a socket at this path instead, which only this user reaches
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    unix: Option<PathBuf>,
+    /// Serve all of it below this path, such as /tenure, for a proxy that strips none
+    #[arg(long, value_name = "PATH", value_parser = base, default_value = "/", hide_default_value = true)]
+    base_path: String,
     /// Another name of this server, such as a proxy's. IP addresses and localhost are always taken
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -104,6 +113,8 @@ pub(crate) struct App {
     log: Log,
     tokens: Tokens,
     hosts: Hosts,
+    /// The beginning of all paths: empty, or without a slash at its end.
+    base: String,
     read_only: bool,
     shows_payloads: bool,
     changes: Semaphore,
@@ -132,7 +143,7 @@ impl Serve {
     }
 
     async fn serve(self, place: Place) -> Result<Code, Failure> {
-        let is_near = self.listen.ip().is_loopback();
+        let is_near = self.unix.is_some() || self.listen.ip().is_loopback();
         // Behind a name there is a proxy, with others before it.
         let is_seen = !is_near || !self.host.is_empty();
         if is_seen && self.token_file.is_none() && !self.open {
@@ -144,19 +155,17 @@ impl Serve {
             Some(path) => Tokens::read(path, without)?,
             None => Tokens::none(without),
         };
-        let refused =
-            |error: io::Error| Failure::usage(format!("nobody can be served at {}: {error}", self.listen));
-        let listener = TcpListener::bind(self.listen).map_err(refused)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        // Its name in the file system goes when this ends.
+        let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
         let pool = place.inspector().await?;
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
-        eprintln!("serving the pool {} at http://{address}/", place.pool);
+        eprintln!("serving the pool {} at {}", place.pool, door.page(&self.base_path));
         if self.token_file.is_none() && is_near && !self.read_only {
             let (token, line) = token::make(&Named { name: "local".to_owned(), scope: Scope::Operate })?;
             tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
-            eprintln!("to change something, open http://{address}/#token={token}");
+            eprintln!("to change something, {}", door.way(&self.base_path, &token));
         }
         // It says who changes what.
         tracing_subscriber::fmt()
@@ -170,6 +179,7 @@ impl Serve {
             log: Log::default(),
             tokens,
             hosts: Hosts::new(self.host),
+            base: self.base_path,
             read_only: self.read_only,
             shows_payloads: self.show_payloads,
             changes: Semaphore::new(change::AT_ONCE as usize),
@@ -179,11 +189,10 @@ impl Serve {
         });
         let bounds = Bounds { stall: self.stall.max(LEAST_STALL), ..BOUNDS };
         let service = TowerToHyperService::new(routes::router(&app));
-        let mut end = signal(SignalKind::terminate())?;
         tokio::select! {
-            never = serve(tcp(listener)?, bounds, service) => match never {},
+            never = door.serve(bounds, service) => match never? {},
             _ = end.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
         }
         // Nobody else begins a change, and those that have begun may end.
         let _ = timeout(REST, app.changes.acquire_many(change::AT_ONCE)).await;

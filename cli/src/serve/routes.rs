@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::json;
@@ -23,7 +23,7 @@ const ROUTES: &[Route] = &[
     ("get", "/", Nobody, || get(|uri: Uri| async move { page::index(&uri) })),
     ("get", "/style.css", Nobody, || get(|uri: Uri| async move { page::style(&uri) })),
     ("get", "/app.js", Nobody, || get(|uri: Uri| async move { page::script(&uri) })),
-    ("get", "/openapi.json", Nobody, || get(|uri: Uri| async move { page::openapi(&uri) })),
+    ("get", "/openapi.json", Nobody, || get(page::openapi)),
     ("get", "/livez", Nobody, || get(|| async { live() })),
     ("get", "/readyz", Nobody, || get(ready)),
     ("get", "/metrics", View, || get(metrics::metrics)),
@@ -71,7 +71,12 @@ pub(super) fn router(app: &Arc<App>) -> Router {
             continue;
         }
         let admitted = answers().route_layer(from_fn_with_state((app.clone(), *scope), admit));
-        router = router.route(path, admitted);
+        router = router.route(&format!("{}{path}", app.base), admitted);
+    }
+    if !app.base.is_empty() {
+        // The page's own addresses are relative to its last slash.
+        let to = format!("{}/", app.base);
+        router = router.route(&app.base, get(|| async move { Redirect::permanent(&to) }));
     }
     router
         .fallback(|| async { Problem::absent("there is nothing here: /openapi.json says what there is") })

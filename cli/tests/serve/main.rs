@@ -5,6 +5,7 @@ mod api;
 mod changes;
 mod described;
 mod hostile;
+mod reach;
 mod stream;
 #[path = "../workers/mod.rs"]
 mod workers;

@@ -104,7 +104,7 @@ impl Page {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let first = lines.next_line().await.unwrap().expect("it says where it serves");
         let address = first.split_once("http://").unwrap_or_else(|| panic!("{first}")).1;
-        let address = address.trim_end_matches('/').to_owned();
+        let address = address.split('/').next().unwrap().to_owned();
         let has_token = !args.iter().any(|arg| matches!(*arg, "--token-file" | "--read-only"));
         let token = if has_token {
             let line = lines.next_line().await.unwrap().expect("it prints a token");

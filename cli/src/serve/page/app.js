@@ -53,7 +53,9 @@ const timeOf = (time) => h("time", { datetime: time, title: time }, clock(time))
 
 // ---- The interface.
 
-let token = sessionStorage.getItem("tenure-token");
+// Two pools may have one host.
+const KEPT = `tenure-token ${location.pathname}`;
+let token = sessionStorage.getItem(KEPT);
 let pool = null;
 
 class Problem extends Error {
@@ -167,8 +169,8 @@ function askToken(why) {
 
 function setToken(given) {
   token = given || null;
-  if (token) sessionStorage.setItem("tenure-token", token);
-  else sessionStorage.removeItem("tenure-token");
+  if (token) sessionStorage.setItem(KEPT, token);
+  else sessionStorage.removeItem(KEPT);
   alertOf("token", null);
   stream.stop();
   if (!token) forget();
@@ -797,7 +799,7 @@ function open() {
     const given = location.hash.slice(7);
     history.replaceState(null, "", location.pathname + location.search);
     token = given;
-    sessionStorage.setItem("tenure-token", given);
+    sessionStorage.setItem(KEPT, given);
   }
   const [path, params] = (location.hash.slice(1) || "/").split("?");
   view.abort.abort();

@@ -1,11 +1,15 @@
 //! The page: three files that are a part of the command.
 
+use axum::Json;
+use axum::extract::State;
 use axum::http::Uri;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
 
 use super::ask::Params;
 use super::problem::Problem;
+use super::read::{Shared, with};
 
 fn file(uri: &Uri, kind: &'static str, content: &'static str) -> Result<Response, Problem> {
     Params::of(uri, &[])?;
@@ -24,6 +28,13 @@ pub(super) fn script(uri: &Uri) -> Result<Response, Problem> {
     file(uri, "text/javascript; charset=utf-8", include_str!("app.js"))
 }
 
-pub(super) fn openapi(uri: &Uri) -> Result<Response, Problem> {
-    file(uri, "application/json", include_str!("../openapi.json"))
+/// The description, with the path that its paths begin with.
+pub(super) async fn openapi(State(app): Shared, uri: Uri) -> Result<Response, Problem> {
+    let content = include_str!("../openapi.json");
+    if app.base.is_empty() {
+        return file(&uri, "application/json", content);
+    }
+    Params::of(&uri, &[])?;
+    let document: Value = serde_json::from_str(content).unwrap_or_default();
+    Ok(Json(with(document, json!({"servers": [{"url": app.base}]}))).into_response())
 }

@@ -1,0 +1,117 @@
+//! Where callers come in: an address or a socket in the file system, and the path that all paths begin with.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use hyper::body::{Body, Incoming};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use tokio::net::UnixListener;
+
+use super::unix;
+use crate::exit::Failure;
+use crate::http::{Bounds, serve, tcp};
+
+/// An open door.
+pub(super) enum Door {
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Door {
+    /// A door, and its name in the file system, which is removed with what is returned.
+    ///
+    /// # Errors
+    /// Nobody can be served there.
+    pub(super) async fn open(
+        address: SocketAddr,
+        path: Option<&Path>,
+    ) -> Result<(Self, Option<unix::Named>), Failure> {
+        if let Some(path) = path {
+            let (listener, named) = unix::listen(path).await?;
+            return Ok((Self::Unix(listener, path.to_owned()), Some(named)));
+        }
+        let refused =
+            |error: io::Error| Failure::usage(format!("nobody can be served at {address}: {error}"));
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        Ok((Self::Tcp(listener, bound), None))
+    }
+
+    /// Where the page is.
+    pub(super) fn page(&self, base: &str) -> String {
+        match self {
+            Self::Tcp(_, address) => format!("http://{address}{base}/"),
+            Self::Unix(_, path) if base.is_empty() => path.display().to_string(),
+            Self::Unix(_, path) => format!("{}, below {base}/", path.display()),
+        }
+    }
+
+    /// How its user changes something.
+    pub(super) fn way(&self, base: &str, token: &str) -> String {
+        match self {
+            Self::Tcp(..) => format!("open {}#token={token}", self.page(base)),
+            Self::Unix(..) => format!("send the header authorization: Bearer {token}"),
+        }
+    }
+
+    /// Serves, and never ends by itself.
+    ///
+    /// # Errors
+    /// The listener cannot be used.
+    pub(super) async fn serve<S, B>(self, bounds: Bounds, service: S) -> io::Result<Infallible>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        match self {
+            Self::Tcp(listener, _) => Ok(serve(tcp(listener)?, bounds, service).await),
+            Self::Unix(listener, ..) => Ok(serve(listener, bounds, service).await),
+        }
+    }
+}
+
+/// The beginning of all paths: empty, or without a slash at its end.
+///
+/// # Errors
+/// It is no such path.
+pub(super) fn base(text: &str) -> Result<String, String> {
+    if text == "/" {
+        return Ok(String::new());
+    }
+    let Some(rest) = text.strip_prefix('/') else {
+        return Err("it begins with a slash".to_owned());
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"-._~".contains(&c);
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(is_plain) && part.bytes().any(|c| c != b'.');
+    if !rest.split('/').all(is_part) {
+        return Err("its parts have letters, digits and -._~ only, and none is empty or of dots".to_owned());
+    }
+    Ok(format!("/{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_is_a_plain_path() {
+        for (text, wanted) in
+            [("/", ""), ("/tenure", "/tenure"), ("/tenure/", "/tenure"), ("/a/b-1/c.d", "/a/b-1/c.d")]
+        {
+            assert_eq!(base(text).as_deref(), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "tenure", "//", "/a//b", "/..", "/a/../b", "/{key}", "/a b", "/*", "/a?b", "/é"] {
+            assert!(base(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Where the server is reached: a socket in the file system, and paths below another one.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tenure_testing::RedisServer;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+use super::world::{PATIENCE, World, tenure};
+
+fn at(server: &RedisServer, path: &Path) -> Command {
+    let mut command = tenure(server);
+    command.arg("serve").arg("--unix").arg(path).stderr(Stdio::piped());
+    command
+}
+
+/// A server at this path that says where it serves, and the lines after that.
+async fn start(server: &RedisServer, path: &Path) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let mut process = at(server, path).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let first = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().expect("it serves");
+    assert_eq!(first, format!("serving the pool feeds at {}", path.display()));
+    (process, lines)
+}
+
+async fn ask(path: &Path, host: &str) -> String {
+    let mut stream = UnixStream::connect(path).await.unwrap();
+    let request = format!("GET /v1/pool HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_is_its_users_own_and_goes_with_the_server() {
+    let World { server, node: _node, .. } = World::new(0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.sock");
+    let (mut process, mut lines) = start(&server, &path).await;
+    let way = lines.next_line().await.unwrap().unwrap();
+    assert!(way.contains("send the header authorization: Bearer "), "{way}");
+    let found = std::fs::metadata(&path).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    assert!(ask(&path, "localhost").await.starts_with("HTTP/1.1 200"));
+    assert!(ask(&path, "evil.com").await.starts_with("HTTP/1.1 421"));
+
+    // A second server leaves the first one alone.
+    let output = timeout(PATIENCE, at(&server, &path).output()).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("somebody serves there already"), "{said}");
+    assert!(ask(&path, "localhost").await.starts_with("HTTP/1.1 200"));
+
+    let pid = Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(timeout(PATIENCE, process.wait()).await.unwrap().unwrap().success());
+    assert!(!path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_socket_gives_way_and_a_file_does_not() {
+    let World { server, node: _node, .. } = World::new(0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.sock");
+    let (mut process, _) = start(&server, &path).await;
+    process.kill().await.unwrap();
+    assert!(path.exists(), "nobody has removed it");
+    let (_process, _lines) = start(&server, &path).await;
+    assert!(ask(&path, "localhost").await.starts_with("HTTP/1.1 200"));
+
+    let file = folder.path().join("notes");
+    std::fs::write(&file, "mine").unwrap();
+    let output = timeout(PATIENCE, at(&server, &file).output()).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("something that is no socket"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_is_served_below_a_base_path() {
+    let world = World::serving(0, &["--base-path", "/ops/feeds"]).await;
+    for path in ["/", "/v1/pool", "/app.js", "/livez"] {
+        assert_eq!(world.get(path).await.status, 404, "{path}");
+        let below = world.get(&format!("/ops/feeds{path}")).await;
+        assert_eq!(below.status, 200, "{path}: {below:?}");
+        assert!(below.head.contains("content-security-policy"), "{path}");
+    }
+    // The page's addresses are relative, so it needs the slash.
+    let moved = world.get("/ops/feeds").await;
+    assert!(moved.status == 308 && moved.head.contains("location: /ops/feeds/"), "{moved:?}");
+    let follow = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+    for (path, status) in [("/ops/feeds", 308), ("/ops/feeds/", 200), ("/ops/feeds/v1/pool", 403)] {
+        assert_eq!(world.page.ask("GET", path, &follow, None).await.status, status, "{path}");
+    }
+    let described = world.json("/ops/feeds/openapi.json").await;
+    assert_eq!(described["servers"][0]["url"], "/ops/feeds");
+    let held = world.post("/ops/feeds/v1/pool/hold", &serde_json::json!({})).await;
+    assert_eq!(held.status, 200, "{held:?}");
+}
