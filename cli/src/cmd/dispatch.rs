@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tenure_pool::{JobKey, JobSpec, Node, RestartPolicy};
 
 use super::{Session, bulk, close};
@@ -13,9 +13,11 @@ use crate::exit::{Code, Failure};
 use crate::out::shown;
 
 /// How a job is dispatched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum How {
     /// It must be new, and is waited for until it has started.
+    #[default]
     Dispatch,
     /// It may be there already.
     Ensure,
@@ -35,7 +37,8 @@ impl How {
 }
 
 /// When a job runs again that ends by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Policy {
     /// Never
     #[default]
@@ -99,14 +102,23 @@ pub(crate) struct Many {
     pub(crate) rate: Option<std::num::NonZeroU32>,
 }
 
+/// The fate of one job.
 #[derive(Serialize)]
-struct Answer {
+pub(crate) struct Dispatched {
     key: Option<String>,
     key64: Option<String>,
     outcome: &'static str,
     dry_run: bool,
     /// The dispatch, where it is known.
-    id: Option<String>,
+    pub(crate) id: Option<String>,
+}
+
+impl Dispatched {
+    /// A job with this fate.
+    pub(crate) fn of(key: &JobKey, how: How) -> Self {
+        let (key, key64) = shown::key_fields(key);
+        Self { key, key64, outcome: how.outcome(), dry_run: false, id: None }
+    }
 }
 
 impl Dispatch {
@@ -121,8 +133,7 @@ impl Dispatch {
             let jobs = bulk::Bulk { how, policy, many, dry_run };
             return jobs.run(session, &place, with).await;
         };
-        let (text, key64) = shown::key_fields(&key);
-        let mut answer = Answer { key: text, key64, outcome: how.outcome(), dry_run, id: None };
+        let mut answer = Dispatched { dry_run, ..Dispatched::of(&key, how) };
         let job = with(JobSpec::new(key.clone(), body.read()?).restart(policy.into()));
         let job = match &id {
             Some(id) => job.id(id),

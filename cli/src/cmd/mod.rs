@@ -8,7 +8,7 @@ mod bulk;
 mod completions;
 mod cordon;
 mod ctx;
-mod dispatch;
+pub(crate) mod dispatch;
 mod doctor;
 mod drain;
 mod events;

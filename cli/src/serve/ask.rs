@@ -134,24 +134,33 @@ fn unnamed() -> Problem {
 }
 
 /// A job by its key. A key that is no text stands in `key64`, in base 64.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Named {
-    #[serde(default)]
-    key: Option<String>,
-    #[serde(default)]
-    key64: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) key64: Option<String>,
+}
+
+/// The bytes of a text in base 64.
+///
+/// # Errors
+/// It is none. The name says which.
+pub(super) fn decoded(name: &str, text: &str) -> Result<Vec<u8>, Problem> {
+    let decoded = STANDARD.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text));
+    decoded.map_err(|_| Problem::usage(format!("{name} is no base 64")))
 }
 
 impl Named {
+    /// # Errors
+    /// No job is named, or none can have that key.
+    pub(super) fn key(self) -> Result<JobKey, Problem> {
+        self.maybe()?.ok_or_else(unnamed)
+    }
+
     fn maybe(self) -> Result<Option<JobKey>, Problem> {
         let bytes = match (self.key, self.key64) {
             (None, None) => return Ok(None),
             (Some(key), None) => key.into_bytes(),
-            (None, Some(key)) => {
-                let decoded = STANDARD.decode(&key).or_else(|_| URL_SAFE_NO_PAD.decode(&key));
-                decoded.map_err(|_| Problem::usage("key64 is no base 64"))?
-            }
+            (None, Some(key)) => decoded("key64", &key)?,
             (Some(_), Some(_)) => return Err(Problem::usage("name the job by key or by key64, not by both")),
         };
         JobKey::new(bytes).map(Some).map_err(|error| Problem::usage(error.to_string()))
@@ -212,7 +221,7 @@ pub(super) struct OfJob {
 
 impl OfJob {
     pub(super) fn key(&self) -> Result<JobKey, Problem> {
-        Named { key: self.key.clone(), key64: self.key64.clone() }.maybe()?.ok_or_else(unnamed)
+        Named { key: self.key.clone(), key64: self.key64.clone() }.key()
     }
 }
 

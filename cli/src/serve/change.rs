@@ -40,7 +40,7 @@ const WINDOW: usize = 128;
 const NAMED: usize = 10;
 
 /// Makes a change. It goes on where the caller breaks off: only the answer is lost then.
-async fn change<T, F, Act>(app: &Arc<App>, who: &Who, what: String, act: F) -> Result<T, Problem>
+pub(super) async fn change<T, F, Act>(app: &Arc<App>, who: &Who, what: String, act: F) -> Result<T, Problem>
 where
     T: Send + 'static,
     F: FnOnce(Node) -> Act + Send + 'static,

@@ -10,6 +10,7 @@
 
 mod ask;
 mod change;
+mod dispatch;
 mod door;
 mod drains;
 mod gate;

@@ -4,7 +4,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICAT
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tenure_pool::Error;
+use tenure_pool::{DispatchError, Error};
 
 use crate::exit::{Code, Failure};
 
@@ -68,6 +68,12 @@ impl From<Failure> for Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+impl From<DispatchError> for Problem {
+    fn from(error: DispatchError) -> Self {
         Failure::from(error).into()
     }
 }

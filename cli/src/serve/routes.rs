@@ -14,7 +14,7 @@ use tenure_pool::PoolPhase;
 use super::problem::Problem;
 use super::read::{Shared, phase};
 use super::token::Scope::{self, Nobody, Operate, View};
-use super::{App, change, gate, metrics, page, read, stream};
+use super::{App, change, dispatch, gate, metrics, page, read, stream};
 
 /// A route: its method, its path, who may take it, and what answers.
 type Route = (&'static str, &'static str, Scope, fn() -> MethodRouter<Arc<App>>);
@@ -47,6 +47,7 @@ const ROUTES: &[Route] = &[
     ("get", "/v1/job/history", View, || get(read::job_history)),
     ("get", "/v1/job/payload", Operate, || get(read::job_payload)),
     ("get", "/v1/parked", View, || get(read::parked_list)),
+    ("post", "/v1/job/dispatch", Operate, || post(dispatch::dispatch)),
     ("post", "/v1/job/retry", Operate, || post(change::retry)),
     ("post", "/v1/job/bounce", Operate, || post(change::bounce)),
     ("post", "/v1/job/restart", Operate, || post(change::restart)),

@@ -45,6 +45,45 @@ async fn an_operator_steers_a_job_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_operator_dispatches_a_job_once() {
+    let world = World::new(1).await;
+    let dispatch = async |body: Value| world.post("/v1/job/dispatch", &body).await;
+    let asked = json!({"key": "acme", "payload": "x", "policy": "on-failure", "id": "ticket-7"});
+    let started = dispatch(asked.clone()).await;
+    assert_eq!(started.status, 200, "{started:?}");
+    let wanted =
+        json!({"v": 1, "key": "acme", "key64": null, "outcome": "started", "dry_run": false, "id": null});
+    assert_eq!(started.json(), wanted);
+    let job = world.node.job("acme").await.unwrap().unwrap();
+    assert_eq!(job.state, JobState::Running);
+    assert_eq!(dispatch(asked.clone()).await.status, 200, "it is the same one");
+    let mut other = asked;
+    other["policy"] = json!("always");
+    assert_eq!(dispatch(other).await.status, 409, "its id is of another job");
+    let token = world.node.job("acme").await.unwrap().map(|job| job.token);
+    assert_eq!(token, Some(job.token));
+    assert_eq!(dispatch(json!({"key": "acme"})).await.status, 409, "another one is there");
+    assert_eq!(dispatch(json!({"key": "acme", "how": "ensure"})).await.json()["outcome"], "there");
+    let bytes = dispatch(json!({"key64": "/w==", "payload64": "/w==", "how": "submit"})).await;
+    assert_eq!((bytes.status, &bytes.json()["outcome"]), (200, &json!("accepted")), "{bytes:?}");
+    for wrong in [
+        json!({}),
+        json!({"key": "a", "key64": "YQ=="}),
+        json!({"key": "a", "payload": "x", "payload64": "eA=="}),
+        json!({"key": "a", "payload64": "*"}),
+        json!({"key": "a", "policy": "sometimes"}),
+        json!({"key": "a", "how": "soon"}),
+        json!({"key": "x".repeat(513)}),
+    ] {
+        assert_eq!(dispatch(wrong.clone()).await.status, 400, "{wrong}");
+    }
+    assert_eq!(world.node.job("a").await.unwrap().map(|job| job.state), None);
+    assert_eq!(world.page.post("/v1/job/dispatch", None, &json!({"key": "b"})).await.status, 401);
+    let logged = async || world.page.has_logged("dispatched acme", "local").then_some(());
+    eventually(PATIENCE, "the log to say so", logged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn parked_jobs_are_retried_by_their_error() {
     let world = World::new(1).await;
     for n in 0..6 {

@@ -127,11 +127,11 @@ function dialog(title, ...content) {
   return box;
 }
 
-function confirmOf({ title, text, field, danger, word, act }) {
+function confirmOf({ title, text, field, danger, word, act, back }) {
   const input = field && h("input", { name: "field", value: field.value, maxlength: 500 });
   const failed = h("p", { class: "failed", role: "alert" });
   const go = h("button", { class: danger ? "danger" : "main" }, word);
-  const cancel = h("button", { type: "button", onclick: () => $("dialog").close() }, "Cancel");
+  const cancel = h("button", { type: "button", onclick: () => { $("dialog").close(); back?.(); } }, back ? "Back" : "Cancel");
   const submit = async (event) => {
     event.preventDefault();
     go.disabled = true;
@@ -567,6 +567,39 @@ function jobRow(job) {
     cell("Why", job.error && h("span", { class: "bad clamp" }, plain(job.error))));
 }
 
+const AGAIN = { never: "never", "on-failure": "after a failure", always: "always" };
+
+/** Asks for a new job, and for a yes. */
+function dispatchForm({ key = "", payload = "", policy = "never" } = {}) {
+  const name = h("input", { name: "key", value: key, required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
+  const bytes = h("textarea", { name: "payload", spellcheck: "false" }, payload);
+  const again = h("select", { name: "policy" }, Object.entries(AGAIN).map(([word, text]) => h("option", { value: word, selected: word === policy }, text)));
+  dialog("Dispatch a job", h("form", {
+    onsubmit: (event) => {
+      event.preventDefault();
+      const given = { key: name.value, payload: bytes.value, policy: again.value };
+      const size = new TextEncoder().encode(given.payload).length;
+      $("dialog").close();
+      confirmOf({
+        title: `Dispatch ${plain(given.key)}?`,
+        text: `It starts with a payload of ${count(size)} bytes. It runs again: ${AGAIN[given.policy]}.`,
+        word: "Dispatch",
+        back: () => dispatchForm(given),
+        act: async () => {
+          await ask("job/dispatch", { body: given });
+          location.hash = `#/job?${query({ key: given.key })}`;
+          return `${plain(given.key)} has started.`;
+        },
+      });
+    },
+  },
+  h("label", {}, "Key", name),
+  h("label", {}, "Payload", bytes),
+  h("label", {}, "Run it again", again),
+  h("div", { class: "row" }, h("button", { type: "button", onclick: () => $("dialog").close() }, "Cancel"), h("button", { class: "main" }, "Go on"))));
+  name.focus();
+}
+
 function viewJobs(main, params) {
   const field = (name, label, props) => h("label", {}, label, h("input", { name, value: params.get(name) ?? "", ...props }));
   const state = h("select", { name: "state" }, ["", ...Object.keys(STATES)].map((word) => h("option", { value: word, selected: word === (params.get("state") ?? "") }, word || "any")));
@@ -583,6 +616,8 @@ function viewJobs(main, params) {
   const results = h("tbody");
   const said = h("p", { class: "note", role: "status" });
   const more = h("button", { type: "button", hidden: true, onclick: () => go() }, "Search on");
+  const begin = h("button", { type: "button", "data-id": "dispatch", hidden: true, onclick: () => dispatchForm() }, "Dispatch a job");
+  form.append(begin);
   main.append(h("section", { class: "panel" }, h("h2", {}, "Jobs"), form), h("section", { class: "panel" },
     h("table", {}, h("thead", {}, h("tr", {}, ["Key", "State", "Worker", "Token", "Attempts", "Since", "Why"].map((head) => h("th", { scope: "col", class: head === "Token" || head === "Attempts" ? "number" : "" }, head)))), results), said, more));
   const text = params.get("match") ?? "";
@@ -616,6 +651,7 @@ function viewJobs(main, params) {
     more.hidden = !cursor;
   }
   go();
+  return { tick: () => { begin.hidden = !may(); } };
 }
 
 // ---- One job.

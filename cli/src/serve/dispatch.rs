@@ -1,0 +1,68 @@
+//! The request that dispatches a job.
+
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use serde::Deserialize;
+use tenure_pool::{JobSpec, Node};
+
+use super::ask::{Asked, Named, decoded};
+use super::change::change;
+use super::problem::Problem;
+use super::read::{Answer, Shared, document};
+use super::token::Who;
+use crate::cmd::dispatch::{Dispatched, How, Policy, one};
+use crate::out::shown;
+
+/// How long a job may take to start: less than a change may take.
+const LONGEST: Duration = Duration::from_secs(25);
+
+/// A new job. Its key and its payload are texts, or bytes in base 64.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfNew {
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    key64: Option<String>,
+    #[serde(default)]
+    payload: Option<String>,
+    #[serde(default)]
+    payload64: Option<String>,
+    /// The caller's own id: the same dispatch again starts no second job.
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    policy: Policy,
+    #[serde(default)]
+    how: How,
+}
+
+/// Dispatches a job.
+pub(super) async fn dispatch(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(asked): Asked<OfNew>,
+) -> Answer {
+    let OfNew { key, key64, payload, payload64, id, policy, how } = asked;
+    let key = Named { key, key64 }.key()?;
+    let payload = match (payload, payload64) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::usage("give the payload as payload or as payload64, not as both"));
+        }
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(text)) => decoded("payload64", &text)?,
+        (None, None) => Vec::new(),
+    };
+    let job = JobSpec::new(key.clone(), payload).restart(policy.into());
+    let job = match id {
+        Some(id) => job.id(id),
+        None => job,
+    };
+    let what = format!("dispatched {}", shown::key(&key));
+    let act = move |node: Node| async move { Ok(one(&node, job, how, LONGEST).await?) };
+    let mut done = Dispatched::of(&key, how);
+    done.id = change(&app, &who, what, act).await?;
+    document(&done)
+}
