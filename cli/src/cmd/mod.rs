@@ -24,7 +24,7 @@ mod schedules;
 mod settings;
 mod shutdown;
 mod simulate;
-mod steer;
+pub(crate) mod steer;
 mod talk;
 mod version;
 mod wait;

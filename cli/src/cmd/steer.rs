@@ -92,8 +92,8 @@ impl Park {
 }
 
 /// The person who wants it
-#[derive(Args, Clone, Debug)]
-struct By {
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct By {
     /// Your name: shown with the job and in the pool's events. The default is $USER
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
@@ -101,7 +101,7 @@ struct By {
 
 impl By {
     /// Names this person, if it is known who that is.
-    fn sign(&self, word: Steer) -> Steer {
+    pub(crate) fn sign(&self, word: Steer) -> Steer {
         let is_name = |user: &String| {
             (1..=64).contains(&user.len()) && user.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')
         };

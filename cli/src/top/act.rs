@@ -9,6 +9,7 @@ use tenure_pool::{Error, Inspector, JobKey, Node, WorkerId};
 use super::model::{Act, Forecast, Verb};
 use crate::args::Named;
 use crate::cmd::close;
+use crate::cmd::steer::By;
 use crate::connect::Place;
 use crate::out::shown;
 
@@ -71,6 +72,8 @@ async fn job(node: &Node, within: Duration, verb: Verb, key: JobKey) -> Result<(
         Verb::Park => node.park(key, "parked by hand").within(within).await,
         Verb::Retry => node.retry(key).within(within).await,
         Verb::Bounce => node.bounce(key).within(within).await,
+        Verb::Pause => By::default().sign(node.pause(key, "paused by hand")).within(within).await,
+        Verb::Resume => By::default().sign(node.resume(key)).within(within).await,
     }
 }
 

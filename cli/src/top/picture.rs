@@ -113,6 +113,7 @@ pub(super) struct Explained {
     /// Its first line says it all.
     pub(super) text: String,
     pub(super) tone: Tone,
+    pub(super) paused: bool,
     pub(super) remedy: Option<String>,
 }
 

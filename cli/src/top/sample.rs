@@ -114,6 +114,7 @@ pub(super) fn picture() -> Picture {
                    accepted 3 d 2 h ago from node feeds-7d9-a"
                 .to_owned(),
             tone: Tone::Good,
+            paused: false,
             remedy: Some("nothing; `tenure bounce acme` has it run elsewhere".to_owned()),
         }),
         rings: vec![vec![Some(41), Some(42), None, Some(43)]],

@@ -145,6 +145,18 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.shows("parked by hand").await;
     top.types("ry");
     top.shows("acme is retried").await;
+    top.types("2");
+    top.shows("running").await;
+    top.types("Py");
+    top.shows("acme is paused").await;
+    let is_paused = async || world.node.job("acme").await.unwrap().is_some_and(|job| job.paused.is_some());
+    assert!(is_paused().await);
+    // The listing says so before the key means the other thing.
+    top.shows("paused by hand").await;
+    top.types("P");
+    top.shows("resume acme").await;
+    top.types("y");
+    top.shows("acme is resumed").await;
     eventually(PATIENCE, "the job to run", async || state().await == Some(JobState::Running)).await;
     top.types("1n");
     top.shows("n1").await;

@@ -141,6 +141,18 @@ impl Model {
         }
     }
 
+    /// Whether the job of the chosen row is paused, as far as it is seen.
+    fn is_paused(&self) -> bool {
+        match (&self.detail, &self.picture) {
+            (Some(key), Some(picture)) => {
+                picture.explained.as_ref().is_some_and(|seen| seen.key == *key && seen.paused)
+            }
+            _ => self.chosen_key().is_some_and(|key| {
+                self.jobs().into_iter().any(|job| job.key == key && job.paused.is_some())
+            }),
+        }
+    }
+
     /// A key that changes the pool: asks first.
     fn ask(&mut self, c: char) -> Option<Effect> {
         let verb = match c {
@@ -148,6 +160,8 @@ impl Model {
             'p' => Some(Verb::Park),
             'r' | 'R' => Some(Verb::Retry),
             'b' => Some(Verb::Bounce),
+            'P' if self.is_paused() => Some(Verb::Resume),
+            'P' => Some(Verb::Pause),
             _ => None,
         };
         let question = match (c, verb) {

@@ -21,6 +21,8 @@ pub(in crate::top) enum Verb {
     Park,
     Retry,
     Bounce,
+    Pause,
+    Resume,
 }
 
 impl Verb {
@@ -30,6 +32,8 @@ impl Verb {
             Self::Park => "park",
             Self::Retry => "retry",
             Self::Bounce => "bounce",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
         }
     }
 
@@ -39,6 +43,8 @@ impl Verb {
             Self::Park => "parked",
             Self::Retry => "retried",
             Self::Bounce => "bounced",
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
         }
     }
 
@@ -48,6 +54,8 @@ impl Verb {
             Self::Park => "ends where it runs, and nobody runs it before a retry",
             Self::Retry => "begins now, and its attempts count from zero",
             Self::Bounce => "ends here, and begins on the next worker of its chain",
+            Self::Pause => "ends where it runs, and nobody runs it before a resume",
+            Self::Resume => "begins as soon as there is a worker",
         }
     }
 }

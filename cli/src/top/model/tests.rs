@@ -61,7 +61,7 @@ fn a_wrong_filter_is_refused_where_it_is_typed() {
 fn nothing_is_done_before_a_yes() {
     let mut model = model();
     press(&mut model, "2");
-    for verb in ["x", "p", "r", "b"] {
+    for verb in ["x", "p", "r", "b", "P"] {
         for no in ["n", "<", ">", "q"] {
             assert_eq!(press(&mut model, verb), None);
             assert!(!asked(&model).is_empty());
@@ -77,6 +77,27 @@ fn nothing_is_done_before_a_yes() {
     assert_eq!(asked(&model), "", "one change at a time");
     model.update(Msg::Done(Err("it has gone".to_owned())));
     assert!(model.said.as_ref().is_some_and(|(_, tone, text)| *tone == Tone::Bad && text == "it has gone"));
+}
+
+#[test]
+fn a_paused_job_is_resumed_and_another_one_paused() {
+    let mut model = model();
+    press(&mut model, "2P");
+    assert_eq!(asked(&model), "pause acme");
+    let pause = Act::Jobs { verb: Verb::Pause, keys: vec![key("acme")] };
+    assert_eq!(press(&mut model, "y"), Some(Effect::Act(pause)));
+    model.update(Msg::Done(Ok("acme is paused".to_owned())));
+    let mut later = picture();
+    later.jobs.as_mut().unwrap().jobs[0].paused = Some(("anna".to_owned(), "their move".to_owned()));
+    later.explained.as_mut().unwrap().paused = true;
+    model.update(Msg::Read(Box::new(later)));
+    for keys in ["P", "<>P"] {
+        press(&mut model, keys);
+        assert_eq!(asked(&model), "resume acme", "{keys}");
+        press(&mut model, "n");
+    }
+    press(&mut model, "<jP");
+    assert_eq!(asked(&model), "pause bücher-日本");
 }
 
 #[test]
@@ -122,7 +143,7 @@ fn many_parked_jobs_are_retried_by_their_number() {
 fn a_reader_changes_nothing() {
     let mut model = model();
     model.called.read_only = true;
-    for keys in ["d", "c", "2x", "p", "r", "b", "3R", "r"] {
+    for keys in ["d", "c", "2x", "p", "r", "b", "P", "3R", "r"] {
         assert_eq!(press(&mut model, keys), None);
         assert!(model.question.is_none(), "{keys}");
     }
@@ -192,7 +213,7 @@ fn no_key_at_any_place_breaks_anything() {
     for _ in 0..200 {
         let mut model = model();
         for _ in 0..60 {
-            let keys = "12345jkgGs/nhdcxprbRy<>? q17*:";
+            let keys = "12345jkgGs/nhdcxprbPRy<>? q17*:";
             let at = random.random_range(0..keys.chars().count());
             let key = keys.chars().nth(at).map(String::from).unwrap_or_default();
             press(&mut model, &key);

@@ -181,6 +181,7 @@ fn explained(seen: &Explanation) -> Explained {
         key: seen.key.clone(),
         text: seen.to_string(),
         tone: tone(&seen.verdict),
+        paused: seen.paused.is_some(),
         remedy: remedy(seen),
     }
 }

@@ -42,9 +42,9 @@ pub(super) fn foot(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
     }
     let acts = match model.screen {
         _ if model.called.read_only => "",
-        _ if model.detail.is_some() => "  x stop  p park  r retry  b bounce",
+        _ if model.detail.is_some() => "  x stop  p park  P pause  r retry  b bounce",
         Screen::Pool => "  d drain  c cordon",
-        Screen::Jobs => "  x stop  p park  r retry  b bounce",
+        Screen::Jobs => "  x stop  p park  P pause  r retry  b bounce",
         Screen::Parked => "  r retry  R retry all  x stop",
         Screen::Events | Screen::Ring => "",
     };
@@ -74,7 +74,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect) {
         "d          drain the worker or node        c   cordon or uncordon its node",
         "x          stop the job                    p   park it",
         "r          retry it                        R   retry all that are listed",
-        "b          bounce it to the next worker",
+        "b          bounce it to the next worker    P   pause it, or resume it",
         "",
         "ctrl-z     suspend                         q   quit",
     ];
