@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// The least time from picture to picture.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// Watch the pool on this terminal: workers, jobs, parked jobs, events and the ring
+/// Watch the pool on this terminal: workers, jobs, parked jobs, events, the ring, and what would move
 ///
 /// Its keys are listed by `?`. It reads a bounded part of the pool for each picture, and joins nothing. A change of the pool
 /// asks first.

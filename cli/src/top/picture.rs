@@ -1,10 +1,12 @@
 //! A pool at one moment, as the screens show it: rows of plain values.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use tenure_pool::{EventKind, JobKey, JobState, MemberState, PoolPhase};
 
 use crate::out::Tone;
+use crate::view::moves::Forecast;
 
 /// All that one read has found.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,7 @@ pub(super) struct Picture {
     /// The slots of each shard's ring.
     pub(super) rings: Vec<Vec<Option<u64>>>,
     pub(super) chain: Option<Chain>,
+    pub(super) simulated: Option<Simulated>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,6 +128,29 @@ pub(super) struct Chain {
     pub(super) workers: Vec<u64>,
 }
 
+/// Workers that go, and how many come in each shard, only in thought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Supposed {
+    /// Their shards and ids.
+    pub(super) goes: BTreeSet<(usize, u64)>,
+    pub(super) joins: u32,
+}
+
+impl Supposed {
+    pub(super) fn is_nothing(&self) -> bool {
+        self.goes.is_empty() && self.joins == 0
+    }
+}
+
+/// The jobs that would move.
+#[derive(Clone, Debug)]
+pub(super) struct Simulated {
+    pub(super) supposed: Supposed,
+    pub(super) forecast: Forecast,
+    /// All jobs were looked at.
+    pub(super) whole: bool,
+}
+
 /// The parts that a picture needs beside the pool itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -136,6 +162,8 @@ pub(super) struct Wanted {
     /// The rings.
     pub(super) ring: bool,
     pub(super) chain: Option<JobKey>,
+    /// A forecast of this.
+    pub(super) supposed: Option<Supposed>,
     /// No picture at all.
     pub(super) paused: bool,
 }

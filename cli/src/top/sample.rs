@@ -7,8 +7,11 @@ use tenure_pool::{EventKind, JobKey, JobState, MemberState, PoolPhase};
 
 use super::key::Key;
 use super::model::{Called, Effect, Model, Msg};
-use super::picture::{Chain, Counts, Explained, Found, Happening, Job, Picture, Said, Worker};
+use super::picture::{
+    Chain, Counts, Explained, Found, Happening, Job, Picture, Said, Simulated, Supposed, Worker,
+};
 use crate::out::Tone;
+use crate::view::moves::{Forecast, Share};
 
 /// 2026-11-26 14:58:41 UTC.
 pub(super) fn start() -> SystemTime {
@@ -118,8 +121,32 @@ pub(super) fn picture() -> Picture {
             remedy: Some("nothing; `tenure bounce acme` has it run elsewhere".to_owned()),
         }),
         rings: vec![vec![Some(41), Some(42), None, Some(43)]],
+        simulated: None,
         chain: Some(Chain { key: key("acme"), shard: 0, workers: vec![41, 43, 42] }),
     }
+}
+
+/// The forecast of what is supposed, in the pool of the sample: those that go share theirs among those that stay.
+pub(super) fn simulated(supposed: &Supposed) -> Simulated {
+    let mut workers: Vec<Share> = Vec::new();
+    for worker in picture().workers {
+        let goes = worker.state == MemberState::Draining || supposed.goes.contains(&(0, worker.id));
+        let (before, after) = (worker.jobs, if goes { 0 } else { worker.jobs });
+        let (id, node) = (Some(worker.id), Some(worker.node));
+        workers.push(Share { shard: 0, worker: id, node, before, after, goes });
+    }
+    for _ in 0..supposed.joins {
+        workers.push(Share { shard: 0, worker: None, node: None, before: 0, after: 0, goes: false });
+    }
+    let moves: u64 = workers.iter().map(|share| share.before - share.after).sum();
+    let stay = workers.iter().filter(|share| !share.goes).count() as u64;
+    for (turn, share) in (0..).zip(workers.iter_mut().filter(|share| !share.goes)) {
+        share.after += moves / stay + u64::from(turn < moves % stay);
+    }
+    let jobs: u64 = workers.iter().map(|share| share.before).sum();
+    let moves_percent = 100.0 * moves as f64 / jobs as f64;
+    let forecast = Forecast { jobs, moves, moves_percent, workers };
+    Simulated { supposed: supposed.clone(), forecast, whole: true }
 }
 
 /// The screens of the sample, after the second picture.

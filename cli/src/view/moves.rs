@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use serde::Serialize;
-use tenure_pool::{Inspector, MemberState, RingView, WorkerId, WorkerInfo};
+use tenure_pool::{Inspector, JobInfo, MemberState, RingView, WorkerId, WorkerInfo};
 
 use super::fleet::percent;
 use crate::exit::Failure;
 use crate::out::{Cell, Column, Row, Tone};
 
 /// A forecast.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Forecast {
     /// The jobs that a worker has.
     pub(crate) jobs: u64,
@@ -22,15 +22,23 @@ pub(crate) struct Forecast {
 }
 
 /// A worker's jobs before and after.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Share {
-    shard: usize,
+    pub(crate) shard: usize,
     /// None for a worker that is only supposed.
-    worker: Option<u64>,
-    node: Option<String>,
-    before: u64,
-    after: u64,
-    goes: bool,
+    pub(crate) worker: Option<u64>,
+    pub(crate) node: Option<String>,
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    pub(crate) goes: bool,
+}
+
+impl Forecast {
+    /// How many jobs would have no worker.
+    pub(crate) fn waits(&self) -> u64 {
+        let sum = |of: fn(&Share) -> u64| self.workers.iter().map(of).sum::<u64>();
+        sum(|share| share.before).saturating_sub(sum(|share| share.after))
+    }
 }
 
 impl Row for Share {
@@ -63,6 +71,70 @@ impl Row for Share {
     }
 }
 
+/// The jobs that were looked at, and where each would be.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// The rings as they would be.
+    later: Vec<RingView>,
+    shares: BTreeMap<(usize, WorkerId), Share>,
+    jobs: u64,
+    moves: u64,
+}
+
+impl Tally {
+    /// Nothing is looked at yet. These workers would drain, and `joins` join in every shard.
+    pub(crate) fn new(
+        rings: &[RingView],
+        workers: &[WorkerInfo],
+        goes: impl Fn(&WorkerInfo) -> bool,
+        joins: u32,
+    ) -> Self {
+        let mut shares: BTreeMap<(usize, WorkerId), Share> = BTreeMap::new();
+        let mut later: Vec<RingView> = Vec::with_capacity(rings.len());
+        for ring in rings {
+            let shard = ring.shard();
+            let of_shard: Vec<_> = workers.iter().filter(|worker| worker.shard == shard).collect();
+            let leaving: Vec<_> =
+                of_shard.iter().filter(|worker| goes(worker)).map(|worker| worker.id).collect();
+            for worker in of_shard {
+                let goes = goes(worker) || worker.state == MemberState::Draining;
+                let (id, node) = (Some(worker.id.0), Some(worker.node.clone()));
+                let share = Share { shard, worker: id, node, before: 0, after: 0, goes };
+                shares.insert((shard, worker.id), share);
+            }
+            let (ring, added) = ring.without(leaving).with(joins);
+            for worker in added {
+                let share = Share { shard, worker: None, node: None, before: 0, after: 0, goes: false };
+                shares.insert((shard, worker), share);
+            }
+            later.push(ring);
+        }
+        Self { later, shares, jobs: 0, moves: 0 }
+    }
+
+    /// Looks at a job of this shard.
+    pub(crate) fn take(&mut self, shard: usize, job: &JobInfo) {
+        let (Some(owner), Some(ring)) = (job.owner, self.later.get(shard)) else { return };
+        self.jobs += 1;
+        let goes = ring.takes_away(job);
+        self.moves += u64::from(goes);
+        let to = if goes { ring.place(&job.key, job.strikes) } else { Some(owner) };
+        if let Some(share) = self.shares.get_mut(&(shard, owner)) {
+            share.before += 1;
+        }
+        if let Some(share) = to.and_then(|to| self.shares.get_mut(&(shard, to))) {
+            share.after += 1;
+        }
+    }
+
+    /// The forecast of what was looked at.
+    pub(crate) fn forecast(self) -> Forecast {
+        let Self { shares, jobs, moves, .. } = self;
+        let moves_percent = percent(moves, jobs);
+        Forecast { jobs, moves, moves_percent, workers: shares.into_values().collect() }
+    }
+}
+
 /// The forecast for a pool in which these workers drain and `joins` join, in every shard.
 ///
 /// # Errors
@@ -73,48 +145,15 @@ pub(crate) async fn forecast(
     goes: impl Fn(&WorkerInfo) -> bool,
     joins: u32,
 ) -> Result<Forecast, Failure> {
-    let rings = pool.rings().await?;
-    let mut shares: BTreeMap<(usize, WorkerId), Share> = BTreeMap::new();
-    let mut later: Vec<RingView> = Vec::with_capacity(rings.len());
-    for ring in &rings {
-        let shard = ring.shard();
-        let of_shard: Vec<_> = workers.iter().filter(|worker| worker.shard == shard).collect();
-        let leaving: Vec<_> = of_shard.iter().filter(|worker| goes(worker)).map(|worker| worker.id).collect();
-        for worker in of_shard {
-            let goes = goes(worker) || worker.state == MemberState::Draining;
-            let (id, node) = (Some(worker.id.0), Some(worker.node.clone()));
-            shares.insert((shard, worker.id), Share { shard, worker: id, node, before: 0, after: 0, goes });
-        }
-        let (ring, added) = ring.without(leaving).with(joins);
-        for worker in added {
-            let share = Share { shard, worker: None, node: None, before: 0, after: 0, goes: false };
-            shares.insert((shard, worker), share);
-        }
-        later.push(ring);
-    }
-    let (mut count, mut moves) = (0, 0);
+    let mut tally = Tally::new(&pool.rings().await?, workers, goes, joins);
     let mut seen = std::collections::BTreeSet::new();
     let mut jobs = pool.job_stream();
     while let Some(job) = jobs.next().await {
         let job = job?;
-        let Some(owner) = job.owner else { continue };
         // A job may come twice while the server's table grows.
-        if !seen.insert(job.key.clone()) {
-            continue;
-        }
-        let shard = pool.shard_of(&job.key)?;
-        let Some(ring) = later.get(shard) else { continue };
-        count += 1;
-        let goes = ring.takes_away(&job);
-        moves += u64::from(goes);
-        let to = if goes { ring.place(&job.key, job.strikes) } else { Some(owner) };
-        if let Some(share) = shares.get_mut(&(shard, owner)) {
-            share.before += 1;
-        }
-        if let Some(share) = to.and_then(|to| shares.get_mut(&(shard, to))) {
-            share.after += 1;
+        if job.owner.is_some() && seen.insert(job.key.clone()) {
+            tally.take(pool.shard_of(&job.key)?, &job);
         }
     }
-    let moves_percent = percent(moves, count);
-    Ok(Forecast { jobs: count, moves, moves_percent, workers: shares.into_values().collect() })
+    Ok(tally.forecast())
 }

@@ -164,7 +164,11 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.shows("node n1 is cordoned").await;
     let is_cordoned = async || world.node.workers().iter().all(|worker| worker.cordoned);
     eventually(PATIENCE, "the node to know its cordon", is_cordoned).await;
-    top.types("d");
+    top.types("w");
+    top.shows("if 1 worker goes: 1 of 1 jobs move (100.0 %), 1 wait").await;
+    top.types("+");
+    top.shows("if 1 worker goes and 1 joins: 1 of 1 jobs move (100.0 %)").await;
+    top.types("1d");
     top.shows("where they go").await;
     top.shows("1 wait").await;
     top.types("n1\r");

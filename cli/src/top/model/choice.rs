@@ -9,6 +9,8 @@ pub(in crate::top) enum Id {
     Node(String),
     Job(JobKey),
     Event(u64),
+    /// A worker that is only supposed, by its number.
+    Supposed(usize),
 }
 
 /// A row of a list.

@@ -2,13 +2,16 @@
 
 use tenure_pool::JobKey;
 
-use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Verb};
+use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Supposed, Verb};
 use crate::args::Named;
 use crate::out::Tone;
 use crate::top::key::Key;
+use crate::top::picture::Worker;
 
 /// The longest text that can be typed, characters.
 const TYPED: usize = 256;
+/// The most workers that are supposed to join.
+const JOINS: u32 = 64;
 
 impl Model {
     pub(super) fn press(&mut self, key: Key) -> Option<Effect> {
@@ -49,9 +52,9 @@ impl Model {
             Key::Char('q') => return self.quit(),
             Key::Char('?' | 'h') => self.help = true,
             Key::Char(' ') => self.paused = !self.paused,
-            Key::Char(c @ '1'..='5') => self.go(Screen::ALL[usize::from(c as u8 - b'1')]),
+            Key::Char(c @ '1'..='6') => self.go(Screen::ALL[usize::from(c as u8 - b'1')]),
             Key::Next => self.turn(1),
-            Key::Previous => self.turn(4),
+            Key::Previous => self.turn(Screen::ALL.len() - 1),
             Key::Up | Key::Char('k') => self.step(-1),
             Key::Down | Key::Char('j') => self.step(1),
             Key::PageUp => self.step(-page),
@@ -60,7 +63,11 @@ impl Model {
             Key::End | Key::Char('G') => self.step(isize::MAX),
             Key::Enter => self.open(),
             Key::Escape => self.back(),
-            Key::Char('/') if self.detail.is_none() && self.screen != Screen::Pool => {
+            Key::Char(c @ ('-' | '+' | 'N')) if self.screen == Screen::Simulate => self.suppose(c),
+            Key::Char('w') if self.screen == Screen::Pool => self.suppose_chosen(),
+            Key::Char('/')
+                if self.detail.is_none() && !matches!(self.screen, Screen::Pool | Screen::Simulate) =>
+            {
                 let typed = match self.screen {
                     Screen::Ring => String::new(),
                     screen => self.filter(screen).to_owned(),
@@ -101,6 +108,7 @@ impl Model {
             }
             Some(Id::Node(name)) => self.show_jobs(format!("node:{name}")),
             Some(Id::Job(key)) => self.detail = Some(key),
+            Some(Id::Supposed(_)) => self.say(Tone::Dim, "this worker is only supposed"),
             Some(Id::Event(_)) => match self.chosen_key() {
                 Some(key) => self.detail = Some(key),
                 None => self.say(Tone::Dim, "this event names no key"),
@@ -118,8 +126,61 @@ impl Model {
         if self.detail.take().is_none() {
             self.filters[self.screen as usize].clear();
             self.chain = None;
+            if self.screen == Screen::Simulate {
+                self.supposed = Supposed::default();
+            }
         }
         self.settle();
+    }
+
+    /// Supposes that the chosen worker goes or stays, its whole node does, or another worker joins.
+    fn suppose(&mut self, c: char) {
+        let chosen = match self.chosen_id() {
+            Some(Id::Worker(shard, id)) => Some((shard, id)),
+            _ => None,
+        };
+        let goes = &mut self.supposed.goes;
+        match (c, chosen) {
+            ('+', _) => self.supposed.joins = (self.supposed.joins + 1).min(JOINS),
+            ('-', Some(worker)) => {
+                if !goes.remove(&worker) {
+                    goes.insert(worker);
+                }
+            }
+            ('N', Some(worker)) => self.suppose_node(worker),
+            // One that is only supposed goes again.
+            _ => self.supposed.joins = self.supposed.joins.saturating_sub(1),
+        }
+        self.settle();
+    }
+
+    /// Supposes that all workers of this one's node go. They stay if all of them went.
+    fn suppose_node(&mut self, worker: (usize, u64)) {
+        let Some(picture) = &self.picture else { return };
+        let find = |other: &&Worker| (other.shard, other.id) == worker;
+        let Some(node) = picture.workers.iter().find(find).map(|found| &found.node) else { return };
+        let own = picture.workers.iter().filter(|other| other.node == *node);
+        let own: Vec<_> = own.map(|other| (other.shard, other.id)).collect();
+        let goes = &mut self.supposed.goes;
+        if own.iter().all(|worker| goes.contains(worker)) {
+            goes.retain(|worker| !own.contains(worker));
+        } else {
+            goes.extend(own);
+        }
+    }
+
+    /// Leads to what would happen if only the chosen worker or node went.
+    fn suppose_chosen(&mut self) {
+        let goes = match self.chosen_id() {
+            Some(Id::Worker(shard, id)) => [(shard, id)].into(),
+            Some(Id::Node(name)) => {
+                let workers = self.picture.iter().flat_map(|picture| &picture.workers);
+                workers.filter(|worker| worker.node == name).map(|worker| (worker.shard, worker.id)).collect()
+            }
+            _ => return,
+        };
+        self.supposed = Supposed { goes, joins: 0 };
+        self.go(Screen::Simulate);
     }
 
     fn chosen_id(&self) -> Option<Id> {
@@ -147,9 +208,9 @@ impl Model {
             (Some(key), Some(picture)) => {
                 picture.explained.as_ref().is_some_and(|seen| seen.key == *key && seen.paused)
             }
-            _ => self.chosen_key().is_some_and(|key| {
-                self.jobs().into_iter().any(|job| job.key == key && job.paused.is_some())
-            }),
+            _ => self
+                .chosen_key()
+                .is_some_and(|key| self.jobs().into_iter().any(|job| job.key == key && job.paused.is_some())),
         }
     }
 

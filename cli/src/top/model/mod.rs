@@ -18,8 +18,9 @@ use self::choice::Choice;
 pub(super) use self::choice::Id;
 use self::heard::Heard;
 pub(super) use self::question::{Act, Answer, Question, Verb};
+pub(super) use self::rows::If;
 use super::key::Key;
-use super::picture::{Happening, Picture, Wanted};
+use super::picture::{Happening, Picture, Supposed, Wanted};
 use crate::args::Named;
 use crate::out::Tone;
 
@@ -39,10 +40,12 @@ pub(super) enum Screen {
     Parked,
     Events,
     Ring,
+    Simulate,
 }
 
 impl Screen {
-    pub(super) const ALL: [Self; 5] = [Self::Pool, Self::Jobs, Self::Parked, Self::Events, Self::Ring];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Pool, Self::Jobs, Self::Parked, Self::Events, Self::Ring, Self::Simulate];
 
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -51,6 +54,7 @@ impl Screen {
             Self::Parked => "parked",
             Self::Events => "events",
             Self::Ring => "ring",
+            Self::Simulate => "moves",
         }
     }
 }
@@ -132,10 +136,12 @@ pub(super) struct Model {
     /// The first screen lists nodes, not workers.
     pub(super) by_node: bool,
     /// The order of each screen: its list of orders has more or fewer of them.
-    pub(super) sorts: [usize; 5],
-    pub(super) filters: [String; 5],
-    /// The key whose chain the last screen shows.
+    pub(super) sorts: [usize; 6],
+    pub(super) filters: [String; 6],
+    /// The key whose chain the ring shows.
     pub(super) chain: Option<JobKey>,
+    /// The supposition of the last screen.
+    pub(super) supposed: Supposed,
     pub(super) prompt: Option<Prompt>,
     /// The job that is explained.
     pub(super) detail: Option<JobKey>,
@@ -144,7 +150,7 @@ pub(super) struct Model {
     pub(super) acting: Option<String>,
     pub(super) said: Option<(SystemTime, Tone, String)>,
     pub(super) help: bool,
-    choices: [Choice; 5],
+    choices: [Choice; 6],
     heard: Heard,
     number: u64,
     lines: u16,
@@ -166,9 +172,10 @@ impl Model {
             waiting: VecDeque::new(),
             dropped: 0,
             by_node: false,
-            sorts: [0; 5],
+            sorts: [0; 6],
             filters: Default::default(),
             chain: None,
+            supposed: Supposed::default(),
             prompt: None,
             detail: None,
             question: None,
@@ -244,6 +251,9 @@ impl Model {
             explained: self.detail.clone(),
             ring: on(Screen::Ring),
             chain: self.chain.clone().filter(|_| on(Screen::Ring)),
+            supposed: Some(&self.supposed)
+                .filter(|supposed| on(Screen::Simulate) && !supposed.is_nothing())
+                .cloned(),
             paused: self.paused,
         }
     }

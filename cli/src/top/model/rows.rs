@@ -7,7 +7,7 @@ use tenure_pool::MemberState;
 
 use super::{Id, Model, Screen};
 use crate::top::filter::Filter;
-use crate::top::picture::{Happening, Job, Worker};
+use crate::top::picture::{Happening, Job, Simulated, Worker};
 
 /// A node: its workers, added up.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,28 @@ pub(in crate::top) struct NodeRow {
     pub(in crate::top) age: Option<Duration>,
 }
 
+/// The part of a worker in a supposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::top) enum If {
+    Stays,
+    Goes,
+    /// It goes whatever is supposed.
+    Drains,
+    Joins,
+}
+
+/// A worker in a supposition.
+#[derive(Clone, Debug)]
+pub(in crate::top) struct SupposedRow {
+    pub(in crate::top) shard: usize,
+    /// `None` for one that is only supposed.
+    pub(in crate::top) worker: Option<u64>,
+    pub(in crate::top) node: Option<String>,
+    pub(in crate::top) what: If,
+    /// Its jobs before and after, where they are known.
+    pub(in crate::top) figures: Option<(u64, u64)>,
+}
+
 impl Screen {
     /// The names of the orders of its list, the usual one first.
     pub(in crate::top) fn orders(self) -> &'static [&'static str] {
@@ -33,6 +55,7 @@ impl Screen {
             Self::Pool => &["name", "jobs", "stuck"],
             Self::Jobs | Self::Parked => &["key", "age", "attempts"],
             Self::Events | Self::Ring => &["time"],
+            Self::Simulate => &["name"],
         }
     }
 }
@@ -102,6 +125,44 @@ impl Model {
         jobs
     }
 
+    /// The forecast of what is supposed now.
+    pub(in crate::top) fn simulated(&self) -> Option<&Simulated> {
+        let seen = self.picture.as_ref()?.simulated.as_ref()?;
+        (seen.supposed == self.supposed).then_some(seen)
+    }
+
+    /// The workers, and behind them those that are only supposed.
+    pub(in crate::top) fn supposed_rows(&self) -> Vec<SupposedRow> {
+        let shares = self.simulated().map(|seen| &seen.forecast.workers[..]).unwrap_or_default();
+        let mut workers: Vec<_> = self.picture.iter().flat_map(|picture| &picture.workers).collect();
+        workers.sort_by_key(|worker| (worker.shard, worker.id));
+        let row = |worker: &Worker| {
+            let own =
+                shares.iter().find(|share| (share.shard, share.worker) == (worker.shard, Some(worker.id)));
+            SupposedRow {
+                shard: worker.shard,
+                worker: Some(worker.id),
+                node: Some(worker.node.clone()),
+                what: match worker.state {
+                    _ if self.supposed.goes.contains(&(worker.shard, worker.id)) => If::Goes,
+                    MemberState::Draining => If::Drains,
+                    _ => If::Stays,
+                },
+                figures: own.map(|share| (share.before, share.after)),
+            }
+        };
+        let mut rows: Vec<_> = workers.into_iter().map(row).collect();
+        let new = shares.iter().filter(|share| share.worker.is_none());
+        rows.extend(new.map(|share| SupposedRow {
+            shard: share.shard,
+            worker: None,
+            node: None,
+            what: If::Joins,
+            figures: Some((share.before, share.after)),
+        }));
+        rows
+    }
+
     /// The events that the filter means: its pattern, its workers and its node.
     pub(in crate::top) fn happenings(&self) -> Vec<(u64, &Happening)> {
         let words: Vec<_> = self.filter(Screen::Events).split_whitespace().map(str::to_lowercase).collect();
@@ -127,6 +188,13 @@ impl Model {
             }
             Screen::Events => self.happenings().into_iter().map(|(number, _)| Id::Event(number)).collect(),
             Screen::Ring => Vec::new(),
+            Screen::Simulate => {
+                let id = |(number, row): (usize, SupposedRow)| match row.worker {
+                    Some(worker) => Id::Worker(row.shard, worker),
+                    None => Id::Supposed(number),
+                };
+                self.supposed_rows().into_iter().enumerate().map(id).collect()
+            }
         }
     }
 

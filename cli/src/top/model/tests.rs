@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::top::sample::{key, model, picture, press, start};
+use crate::top::sample::{key, model, picture, press, simulated, start};
 
 fn asked(model: &Model) -> String {
     model.question.as_ref().map(|question| question.act.title()).unwrap_or_default()
@@ -208,12 +208,48 @@ fn events_are_searched_by_their_words() {
 }
 
 #[test]
+fn what_is_supposed_is_asked_for_and_nothing_else() {
+    let mut model = model();
+    press(&mut model, "6");
+    assert_eq!(model.wanted(), Wanted::default(), "nothing is supposed");
+    press(&mut model, "j-++");
+    let supposed = Supposed { goes: [(0, 41)].into(), joins: 2 };
+    assert_eq!(model.wanted().supposed.as_ref(), Some(&supposed));
+    // The forecast of something else is not shown.
+    let other = simulated(&Supposed { joins: 1, ..Supposed::default() });
+    model.update(Msg::Read(Box::new(Picture { simulated: Some(other), ..picture() })));
+    assert!(model.simulated().is_none() && model.supposed_rows().len() == 5);
+    let own = simulated(&supposed);
+    model.update(Msg::Read(Box::new(Picture { simulated: Some(own), ..picture() })));
+    let rows = model.supposed_rows();
+    let what: Vec<_> = rows.iter().map(|row| row.what).collect();
+    assert_eq!(what, [If::Drains, If::Goes, If::Stays, If::Stays, If::Stays, If::Joins, If::Joins]);
+    // A supposed worker goes by the same key.
+    press(&mut model, "G-");
+    assert_eq!(model.supposed.joins, 1);
+    press(&mut model, "<");
+    assert!(model.supposed.is_nothing());
+    // All of a node, and back.
+    press(&mut model, "gjN");
+    assert_eq!(model.supposed.goes, [(0, 41), (0, 42)].into());
+    press(&mut model, "N");
+    assert!(model.supposed.is_nothing());
+    // From the first screen: the chosen worker, or node.
+    press(&mut model, "1gw");
+    assert_eq!((model.screen, &model.supposed.goes), (Screen::Simulate, &[(0, 17)].into()));
+    press(&mut model, "1nw");
+    assert_eq!(model.supposed.goes, [(0, 41), (0, 42)].into());
+    press(&mut model, "2");
+    assert_eq!(model.wanted().supposed, None);
+}
+
+#[test]
 fn no_key_at_any_place_breaks_anything() {
     let mut random = StdRng::seed_from_u64(7);
     for _ in 0..200 {
         let mut model = model();
         for _ in 0..60 {
-            let keys = "12345jkgGs/nhdcxprbPRy<>? q17*:";
+            let keys = "123456jkgGs/nhdcxprbPRyw-+N<>? q17*:";
             let at = random.random_range(0..keys.chars().count());
             let key = keys.chars().nth(at).map(String::from).unwrap_or_default();
             press(&mut model, &key);

@@ -1,6 +1,7 @@
 //! Reads the pool for the screens. A read takes the same bounded set of commands, however many jobs the pool has. It has a
 //! deadline, and joins nothing.
 
+mod supposing;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -15,6 +16,7 @@ use tenure_pool::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use self::supposing::Supposing;
 use self::walk::{Of, Walk};
 use super::model::Msg;
 use super::picture::{Chain, Counts, Explained, Happening, Picture, Said, Wanted, Worker};
@@ -71,13 +73,14 @@ struct Source {
     events: EventCursor,
     jobs: Walk,
     parked: Walk,
+    supposing: Option<Supposing>,
 }
 
 impl Source {
     fn new(pool: Inspector) -> Self {
         let past = SystemTime::now().checked_sub(PAST).map(EventCursor::since);
         let (jobs, parked) = (Walk::new(Of::Jobs), Walk::new(Of::Parked));
-        Self { pool, events: past.unwrap_or_default(), jobs, parked }
+        Self { pool, events: past.unwrap_or_default(), jobs, parked, supposing: None }
     }
 
     /// One picture. After an error, or if the call is dropped, the next one goes on where this one began.
@@ -104,6 +107,10 @@ impl Source {
             Some(key) => Some(explained(&pool.explain(key).await?)),
             None => None,
         };
+        let simulated = match &wanted.supposed {
+            Some(supposed) => Some(Supposing::go_on(&mut self.supposing, pool, supposed, &workers).await?),
+            None => None,
+        };
         let chain = wanted.chain.as_ref().and_then(|key| chain(pool, &rings, key));
         self.events = events.next;
         Ok(Picture {
@@ -120,6 +127,7 @@ impl Source {
             explained,
             rings: rings.iter().map(slots).collect(),
             chain,
+            simulated,
         })
     }
 }

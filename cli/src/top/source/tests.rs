@@ -4,6 +4,7 @@ use tenure_pool::{BoxError, Job, JobSpec, JobState, MemoryStore, Node};
 use tenure_testing::eventually;
 
 use super::*;
+use crate::top::picture::Supposed;
 use crate::top::sample::key;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -74,6 +75,47 @@ async fn jobs_of_a_worker_are_read_from_it() {
     let picture = source.read(&jobs("node:n1 state:queued")).await.unwrap();
     assert_eq!(picture.jobs.unwrap().matching, 0);
     assert_eq!(picture.workers.iter().map(|worker| worker.jobs).sum::<u64>(), 40);
+    node.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forecast_grows_until_it_is_that_of_the_command() {
+    let (node, mut source) = pool(5_000).await;
+    let run = |job: Job| async move {
+        job.cancelled().await;
+        Ok::<_, BoxError>(())
+    };
+    let mut workers = Vec::new();
+    for _ in 0..2 {
+        workers.push(node.add_worker(tenure_pool::run(run)).await.unwrap());
+    }
+    eventually(PATIENCE, "both workers to have all jobs", async || {
+        let figures = node.figures().await.unwrap();
+        figures.workers.len() == 2 && figures.workers.iter().map(|of| of.jobs).sum::<u64>() == 5_000
+    })
+    .await;
+    let goes = workers[0].id().unwrap();
+    let supposed = Supposed { goes: [(0, goes.0)].into(), joins: 1 };
+    let wanted = Wanted { supposed: Some(supposed.clone()), ..Wanted::default() };
+    let first = source.read(&wanted).await.unwrap().simulated.unwrap();
+    assert!(!first.whole && (1..5_000).contains(&first.forecast.jobs), "{first:?}");
+    let whole = loop {
+        let seen = source.read(&wanted).await.unwrap().simulated.unwrap();
+        if seen.whole {
+            break seen.forecast;
+        }
+    };
+    let all = source.pool.workers().await.unwrap();
+    let command = crate::view::moves::forecast(&source.pool, &all, |worker| worker.id == goes, 1).await;
+    let (Ok(command), json) = (command, |forecast| serde_json::to_value(forecast).unwrap()) else { panic!() };
+    assert_eq!(json(&whole), json(&command));
+    assert_eq!(whole.waits(), 0);
+    // Without both, they wait. Something else is supposed, so the forecast begins anew.
+    let both = workers.iter().map(|worker| (0, worker.id().unwrap().0)).collect();
+    let nobody = Supposed { goes: both, joins: 0 };
+    let wanted = Wanted { supposed: Some(nobody), ..Wanted::default() };
+    let seen = source.read(&wanted).await.unwrap().simulated.unwrap();
+    assert!(!seen.whole && seen.forecast.waits() == seen.forecast.jobs, "{seen:?}");
     node.close().await.unwrap();
 }
 

@@ -6,6 +6,7 @@ mod fleet;
 mod head;
 mod listed;
 mod over;
+mod suppose;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,7 @@ pub(super) fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
             Screen::Jobs | Screen::Parked => listed::jobs(canvas, model, body),
             Screen::Events => listed::events(canvas, model, body),
             Screen::Ring => fleet::ring(canvas, model, body),
+            Screen::Simulate => suppose::draw(canvas, model, body),
         }
     }
     if model.silent_for().is_some() {

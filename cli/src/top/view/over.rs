@@ -46,7 +46,7 @@ pub(super) fn foot(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
         Screen::Pool => "  d drain  c cordon",
         Screen::Jobs => "  x stop  p park  P pause  r retry  b bounce",
         Screen::Parked => "  r retry  R retry all  x stop",
-        Screen::Events | Screen::Ring => "",
+        Screen::Events | Screen::Ring | Screen::Simulate => "",
     };
     let more = match model.screen {
         _ if model.detail.is_some() => "  esc back",
@@ -55,6 +55,7 @@ pub(super) fn foot(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
         Screen::Jobs | Screen::Parked => "  enter explain  / filter",
         Screen::Events => "  enter explain  / search",
         Screen::Ring => "  / key",
+        Screen::Simulate => "  - goes  N node goes  + joins",
     };
     canvas.write(area, 0, x, &format!("  ? help{more}{acts}  q quit"), Style::new());
 }
@@ -62,15 +63,16 @@ pub(super) fn foot(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
 /// Every key.
 pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect) {
     const LINES: &[&str] = &[
-        "1-5, tab   the screens: pool, jobs, parked, events, ring",
+        "1-6, tab   the screens: pool, jobs, parked, events, ring, moves",
         "up, down   choose; also k and j, page up, page down, g, G",
         "enter      the jobs of a worker or node; why a job is where it is",
         "esc        back; on a list: no filter",
         "/          filter the list; on the ring: who is asked for a key",
         "s          another order of the list",
         "n          nodes in place of workers, and back",
+        "w          the jobs that would move if the worker or node went",
+        "-, N, +    on moves: it goes or stays, so does its node, one joins",
         "space      freeze the picture, and go on",
-        "",
         "d          drain the worker or node        c   cordon or uncordon its node",
         "x          stop the job                    p   park it",
         "r          retry it                        R   retry all that are listed",

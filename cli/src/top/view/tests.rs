@@ -10,7 +10,7 @@ use ratatui::{Terminal, buffer::Buffer};
 use super::*;
 use crate::top::model::{Model, Msg};
 use crate::top::picture::Picture;
-use crate::top::sample::{model, press};
+use crate::top::sample::{model, picture, press, simulated};
 
 const LOOK: Look = Look { colour: true, ascii: false };
 
@@ -93,6 +93,19 @@ fn the_screen_of_the_ring_is_as_it_was() {
     compare("ring", &after("5/acme>"));
 }
 
+/// The last screen, with the forecast of what is supposed there.
+fn supposing(keys: &str) -> Model {
+    let mut model = after(keys);
+    let simulated = Some(simulated(&model.supposed));
+    model.update(Msg::Read(Box::new(Picture { simulated, news: Vec::new(), ..picture() })));
+    model
+}
+
+#[test]
+fn the_screen_of_a_supposition_is_as_it_was() {
+    compare("simulate", &supposing("6jN+"));
+}
+
 #[test]
 fn the_help_is_as_it_was() {
     compare("help", &after("?"));
@@ -129,7 +142,7 @@ fn the_first_picture_is_waited_for() {
 fn a_pool_without_anything_is_shown() {
     let mut model = Model::new(model().called, crate::top::sample::start());
     model.update(Msg::Read(Box::default()));
-    for keys in ["", "n", "2", ">", "3", "4", "5"] {
+    for keys in ["", "n", "2", ">", "3", "4", "5", "6", "-", "+", "N"] {
         press(&mut model, keys);
         drawn(&model, LOOK, 80, 24);
     }
@@ -140,7 +153,7 @@ fn a_pool_without_anything_is_shown() {
 #[test]
 fn no_screen_breaks_at_any_size() {
     let sizes = (0..30).chain([37, 58, 80, 81, 109, 110, 131]);
-    for keys in ["", "n", "2", "2>", "2/failing", "3R", "4", "5", "5/acme>", "d", "?"] {
+    for keys in ["", "n", "2", "2>", "2/failing", "3R", "4", "5", "5/acme>", "6", "w+", "d", "?"] {
         let model = after(keys);
         for width in sizes.clone() {
             for height in (0..14).chain([24, 40]) {
@@ -164,7 +177,7 @@ fn without_colour_no_cell_has_one() {
 #[test]
 fn with_ascii_nothing_else_is_drawn() {
     let look = Look { ascii: true, ..LOOK };
-    for keys in ["", "n", "3", "4", "5", "?", "d"] {
+    for keys in ["", "n", "3", "4", "5", "w+", "?", "d"] {
         let text = text(&drawn(&after(keys), look, 60, 20));
         assert!(text.is_ascii(), "{text}");
     }
