@@ -4,7 +4,9 @@ use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::ReleaseMode;
 
+use super::asks::Asking;
 use super::clock::Time;
+use super::pauses::Wish;
 use super::scope::Lapse;
 use super::settle::Close;
 use super::states::acts_of_states;
@@ -100,6 +102,10 @@ pub(crate) enum Act {
         taken: bool,
         lost: bool,
     },
+    Asking(Asking),
+    /// Somebody pauses or resumes a job.
+    Steer(Wish),
+    Unpark,
     Time(Time),
     Close(Close),
     /// An event gets lost.
@@ -135,7 +141,8 @@ impl Pool {
             |dispatch: &usize| world.left.losses < self.scope.left.losses && world.fates[*dispatch].over;
         let closing = world.store.flag().is_some();
         let settled = |dispatch: &usize| closing || settled(dispatch);
-        for dispatch in (0..self.ids.len().min(sent + 1)).filter(|id| !settled(id)) {
+        let users = if self.starts_by_ask() { 0 } else { self.ids.len().min(sent + 1) };
+        for dispatch in (0..users).filter(|id| !settled(id)) {
             acts.push(Act::Dispatch(dispatch));
             acts_of_placing(world, dispatch, acts);
         }
@@ -169,6 +176,8 @@ impl Pool {
             acts.extend((0..self.keys.len()).filter(alive).map(Act::Notify));
         }
         self.acts_of_updates(world, acts);
+        self.acts_of_asks(world, acts);
+        self.acts_of_pauses(world, acts);
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
         }
@@ -283,7 +292,10 @@ impl Pool {
                 if self.scope.left.notes > 0 {
                     copy(Call::Take(id, key, held.token, held.heard));
                 }
-                acts.push(Act::Started { worker, key });
+                // An ask does not depend on it.
+                if self.scope.ask.is_none() {
+                    acts.push(Act::Started { worker, key });
+                }
                 if self.scope.left.notes > 0 {
                     acts.push(Act::Take { worker, key, lost: false });
                     if may_lose {
@@ -347,6 +359,19 @@ impl Pool {
                     && held.token == token
                 {
                     held.told = held.told.max(generation);
+                }
+            }
+            Mail::Ask(key, token, attempt) => self.on_ask(&mut world.workers[worker], key, token, attempt),
+            Mail::Pause(key, token) => {
+                let any = self.scope.lapses(Lapse::PausedUnderAnyToken);
+                match hands[key] {
+                    Hand::Running(held) if any || held.token == token => {
+                        hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Park));
+                    }
+                    Hand::Begun(held) if any || held.token == token => {
+                        hands[key] = Hand::Ending(held.leaving(ReleaseMode::Park));
+                    }
+                    _ => {}
                 }
             }
         }

@@ -3,7 +3,9 @@
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
 
+use super::asks::Attempt;
 use super::notes::Notes;
+use super::pauses::{Pauses, Wish};
 use super::states::States;
 use super::updates::Payloads;
 use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
@@ -24,6 +26,8 @@ pub(crate) enum Cause {
     Reap,
     Attest,
     Loss,
+    /// Somebody pauses or resumes a job.
+    Steer(Wish),
     /// A step of a shutdown.
     Close,
     /// A call that was sent in another incarnation.
@@ -60,8 +64,17 @@ impl Pool {
                 world.notes[key] = Notes::default();
                 world.states[key] = States::default();
                 world.payloads[key] = Payloads::default();
+                world.pauses = Pauses::default();
             }
             let Some(new) = new else { continue };
+            match old.filter(|old| old.id == new.id) {
+                Some(old) => {
+                    let broke = world.pauses.saw(old, &new, cause);
+                    world.broke = world.broke.or(broke);
+                }
+                None if self.starts_by_ask() && !world.asked.has_job() => world.broke = Some("S14"),
+                None => {}
+            }
             let was = old.map(|old| old.state);
             if new.state == JobState::Assigned && was != Some(JobState::Assigned) {
                 let sent = starts.iter().filter(|start| **start == (key, new.token)).count();
@@ -93,6 +106,18 @@ impl Pool {
                 WorkerEvent::Stop { jobs, .. } => {
                     for (key, token, _) in &jobs {
                         world.mail.insert((worker, Mail::Stop(self.key_of(key), *token)));
+                    }
+                }
+                WorkerEvent::Ask { asks, .. } => {
+                    for (key, ask) in &asks {
+                        let number = u8::try_from(ask.id.number).unwrap_or_default();
+                        let attempt = Attempt { number, poke: ask.poke };
+                        world.mail.insert((worker, Mail::Ask(self.key_of(key), ask.token, attempt)));
+                    }
+                }
+                WorkerEvent::Steer { jobs } => {
+                    for (key, token, ..) in &jobs {
+                        world.mail.insert((worker, Mail::Pause(self.key_of(key), *token)));
                     }
                 }
                 WorkerEvent::Update { jobs } => {
@@ -149,7 +174,12 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
             }
             Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
             Cause::Attest => true,
-            Cause::Route { .. } | Cause::Loss | Cause::Close | Cause::Stale | Cause::Other => false,
+            Cause::Route { .. }
+            | Cause::Steer(_)
+            | Cause::Loss
+            | Cause::Close
+            | Cause::Stale
+            | Cause::Other => false,
         };
         return (!may_end).then_some("S4");
     };

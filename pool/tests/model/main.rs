@@ -5,7 +5,7 @@
 //!
 //! `make model` walks the larger scopes and prints how many states it saw.
 //!
-//! Safety (S1 to S11, S15, S17) holds in every state. Liveness (L1, L2, L3, L5) is judged at the ends of walks, in scopes in
+//! Safety (S1 to S11, S14, S15, S17, S22) holds in every state. Liveness (L1, L2, L3, L5) is judged at the ends of walks, in scopes in
 //! which faults end and each event comes once or is lost.
 //!
 //! The limits of the model: handlers and roles are coarser than the real ones, which the simulator runs. The server's
@@ -17,10 +17,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod act;
+mod asks;
 mod clock;
 mod judge;
 mod loss;
 mod notes;
+mod pauses;
 mod properties;
 mod scope;
 mod settle;
@@ -149,6 +151,30 @@ fn no_payload_is_lost_with_a_worker() {
 }
 
 #[test]
+fn an_ask_comes_to_one_handler_and_ends_as_it_was_told() {
+    holds("asks", scope::asks());
+    holds("idempotent asks", scope::idempotent_asks());
+    holds("asks that start", scope::asks_that_start());
+}
+
+#[test]
+#[ignore = "`make model` walks it"]
+fn an_ask_outlives_the_owner_that_it_was_sent_to() {
+    holds("asks and deaths", scope::asks_and_deaths());
+}
+
+#[test]
+fn a_paused_job_runs_when_it_is_resumed_and_not_before() {
+    holds("pauses", scope::pauses());
+}
+
+#[test]
+#[ignore = "`make model` walks it"]
+fn a_pause_holds_whatever_becomes_of_its_worker() {
+    holds("pauses and deaths", scope::pauses_and_deaths());
+}
+
+#[test]
 fn a_worker_is_silent_before_another_one_takes_over() {
     holds("leases", scope::leases());
 }
@@ -187,6 +213,30 @@ fn mutants_of_checkpoints_violate_a_property() {
 fn mutants_of_updates_violate_a_property() {
     fails("a late update wins", scope::updates().breaking([Mutation::LateUpdateWins]), "S17");
     fails("an update ends with the run", scope::updates().breaking([Mutation::UpdateEndsWithRun]), "S17");
+}
+
+#[test]
+fn mutants_of_asks_violate_a_property() {
+    fails("asks under any token", scope::asks().breaking([Mutation::AskUnderAnyToken]), "S14");
+    fails("replies unfenced", scope::asks().breaking([Mutation::RepliesUnfenced]), "S14");
+    for lapse in [
+        Lapse::AsksUnremembered,
+        Lapse::PokedAndHandedOver,
+        Lapse::HandedUnderAnyToken,
+        Lapse::DoubtfulAskSentAgain,
+        Lapse::SentCountsAsUnhandled,
+    ] {
+        fails(&format!("{lapse:?}"), scope::asks().lapsing(lapse), "S14");
+    }
+    let starts = Scope { dispatches: vec![0, 0], ..scope::asks_that_start() };
+    fails("starts unnamed", starts.lapsing(Lapse::StartsUnnamed), "S14");
+}
+
+#[test]
+fn mutants_of_pauses_violate_a_property() {
+    fails("a late pause wins", scope::pauses().breaking([Mutation::LateSteerWins]), "S22");
+    fails("a retry resumes", scope::pauses().breaking([Mutation::UnparkResumes]), "S22");
+    fails("paused under any token", scope::pauses().lapsing(Lapse::PausedUnderAnyToken), "S22");
 }
 
 #[test]

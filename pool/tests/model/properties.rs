@@ -58,11 +58,18 @@ impl Model for Pool {
             Property::always("S11 a runner is given what was kept", |_: &Self, world: &World| {
                 world.broke != Some("S11")
             }),
+            Property::always(
+                "S14 an ask comes to one handler, and starts one job",
+                |_: &Self, world: &World| world.broke != Some("S14"),
+            ),
             Property::always("S15 a start is given what was left", |_: &Self, world: &World| {
                 world.broke != Some("S15")
             }),
             Property::always("S17 no payload is lost or undone", |_: &Self, world: &World| {
                 world.broke != Some("S17")
+            }),
+            Property::always("S22 a pause holds until it is resumed", |_: &Self, world: &World| {
+                world.broke != Some("S22")
             }),
             Property::always("Somebody attends to what was begun", |model: &Self, world: &World| {
                 model.stray(world) != Some("unattended")
@@ -81,6 +88,15 @@ impl Model for Pool {
             }),
         ];
         self.properties_of_settling(&mut properties);
+        self.properties_of_asks(&mut properties);
+        if self.scope.left.pauses > 0 {
+            properties.push(Property::sometimes(
+                "a job runs that was paused",
+                |model: &Self, world: &World| {
+                    world.pauses.is_resumed() && has_state(model, world, JobState::Running)
+                },
+            ));
+        }
         if self.scope.left.notes > 0 {
             properties.push(Property::sometimes(
                 "a runner hears the last notification",
@@ -167,6 +183,30 @@ impl Model for Pool {
 }
 
 impl Pool {
+    /// The ends of an ask, each of which a walk must reach.
+    fn properties_of_asks(&self, properties: &mut Vec<Property<Self>>) {
+        let Some(kind) = self.scope.ask else { return };
+        let answered = |_: &Self, world: &World| world.asked.is_answered();
+        let refused = |_: &Self, world: &World| world.asked.is_refused();
+        let unknown = |_: &Self, world: &World| world.asked.is_unknown();
+        properties.extend([
+            Property::sometimes("an ask is answered", answered),
+            Property::sometimes("an ask ends as not handled", refused),
+            Property::sometimes("an ask ends, and nobody knows how", unknown),
+        ]);
+        if kind.idempotent {
+            properties
+                .push(Property::sometimes("the next owner answers an ask", |_: &Self, world: &World| {
+                    world.asked.is_answered() && world.asked.owners() > 1
+                }));
+        }
+        if kind.starts {
+            properties.push(Property::sometimes("an ask starts its job", |_: &Self, world: &World| {
+                world.asked.is_answered() && world.asked.has_started_its_job()
+            }));
+        }
+    }
+
     /// The properties that hold at last, wherever a walk goes. Each of them stays true once it is, so that it does not
     /// matter on which way a state was reached first.
     fn properties_of_settling(&self, properties: &mut Vec<Property<Self>>) {

@@ -3,6 +3,8 @@
 use tenure_pool::mutation::{Mutation, Mutations};
 use tenure_pool::store::ReleaseMode;
 
+use super::asks::Kind;
+
 /// A mistake of a role of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lapse {
@@ -34,6 +36,20 @@ pub(crate) enum Lapse {
     LeftBeforeKept,
     /// The pool is opened while a worker that the data do not know may still run jobs.
     OpenUnobserved,
+    /// A worker takes a copy of an attempt that it has dealt with for a new one.
+    AsksUnremembered,
+    /// A worker says that an attempt has not come before its poke, and hands it over when it comes.
+    PokedAndHandedOver,
+    /// A worker hands an ask over whatever token it names.
+    HandedUnderAnyToken,
+    /// An asker sends an ask again that the dead owner may have handled.
+    DoubtfulAskSentAgain,
+    /// An ask that may have been handled ends as not handled when its time is over.
+    SentCountsAsUnhandled,
+    /// Each try of an ask's start is a dispatch of its own.
+    StartsUnnamed,
+    /// A worker goes by a pause whatever token it names.
+    PausedUnderAnyToken,
 }
 
 /// How often bounded events may happen, or may still happen.
@@ -57,6 +73,10 @@ pub(crate) struct Left {
     pub(crate) states: u8,
     /// Payloads that users have for jobs that are there.
     pub(crate) updates: u8,
+    /// Further attempts of an ask.
+    pub(crate) attempts: u8,
+    /// Pauses and resumes.
+    pub(crate) pauses: u8,
     /// Attempts of the first worker to renew its lease.
     pub(crate) renewals: u8,
     /// Events that get lost before faults end.
@@ -78,6 +98,8 @@ pub(crate) struct Scope {
     /// Whether the pool is shut down.
     pub(crate) closes: bool,
     pub(crate) stops: bool,
+    /// A node asks the owner of the first key's job.
+    pub(crate) ask: Option<Kind>,
     /// How handlers end.
     pub(crate) endings: Vec<ReleaseMode>,
     pub(crate) broken: Mutations,
@@ -114,6 +136,7 @@ fn one_job(left: Left) -> Scope {
         settles: false,
         closes: false,
         stops: true,
+        ask: None,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
         broken: Mutations::default(),
         lapse: None,
@@ -224,6 +247,42 @@ pub(crate) fn updates() -> Scope {
 pub(crate) fn updates_and_deaths() -> Scope {
     let left = Left { updates: 1, lost: 1, fences: 1, ..quiet() };
     Scope { stops: true, endings: vec![ReleaseMode::Delete], left, ..updates() }
+}
+
+/// A job is asked while it moves, and calls about the ask are late.
+pub(crate) fn asks() -> Scope {
+    let ask = Some(Kind { idempotent: false, starts: false });
+    let one = one_job(Left { attempts: 1, copies: 1, ..quiet() });
+    Scope { stops: false, ask, endings: vec![ReleaseMode::HandOff], ..one }
+}
+
+/// The same with an ask that any owner may handle, and no late calls.
+pub(crate) fn idempotent_asks() -> Scope {
+    let ask = Some(Kind { idempotent: true, starts: false });
+    Scope { ask, left: Left { attempts: 1, ..quiet() }, ..asks() }
+}
+
+/// The same as the first with an ask that starts its job, which ends.
+pub(crate) fn asks_that_start() -> Scope {
+    let ask = Some(Kind { idempotent: false, starts: true });
+    Scope { ask, endings: vec![ReleaseMode::Delete], ..asks() }
+}
+
+/// The same with an ask that any owner may handle, while a worker dies.
+pub(crate) fn asks_and_deaths() -> Scope {
+    Scope { left: Left { fences: 1, ..idempotent_asks().left }, ..idempotent_asks() }
+}
+
+/// A job is paused and resumed while it waits, runs and fails, and the calls of operators are late.
+pub(crate) fn pauses() -> Scope {
+    let one = one_job(Left { pauses: 3, copies: 1, ..quiet() });
+    Scope { stops: false, endings: vec![ReleaseMode::Fail], ..one }
+}
+
+/// The same while a worker dies, and with stops.
+pub(crate) fn pauses_and_deaths() -> Scope {
+    let left = Left { fences: 1, pauses: 2, ..pauses().left };
+    Scope { stops: true, left, ..pauses() }
 }
 
 /// A worker's lease is renewed in time or not, its clock is slow or fast, and another worker takes over.

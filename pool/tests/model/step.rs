@@ -20,7 +20,9 @@ impl Pool {
         let mut world = before.clone();
         let mut cause = Cause::Other;
         match act {
-            Act::Dispatch(dispatch) => self.dispatch(&mut world, dispatch, Revision(0), None),
+            Act::Dispatch(dispatch) => {
+                self.dispatch(&mut world, dispatch, Revision(0), None);
+            }
             Act::Place { router, dispatch, worker } => {
                 let View { revision, .. } = world.views[router];
                 let fresh = revision == world.store.member_revision();
@@ -118,6 +120,16 @@ impl Pool {
                         self.keep(&mut world, id, key, token, number);
                     }
                     Call::Update(offer) => self.update(&mut world, offer),
+                    Call::Ask(sending) => {
+                        self.call_ask(&mut world, sending);
+                    }
+                    Call::Start(dispatch) => {
+                        self.start_for_ask(&mut world, dispatch);
+                    }
+                    Call::Steer(wish) => {
+                        self.steer(&mut world, wish);
+                        cause = Cause::Steer(wish);
+                    }
                 }
                 world.inc = now;
                 if inc != now {
@@ -133,6 +145,13 @@ impl Pool {
                 self.update(&mut world, offer);
             }
             Act::Read { worker, key, taken, lost } => self.read(&mut world, worker, key, taken, lost)?,
+            Act::Asking(asking) => self.asking(&mut world, asking)?,
+            Act::Steer(wish) => {
+                world.left.pauses -= 1;
+                self.steer(&mut world, wish);
+                cause = Cause::Steer(wish);
+            }
+            Act::Unpark => self.unpark(&mut world)?,
             Act::Time(time) => self.pass(&mut world, time)?,
             Act::Close(close) => {
                 Self::close(&mut world, close)?;
@@ -196,12 +215,19 @@ impl Pool {
                 world.left.sweeps = world.left.sweeps.saturating_sub(1);
             }
         }
+        self.settle_asks(&mut world);
         self.judge(before, &mut world, cause);
         // Walks come to an end.
         (!self.scope.settles || world != *before).then_some(world)
     }
 
-    fn dispatch(&self, world: &mut World, dispatch: usize, ring: Revision, worker: Option<WorkerId>) {
+    pub(crate) fn dispatch(
+        &self,
+        world: &mut World,
+        dispatch: usize,
+        ring: Revision,
+        worker: Option<WorkerId>,
+    ) -> Option<DispatchReply> {
         let item = DispatchItem {
             key: self.keys[self.scope.dispatches[dispatch]].clone(),
             id: self.ids[dispatch].clone(),
@@ -210,10 +236,11 @@ impl Pool {
             payload: bytes::Bytes::new(),
             worker,
         };
-        let replies = on!(world.store, dispatch(world.inc, ring, &[item]));
-        if replies.is_ok_and(|replies| replies[0] == DispatchReply::Accepted) {
+        let reply = on!(world.store, dispatch(world.inc, ring, &[item])).ok()?.remove(0);
+        if reply == DispatchReply::Accepted {
             world.fates[dispatch].accepted = true;
         }
+        Some(reply)
     }
 
     fn stop(&self, world: &mut World, dispatch: usize, aim: bool, repeat: bool) -> Result<StopReply> {
@@ -284,11 +311,13 @@ impl Pool {
         key: usize,
         Leaving { token, mode, ran }: Leaving,
     ) -> Result<ReleaseReply> {
+        let cause =
+            if mode == ReleaseMode::Park { tenure_pool::Cause::Paused } else { tenure_pool::Cause::Moved };
         let item = ReleaseItem {
             key: self.keys[key].clone(),
             token,
             mode,
-            cause: tenure_pool::Cause::Moved,
+            cause,
             ran,
             delay: std::time::Duration::ZERO,
             tell: None,

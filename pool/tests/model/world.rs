@@ -1,6 +1,6 @@
 //! A state of the model: the state of the store and of the roles, and the memory of a judge.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,10 @@ use tenure_pool::record::{Begun, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Seen, Snapshot, Store};
 
+use super::asks::{Asked, At, Attempt, Sending, Word};
 use super::clock::Clock;
 use super::notes::{CAP, Heard, Notes};
+use super::pauses::{Pauses, Wish};
 use super::scope::{Left, Scope};
 use super::states::States;
 use super::updates::Payloads;
@@ -62,7 +64,9 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn leaving(self, mode: ReleaseMode) -> Leaving {
-        Leaving { token: self.token, mode, ran: Some(self.ran) }
+        // A job that somebody has paused goes by no payload.
+        let ran = (mode != ReleaseMode::Park).then_some(self.ran);
+        Leaving { token: self.token, mode, ran }
     }
 }
 
@@ -154,6 +158,8 @@ pub(crate) struct Worker {
     pub(crate) said: Said,
     /// The jobs that have ended here or were handed off from here: key, dispatch, token, whether it has ended.
     pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
+    /// The attempts of the ask that have come, and what became of each.
+    pub(crate) asks: BTreeMap<u8, At>,
 }
 
 impl Worker {
@@ -176,6 +182,9 @@ pub(crate) enum Mail {
     Stop(usize, Token),
     /// Its record has a payload of this generation.
     Update(usize, Token, u64),
+    Ask(usize, Token, Attempt),
+    /// Somebody pauses it.
+    Pause(usize, Token),
 }
 
 /// A call on its way.
@@ -187,6 +196,10 @@ pub(crate) enum Call {
     /// A checkpoint, by its number.
     Keep(WorkerId, usize, Token, u8),
     Update(Offer),
+    Ask(Sending),
+    /// The start of an ask, by its dispatch.
+    Start(usize),
+    Steer(Wish),
 }
 
 /// A payload that a user has for a dispatch, with what that user has seen of it.
@@ -228,6 +241,10 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Notes>,
     pub(crate) states: Vec<States>,
     pub(crate) payloads: Vec<Payloads>,
+    pub(crate) asked: Asked,
+    /// The words to the present attempt of the ask. Each may be heard at any time.
+    pub(crate) said: BTreeSet<Word>,
+    pub(crate) pauses: Pauses,
     pub(crate) clock: Clock,
     /// No more faults and no more requests of users.
     pub(crate) calm: bool,
@@ -302,6 +319,7 @@ impl Pool {
                 hands: hands.clone(),
                 said: Said::LastWord,
                 journal: BTreeSet::new(),
+                asks: BTreeMap::new(),
             });
         }
         let view = view(&store);
@@ -320,6 +338,9 @@ impl Pool {
             notes: vec![Notes::default(); self.scope.keys],
             states: vec![States::default(); self.scope.keys],
             payloads: vec![Payloads::default(); self.scope.keys],
+            asked: Asked::default(),
+            said: BTreeSet::new(),
+            pauses: Pauses::default(),
             clock: Clock::default(),
             calm: false,
             broke: None,

@@ -277,6 +277,7 @@ impl Hash for Snapshot {
             if let Stored::Record(record) = &job.stored {
                 let Record { state, owner, token, attempts, begun, id, attested, strikes, .. } = record;
                 (state, owner, token, attempts, begun, id, attested, strikes).hash(hasher);
+                (record.is_paused(), record.since).hash(hasher);
                 if record.generation() > 0 {
                     (record.generation(), &job.payload).hash(hasher);
                 }
