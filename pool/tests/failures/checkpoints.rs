@@ -1,15 +1,24 @@
-//! The next owner of a job begins where the former one has left: b05 and b06.
+//! The next owner of a job begins where the former one has left: b04 to b06.
 
-use tenure_pool::mutation::ScriptPatch;
+use tenure_pool::mutation::{Mutation, ScriptPatch};
 
-use crate::ground::{cases, patch, scripts};
+use crate::ground::{cases, lines, patch, scripts};
 
 const STATES_STAY: ScriptPatch = patch("", "  delete_checkpoints()\n", "");
 const STRAYS_ARE_GIVEN: ScriptPatch =
     patch("begin", "        if news == 1 then\n", "        if false then\n");
 const ANYBODY_SAVES: ScriptPatch = patch("save", "(start == running or start == stopping) and find", "find");
 
+/// In sound and broken runs alike: the server keeps no checkpoint while this key is there.
+const KEEPS_NONE: ScriptPatch = patch(
+    "save",
+    "local _, most = settings('checkpoint_max')\n",
+    "local _, most = settings('checkpoint_max')
+    if call('EXISTS', 'tenure:{failures}:keeps-none') == 1 then return redis.error_reply('BUSY for now') end\n",
+);
+
 cases! {
+    b04_the_last_state_before_a_failure_is_kept: lines(&[Mutation::ReleaseBeforeCheckpoint]), "the next run was given None";
     b05_a_new_job_is_given_no_former_ones_state: scripts(&[STATES_STAY, STRAYS_ARE_GIVEN]), "the new job was given";
     b06_a_former_owner_overwrites_nothing: scripts(&[ANYBODY_SAVES]), "the next owner was given";
 }
@@ -18,12 +27,16 @@ mod cases {
     use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
+    use redis::Commands;
     use tenure_pool::id::{Token, WorkerId};
     use tenure_pool::store::{Checkpoints, SaveItem};
-    use tenure_pool::{Job, JobHandler};
+    use tenure_pool::{Job, JobHandler, JobSpec, Node, RestartPolicy};
     use tenure_testing::eventually;
+    use tokio::sync::Notify;
 
-    use crate::ground::Ground;
+    use super::KEEPS_NONE;
+    use crate::ground::{Ground, key};
+    use crate::one_thread::OneThread;
 
     /// The checkpoint that a run was given, and its token.
     type Given = (Option<String>, WorkerId, Token);
@@ -49,8 +62,8 @@ mod cases {
         }
 
         /// A handler whose runs keep this before they go on. It is told when they have.
-        fn keeping(&self, state: &'static str) -> (impl JobHandler + use<>, Arc<tokio::sync::Notify>) {
-            let (runs, kept) = (self.clone(), Arc::new(tokio::sync::Notify::new()));
+        fn keeping(&self, state: &'static str) -> (impl JobHandler + use<>, Arc<Notify>) {
+            let (runs, kept) = (self.clone(), Arc::new(Notify::new()));
             let tells = kept.clone();
             let handler = tenure_pool::run(move |job: Job| {
                 let (runs, tells) = (runs.clone(), tells.clone());
@@ -66,8 +79,63 @@ mod cases {
         }
     }
 
-    async fn is_kept(ground: &Ground, kept: &tokio::sync::Notify) {
+    async fn is_kept(ground: &Ground, kept: &Notify) {
         tokio::time::timeout(ground.patience, kept.notified()).await.expect("a checkpoint to be kept");
+    }
+
+    async fn is_gone(ground: &Ground, node: &Node, key: &str) {
+        eventually(ground.patience, "the job to be gone", async || {
+            node.job(key).await.is_ok_and(|job| job.is_none())
+        })
+        .await;
+    }
+
+    /// A future of a job has ended when this is dropped.
+    struct Ends(Arc<Notify>);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// A job leaves a state and fails at once, while the server keeps none. Another job on the same worker, which has
+    /// started after it, ends after it: when that one is gone, the worker has given up the first one, too, if it waits
+    /// for no checkpoint. Then the server keeps states again.
+    pub(super) async fn b04_the_last_state_before_a_failure_is_kept(ground: Ground) {
+        let (home, runs) = (OneThread::start(), Runs::default());
+        let (go, failed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (of_all, goes, ends) = (runs.clone(), go.clone(), failed);
+        let handler = tenure_pool::run(move |job: Job| {
+            let (runs, go, ends) = (of_all.clone(), goes.clone(), ends.clone());
+            async move {
+                if job.key().as_bytes() == b"later" {
+                    ends.notified().await;
+                    return Ok(());
+                }
+                if runs.begins(&job) == 1 {
+                    go.notified().await;
+                    let _ends = Ends(ends);
+                    drop(job.checkpoint("the last one"));
+                    return Err("it fails".into());
+                }
+                job.cancelled().await;
+                Ok(())
+            }
+        });
+        let store = ground.store_by(&ground.server.url(), &[KEEPS_NONE]);
+        // One thread: the first job's end is reported before the other job goes on.
+        let node = home.runtime.spawn(ground.builder_on("a", store).join()).await.unwrap().unwrap();
+        node.add_worker(handler).await.unwrap();
+        let () = ground.redis().set(key("keeps-none"), "").unwrap();
+        node.dispatch(JobSpec::new("key", "").restart(RestartPolicy::OnFailure)).await.unwrap();
+        node.dispatch(("later", "")).await.unwrap();
+        go.notify_one();
+        is_gone(&ground, &node, "later").await;
+        let () = ground.redis().del(key("keeps-none")).unwrap();
+        let (given, ..) = runs.run(&ground, 2).await;
+        assert_eq!(given.as_deref(), Some("the last one"), "the next run was given {given:?}");
+        node.stop_job("key").until_stopped().await.unwrap();
     }
 
     /// A job leaves a state, and ends. Another one comes under its key.
@@ -78,10 +146,7 @@ mod cases {
         node.dispatch(("key", "")).await.unwrap();
         is_kept(&ground, &kept).await;
         node.stop_job("key").await.unwrap();
-        eventually(ground.patience, "the job to be gone", async || {
-            node.job("key").await.is_ok_and(|job| job.is_none())
-        })
-        .await;
+        is_gone(&ground, &node, "key").await;
         node.dispatch(("key", "")).await.unwrap();
         let (given, ..) = runs.run(&ground, 2).await;
         assert_eq!(given, None, "the new job was given {given:?}");
