@@ -149,8 +149,8 @@ pub trait JobHandler: Send + Sync + 'static {
 }
 
 /// A handler from one async closure. The job runs as the returned future, until the future ends or the job's
-/// cancellation fires. [`Job::notified`] gives it the notifications. Use [`handler_fn`] for a function with its own
-/// error type.
+/// cancellation fires. [`Job::notified`] gives it the notifications, [`Job::asked`] the asks, and [`Job::updated`] other
+/// payloads; without a call of that an update restarts the job. Use [`handler_fn`] for a function with its own error type.
 ///
 /// The job counts as started when the closure returns its future, before the future runs. So a dispatch returns `Ok`
 /// even if the first line of the future fails. If a job must connect before it counts as started, write a
@@ -166,6 +166,7 @@ pub trait JobHandler: Send + Sync + 'static {
 ///         tokio::select! {
 ///             () = job.cancelled() => return Ok(()),
 ///             body = job.notified() => println!("{} hears {body:?}", job.key()),
+///             new = job.updated() => println!("{} runs on with {:?}", job.key(), new.payload()),
 ///         }
 ///     }
 /// });
@@ -226,6 +227,10 @@ where
 
     async fn ask(&self, job: &Job, ask: Ask) {
         job.give_ask(ask);
+    }
+
+    async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
+        if job.hand_update(new).await { Ok(()) } else { Err(TakesNone.into()) }
     }
 }
 

@@ -1,34 +1,40 @@
-//! Hands notifications to a job that runs as one future, through a slot for one body. A body counts as delivered only
-//! when the job has it, and at most one waits here.
+//! Hands notifications and other payloads to a job that runs as one future, through a slot for one of a kind. One counts
+//! as delivered only when the job has it, and at most one waits here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 /// The slot between the actor, which gives one body at a time, and the job, which takes it.
-#[derive(Debug, Default)]
-pub(crate) struct Handover {
-    slot: Mutex<Slot>,
+#[derive(Debug)]
+pub(crate) struct Handover<T> {
+    slot: Mutex<Slot<T>>,
     given: Notify,
     taken: Notify,
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    body: Option<Bytes>,
+#[derive(Debug)]
+struct Slot<T> {
+    body: Option<T>,
     closed: bool,
     /// The slot closed before the given body was taken.
     withdrawn: bool,
 }
 
-impl Handover {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+impl<T> Default for Handover<T> {
+    fn default() -> Self {
+        let slot = Mutex::new(Slot { body: None, closed: false, withdrawn: false });
+        Self { slot, given: Notify::new(), taken: Notify::new() }
+    }
+}
+
+impl<T> Handover<T> {
+    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a body, and waits until it is taken or the slot is closed.
-    pub(crate) async fn give(&self, body: Bytes) {
+    pub(crate) async fn give(&self, body: T) {
         {
             let mut slot = self.slot();
             if slot.closed {
@@ -51,7 +57,7 @@ impl Handover {
     ///
     /// # Cancel safety
     /// Yes: a body is taken only when it is returned.
-    pub(crate) async fn take(&self) -> Bytes {
+    pub(crate) async fn take(&self) -> T {
         loop {
             let given = self.given.notified();
             if let Some(body) = self.slot().body.take() {
@@ -86,10 +92,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_given_once_it_is_taken() {
-        let handover = Handover::default();
-        let mut giving = std::pin::pin!(handover.give("a".into()));
+        let handover = Handover::<&str>::default();
+        let mut giving = std::pin::pin!(handover.give("a"));
         assert!(giving.as_mut().now_or_never().is_none());
-        assert_eq!(handover.take().now_or_never(), Some("a".into()));
+        assert_eq!(handover.take().now_or_never(), Some("a"));
         assert!(giving.now_or_never().is_some());
         assert_eq!(handover.take().now_or_never(), None, "it is handed out once");
         handover.close();
@@ -98,13 +104,13 @@ mod tests {
 
     #[tokio::test]
     async fn closing_withdraws_what_nobody_took() {
-        let handover = Handover::default();
-        let mut giving = std::pin::pin!(handover.give("a".into()));
+        let handover = Handover::<&str>::default();
+        let mut giving = std::pin::pin!(handover.give("a"));
         assert!(giving.as_mut().now_or_never().is_none());
         handover.close();
         assert!(handover.has_withdrawn());
         assert!(giving.now_or_never().is_some());
         assert_eq!(handover.take().now_or_never(), None);
-        assert!(handover.give("b".into()).now_or_never().is_some(), "nobody would take it");
+        assert!(handover.give("b").now_or_never().is_some(), "nobody would take it");
     }
 }

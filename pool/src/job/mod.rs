@@ -11,10 +11,11 @@ pub(crate) mod plan;
 pub(crate) mod serving;
 pub(crate) mod spec;
 pub(crate) mod typed;
+mod updated;
 pub(crate) mod verdict;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -76,8 +77,11 @@ struct Shared {
 /// The means by which a handler learns of events, created on first use.
 struct Hearing {
     cancellation: CancellationToken,
-    notes: Handover,
+    notes: Handover<Bytes>,
     asks: Asks,
+    updates: Handover<NewPayload>,
+    /// It has waited for another payload.
+    takes_updates: AtomicBool,
 }
 
 /// The data of a job.
@@ -143,8 +147,8 @@ impl Job {
     }
 
     /// Its payload: that of its dispatch, or the last one that it was given ([`Node::update`](crate::Node::update)) and has
-    /// taken. A job takes another one when it starts again, or when [`JobHandler::update`](crate::JobHandler::update) has
-    /// returned `Ok`. All clones of a job show the same. The bytes are shared, not copied.
+    /// taken. A job takes another one when it starts again, when [`JobHandler::update`](crate::JobHandler::update) has
+    /// returned `Ok`, or when [`updated`](Self::updated) returns it. All clones of a job show the same. The bytes are shared, not copied.
     pub fn payload(&self) -> Bytes {
         self.shared.payload.has().body.clone()
     }
@@ -343,7 +347,8 @@ impl Job {
         self.shared.hearing.get_or_init(|| {
             // A handler may cancel its own token. That has no effect here.
             let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
-            Box::new(Hearing { cancellation, notes, asks: Asks::default() })
+            let (updates, takes_updates) = (Handover::default(), AtomicBool::new(false));
+            Box::new(Hearing { cancellation, notes, asks: Asks::default(), updates, takes_updates })
         })
     }
 
@@ -418,13 +423,15 @@ fn progress_from_now(timeout: Option<Duration>) -> u64 {
     timeout.map_or(0, |_| clock::now().0.max(1))
 }
 
-/// Withdraws notifications and asks that nobody took, when the job's future has ended.
+/// Withdraws notifications, asks and payloads that nobody took, when the job's future has ended.
 pub(crate) struct Listening(Job);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.hearing().notes.close();
-        self.0.hearing().asks.close();
+        let Hearing { notes, asks, updates, .. } = self.0.hearing();
+        notes.close();
+        asks.close();
+        updates.close();
     }
 }
 

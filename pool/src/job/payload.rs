@@ -13,7 +13,7 @@ use crate::model::trace::TraceContext;
 use crate::model::wire::{Opened, ProgressTimeout};
 
 /// Another payload for a job that runs, from [`Node::update`](crate::Node::update). The job has it when
-/// [`JobHandler::update`](crate::JobHandler::update) has returned `Ok`.
+/// [`JobHandler::update`](crate::JobHandler::update) has returned `Ok`, or [`Job::updated`](crate::Job::updated) this.
 #[derive(Clone, Debug)]
 pub struct NewPayload {
     handed: HandedPayload,

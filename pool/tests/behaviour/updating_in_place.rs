@@ -16,6 +16,11 @@ use crate::world::{PATIENCE, World, on_both_stores};
 on_both_stores!(
     a_running_job_takes_a_payload_where_it_runs,
     a_job_that_runs_as_a_future_takes_a_payload,
+    a_closure_takes_a_payload_where_it_waits_for_one,
+    a_closure_takes_a_value,
+    a_closure_that_never_waits_for_payloads_is_restarted,
+    a_closure_that_waits_no_longer_is_restarted,
+    a_closure_that_ends_before_it_takes_a_payload_runs_again,
     a_handler_may_ask_for_a_restart,
     a_handler_that_fails_or_panics_is_restarted,
     a_hung_update_costs_its_own_key_a_restart,
@@ -148,6 +153,151 @@ async fn a_job_that_runs_as_a_future_takes_a_payload(world: World) {
     tenants.go.notify_waiters();
     eventually(PATIENCE, "the job to be gone", async || caller.job("future").await.unwrap().is_none()).await;
     assert_eq!(tenants.heard("future"), ["start one", "two over one"]);
+}
+
+/// Logs the start of a job.
+fn begins(tenants: &Tenants, job: &Job) {
+    tenants.hear(format!("{}: start {}", job.key(), text(&job.payload())));
+}
+
+/// A node whose handler is one closure, and one that asks for its jobs.
+async fn closure<F, Fut>(world: &World, body: F) -> (Tenants, Node, Node)
+where
+    F: Fn(Tenants, Job) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    let tenants = Tenants::default();
+    let owner = world.builder("a").start_timeout(Duration::from_secs(10)).join().await.unwrap();
+    let own = tenants.clone();
+    let handler = move |job: Job| {
+        begins(&own, &job);
+        body(own.clone(), job)
+    };
+    owner.add_worker(tenure_pool::run(handler)).await.unwrap();
+    (tenants, owner, world.node("b").await)
+}
+
+async fn a_closure_takes_a_payload_where_it_waits_for_one(world: World) {
+    let (tenants, _owner, caller) = closure(&world, |tenants, job| async move {
+        loop {
+            tokio::select! {
+                () = job.cancelled() => return Ok(()),
+                new = job.updated() => {
+                    let (has, of) = (text(&job.payload()), new.generation());
+                    tenants.hear(format!("{}: {has} of {of}", job.key()));
+                }
+                ask = job.asked() => ask.answer(job.payload()),
+            }
+        }
+    })
+    .await;
+    caller.dispatch(("key", "one")).await.unwrap();
+    // It waits for payloads when it has answered.
+    assert_eq!(caller.ask("key", "").await.unwrap(), "one");
+    let before = job(&caller, "key").await;
+    let always = JobSpec::new("key", "two").restart(RestartPolicy::Always);
+    assert_eq!(caller.update(always).await.unwrap(), 1);
+    assert_eq!(caller.ask("key", "").await.unwrap(), "two");
+    assert_eq!(caller.update(("key", "three")).await.unwrap(), 2);
+    assert_eq!(caller.ask("key", "").await.unwrap(), "three");
+    let after = job(&caller, "key").await;
+    assert_eq!((after.owner, after.token, after.generation), (before.owner, before.token, 2));
+    caller.stop_job("key").until_stopped().await.unwrap();
+    assert_eq!(tenants.heard("key"), ["start one", "two of 1", "three of 2"]);
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Rate {
+    rate: u32,
+}
+
+impl tenure_pool::Payload for Rate {
+    const TYPE: &'static str = "rate";
+}
+
+async fn a_closure_takes_a_value(world: World) {
+    let (tenants, _owner, caller) = closure(&world, |tenants, job| async move {
+        loop {
+            tokio::select! {
+                () = job.cancelled() => return Ok(()),
+                new = job.updated_as::<Rate>() => {
+                    let rate = new?.rate;
+                    tenants.hear(format!("{}: rate {rate}", job.key()));
+                }
+                ask = job.asked() => ask.answer_as(&job.decode::<Rate>()?),
+            }
+        }
+    })
+    .await;
+    let rate = |rate| JobSpec::typed("key", &Rate { rate }).restart(RestartPolicy::Never);
+    caller.dispatch(rate(1)).await.unwrap();
+    let told: Rate = caller.ask_as("key", &Rate { rate: 0 }).await.unwrap();
+    assert_eq!(told.rate, 1);
+    caller.update(rate(2)).await.unwrap();
+    let told: Rate = caller.ask_as("key", &Rate { rate: 0 }).await.unwrap();
+    assert_eq!(told.rate, 2);
+    assert_eq!(tenants.heard("key")[1..], ["rate 2"]);
+    caller.update(JobSpec::new("key", "no rate").restart(RestartPolicy::Never)).await.unwrap();
+    eventually(PATIENCE, "it to fail", async || caller.job("key").await.unwrap().is_none()).await;
+    assert_eq!(tenants.heard("key").len(), 2, "it had that payload, and fails for good");
+}
+
+async fn a_closure_that_never_waits_for_payloads_is_restarted(world: World) {
+    let (tenants, _owner, caller) = closure(&world, |_, job| async move {
+        job.cancelled().await;
+        Ok(())
+    })
+    .await;
+    caller.dispatch(("key", "one")).await.unwrap();
+    caller.update(("key", "two")).await.unwrap();
+    tenants.has("key", &["start one", "start two"]).await;
+}
+
+async fn a_closure_that_waits_no_longer_is_restarted(world: World) {
+    let tenants = Tenants::default();
+    let own = tenants.clone();
+    let node = world.builder("a").start_timeout(Duration::from_millis(500)).join().await.unwrap();
+    let handler = tenure_pool::run(move |job: Job| {
+        let tenants = own.clone();
+        begins(&tenants, &job);
+        async move {
+            tokio::select! {
+                biased;
+                _ = job.updated() => tenants.hear(format!("{}: {}", job.key(), text(&job.payload()))),
+                ask = job.asked() => ask.answer(""),
+            }
+            job.cancelled().await;
+            Ok(())
+        }
+    });
+    node.add_worker(handler).await.unwrap();
+    node.dispatch(("key", "one")).await.unwrap();
+    node.ask("key", "").await.unwrap();
+    node.update(("key", "two")).await.unwrap();
+    tenants.has("key", &["start one", "start two"]).await;
+}
+
+async fn a_closure_that_ends_before_it_takes_a_payload_runs_again(world: World) {
+    let (tenants, _owner, caller) = closure(&world, |tenants, job| async move {
+        if &*job.payload() == b"one" {
+            // It has waited for payloads, and waits for something else now.
+            let _ = futures::FutureExt::now_or_never(job.updated());
+            job.asked().await.answer("");
+            tenants.go.notified().await;
+            return Ok(());
+        }
+        job.cancelled().await;
+        Ok(())
+    })
+    .await;
+    caller.dispatch(JobSpec::new("key", "one").restart(RestartPolicy::Never)).await.unwrap();
+    caller.ask("key", "").await.unwrap();
+    caller.update(JobSpec::new("key", "two").restart(RestartPolicy::Never)).await.unwrap();
+    // An ask after the update waits until the job has ended.
+    let behind = caller.ask("key", "").deadline(Duration::from_millis(300)).await;
+    assert!(behind.is_err(), "{behind:?}");
+    tenants.go.notify_one();
+    tenants.has("key", &["start one", "start two"]).await;
 }
 
 async fn a_handler_may_ask_for_a_restart(world: World) {
