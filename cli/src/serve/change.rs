@@ -12,6 +12,7 @@ use futures::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
 use tenure_pool::{Cursor, Error, JobKey, Node, WorkerInfo};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::App;
@@ -46,9 +47,25 @@ where
     F: FnOnce(Node) -> Act + Send + 'static,
     Act: Future<Output = Result<T, Problem>> + Send,
 {
+    change_in_turn(|app| &app.changes, app, who, what, act).await
+}
+
+/// The same in one of these turns.
+pub(super) async fn change_in_turn<T, F, Act>(
+    turns: fn(&App) -> &Semaphore,
+    app: &Arc<App>,
+    who: &Who,
+    what: String,
+    act: F,
+) -> Result<T, Problem>
+where
+    T: Send + 'static,
+    F: FnOnce(Node) -> Act + Send + 'static,
+    Act: Future<Output = Result<T, Problem>> + Send,
+{
     let (app, name) = (app.clone(), who.name.clone().unwrap_or_default());
     let changing = tokio::spawn(async move {
-        let turn = timeout(TURN, app.changes.acquire()).await.ok().and_then(Result::ok);
+        let turn = timeout(TURN, turns(&app).acquire()).await.ok().and_then(Result::ok);
         let _turn = turn.ok_or_else(|| Problem::busy("other changes are under way: try again"))?;
         let node = app.place.node_of(&format!("serve-{name}")).await?;
         let done = timeout(LONGEST, act(node.clone())).await;

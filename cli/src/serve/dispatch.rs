@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tenure_pool::{JobSpec, Node};
 
 use super::ask::{Asked, Named, decoded};
-use super::change::change;
+use super::change::change_in_turn;
 use super::problem::Problem;
 use super::read::{Answer, Shared, document};
 use super::token::Who;
@@ -63,6 +63,6 @@ pub(super) async fn dispatch(
     let what = format!("dispatched {}", shown::key(&key));
     let act = move |node: Node| async move { Ok(one(&node, job, how, LONGEST).await?) };
     let mut done = Dispatched::of(&key, how);
-    done.id = change(&app, &who, what, act).await?;
+    done.id = change_in_turn(|app| &app.dispatches, &app, &who, what, act).await?;
     document(&done)
 }

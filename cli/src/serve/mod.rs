@@ -119,6 +119,8 @@ pub(crate) struct App {
     read_only: bool,
     shows_payloads: bool,
     changes: Semaphore,
+    /// Of their own: a dispatch waits for the start of its job, and an operator's changes do not wait for that.
+    dispatches: Semaphore,
     searches: Semaphore,
     streams: Arc<Semaphore>,
     /// Tells the numbers of events from those of another process.
@@ -159,7 +161,11 @@ impl Serve {
         let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         // Its name in the file system goes when this ends.
         let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
-        let pool = place.inspector().await?;
+        let pool = tokio::select! {
+            opened = place.inspector() => opened?,
+            _ = end.recv() => return Ok(Code::Done),
+            _ = interrupt.recv() => return Ok(Code::Done),
+        };
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
         eprintln!("serving the pool {} at {}", place.pool, door.page(&self.base_path));
@@ -184,6 +190,7 @@ impl Serve {
             read_only: self.read_only,
             shows_payloads: self.show_payloads,
             changes: Semaphore::new(change::AT_ONCE as usize),
+            dispatches: Semaphore::new(change::AT_ONCE as usize),
             searches: Semaphore::new(SEARCHES),
             streams: Arc::new(Semaphore::new(stream::STREAMS)),
             life: format!("{life:x}"),
@@ -196,7 +203,11 @@ impl Serve {
             _ = interrupt.recv() => {}
         }
         // Nobody else begins a change, and those that have begun may end.
-        let _ = timeout(REST, app.changes.acquire_many(change::AT_ONCE)).await;
+        let rest = async {
+            let _changes = app.changes.acquire_many(change::AT_ONCE).await;
+            let _dispatches = app.dispatches.acquire_many(change::AT_ONCE).await;
+        };
+        let _ = timeout(REST, rest).await;
         Ok(Code::Done)
     }
 }

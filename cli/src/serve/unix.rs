@@ -1,6 +1,6 @@
 //! A socket in the file system, which only its user reaches.
 
-use std::fs::{File, symlink_metadata};
+use std::fs::{File, Metadata, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Named {
     path: PathBuf,
-    own: (u64, u64),
+    own: Identity,
+}
+
+/// Tells a file from all others, also from one that gets its number later: device, number, time of the last change.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(file: &Metadata) -> Identity {
+    (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
 }
 
 /// Listens at a path. A socket that nobody serves any more gives way.
@@ -58,14 +65,12 @@ pub(super) async fn listen(path: &Path) -> Result<(UnixListener, Named), Failure
     rustix::process::umask(before);
     let listener = bound.map_err(|error| refused(&error))?;
     let made = symlink_metadata(path).map_err(|error| refused(&error))?;
-    Ok((listener, Named { path: path.to_owned(), own: (made.dev(), made.ino()) }))
+    Ok((listener, Named { path: path.to_owned(), own: identity(&made) }))
 }
 
 impl Drop for Named {
     fn drop(&mut self) {
-        let is_own = |found: &std::fs::Metadata| {
-            found.file_type().is_socket() && (found.dev(), found.ino()) == self.own
-        };
+        let is_own = |found: &Metadata| found.file_type().is_socket() && identity(found) == self.own;
         if symlink_metadata(&self.path).is_ok_and(|found| is_own(&found)) {
             // The next server at this path removes what is left.
             let _ = std::fs::remove_file(&self.path);

@@ -69,7 +69,7 @@ async fn an_old_socket_gives_way_and_a_file_does_not() {
     let World { server, node: _node, .. } = World::new(0).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.sock");
-    let (mut process, _) = start(&server, &path).await;
+    let (mut process, _lines) = start(&server, &path).await;
     process.kill().await.unwrap();
     assert!(path.exists(), "nobody has removed it");
     let (_process, _lines) = start(&server, &path).await;

@@ -580,13 +580,15 @@ function dispatchForm({ key = "", payload = "", policy = "never" } = {}) {
       const given = { key: name.value, payload: bytes.value, policy: again.value };
       const size = new TextEncoder().encode(given.payload).length;
       $("dialog").close();
+      // A second try, whose first one had no answer, dispatches no second job.
+      const id = `page-${Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
       confirmOf({
         title: `Dispatch ${plain(given.key)}?`,
         text: `It starts with a payload of ${count(size)} bytes. It runs again: ${AGAIN[given.policy]}.`,
         word: "Dispatch",
         back: () => dispatchForm(given),
         act: async () => {
-          await ask("job/dispatch", { body: given });
+          await ask("job/dispatch", { body: { ...given, id } });
           location.hash = `#/job?${query({ key: given.key })}`;
           return `${plain(given.key)} has started.`;
         },

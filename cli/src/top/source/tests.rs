@@ -13,7 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 async fn pool(jobs: u64) -> (Node, Source) {
     let store = MemoryStore::new();
     let node = Node::builder("feeds", store.clone()).name("n1").assume_fresh(true);
-    let node = node.join_settle(Duration::ZERO).join().await.unwrap();
+    // The ring stays as it is: nothing moves while a test looks.
+    let node = node.join_settle(Duration::ZERO).stable_after(Duration::from_secs(3_600));
+    let node = node.join().await.unwrap();
     let jobs: Vec<_> = (0..jobs).map(|n| JobSpec::new(format!("k{n:05}"), "x")).collect();
     for accepted in node.submit_many(jobs).await {
         accepted.unwrap();
@@ -99,12 +101,15 @@ async fn a_forecast_grows_until_it_is_that_of_the_command() {
     let wanted = Wanted { supposed: Some(supposed.clone()), ..Wanted::default() };
     let first = source.read(&wanted).await.unwrap().simulated.unwrap();
     assert!(!first.whole && (1..5_000).contains(&first.forecast.jobs), "{first:?}");
-    let whole = loop {
-        let seen = source.read(&wanted).await.unwrap().simulated.unwrap();
-        if seen.whole {
-            break seen.forecast;
+    let whole = async {
+        loop {
+            let seen = source.read(&wanted).await.unwrap().simulated.unwrap();
+            if seen.whole {
+                break seen.forecast;
+            }
         }
     };
+    let whole = tokio::time::timeout(PATIENCE, whole).await.unwrap();
     let all = source.pool.workers().await.unwrap();
     let command = crate::view::moves::forecast(&source.pool, &all, |worker| worker.id == goes, 1).await;
     let (Ok(command), json) = (command, |forecast| serde_json::to_value(forecast).unwrap()) else { panic!() };

@@ -41,7 +41,9 @@ impl Step<'_> {
     fn wake_as(&mut self, queue: &QueueName, group: Option<&GroupName>, count: u64) {
         let (mut left, mut woken) = (count, 0);
         let prefix = waits_as(queue, group) + "|";
-        while self.patience > 0 {
+        // No tick makes up for the owners of groups.
+        let cost = u32::from(group.is_none());
+        while self.patience > 0 || cost == 0 {
             let found = with_prefix(&self.state.data.waiting, &prefix);
             let found: Vec<_> = found.take(PAGE).cloned().collect();
             if found.is_empty() {
@@ -59,7 +61,7 @@ impl Step<'_> {
                         return;
                     }
                 } else {
-                    self.patience = self.patience.saturating_sub(1);
+                    self.patience = self.patience.saturating_sub(cost);
                 }
             }
         }

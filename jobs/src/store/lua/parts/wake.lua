@@ -1,4 +1,5 @@
--- The nodes that do not hear which one call passes over, of all queues.
+-- The nodes that do not hear which one call passes over, of all queues. Owners of groups are passed over without a limit: a
+-- call names a bounded number of groups, no tick makes up for them, and few nodes wait for one group.
 local patience = 128
 
 -- Jobs of a queue are ready: nodes that wait for some are woken, the longest waiting first, until they have slots for
@@ -6,8 +7,8 @@ local patience = 128
 -- forgotten, and the next one is woken. The owner of a group waits under `queue/group`.
 local function wake(queue, count)
   if call('EXISTS', WAITING) == 0 then return end
-  local woken = 0
-  while patience > 0 do
+  local woken, cost = 0, find(queue, '/', 1, true) and 0 or 1
+  while patience > 0 or cost == 0 do
     local found = call('ZRANGE', WAITING, '[' .. queue .. '|', '(' .. queue .. '}', 'BYLEX', 'LIMIT', 0, 8)
     if #found == 0 then return end
     for i = 1, #found do
@@ -17,7 +18,7 @@ local function wake(queue, count)
         count, woken = count - slots, woken + 1
         if count <= 0 or woken >= 4 then return end
       else
-        patience = patience - 1
+        patience = patience - cost
       end
     end
   end
