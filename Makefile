@@ -19,6 +19,8 @@
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-jobs    faults on processes with background jobs, judged by the ends of all jobs and a world outside
 #                      MINUTES= SEED= ONLY="kill pause leave redis-pause redis-restart" CONTROL=tokens-repeat
+#   make chaos-children   faults on nodes of `tenure work` and `tenure host`, judged by locks of their programs and a world outside
+#                      MINUTES= SEED= KIND=work|host ONLY="kill-node stop-keeper redis-pause" CONTROL=1
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
@@ -55,7 +57,7 @@ run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos -
 computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -121,6 +123,11 @@ chaos-jobs:
 	$(build_chaos)
 	@$(with_redis) && $(run_chaos) jobs $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(SEED),--seed $(SEED)) $(foreach fault,$(ONLY),--only $(fault)) $(if $(CONTROL),--control $(CONTROL))
+
+chaos-children:
+	$(build_chaos)
+	@$(with_redis) && $(run_chaos) children $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KIND),--kind $(KIND)) \
+		$(if $(SEED),--seed $(SEED)) $(foreach fault,$(ONLY),--only $(fault)) $(if $(CONTROL),--control)
 
 chaos-controls:
 	cargo build -p tenure-chaos

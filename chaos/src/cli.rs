@@ -11,6 +11,7 @@ use tenure_testing::{describe, logging};
 use crate::Result;
 use crate::bounds::{self, BoundsPlan};
 use crate::broken::Broken;
+use crate::children::{self, ChildrenFault, ChildrenKind, ChildrenPlan};
 use crate::jobs::{self, BrokenJobs, JobsFault, JobsNodePlan, JobsPlan};
 use crate::node::{self, NodePlan};
 use crate::poison::{self, Choice, PoisonPlan};
@@ -105,6 +106,24 @@ enum Command {
         #[arg(long)]
         control: Option<BrokenJobs>,
     },
+    /// Faults on nodes whose jobs are processes of other programs, and the judges' findings.
+    Children {
+        /// The length of the faults. The judges wait until all jobs run, up to two minutes.
+        #[arg(long, default_value_t = 3.0)]
+        minutes: f64,
+        /// The seed of the faults and the calls; random by default.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only these faults; all of them by default.
+        #[arg(long)]
+        only: Vec<ChildrenFault>,
+        /// Only nodes of this kind; both by default.
+        #[arg(long)]
+        kind: Option<ChildrenKind>,
+        /// Stops what must end jobs at the end of their lease: the judges must find it, and the exit status is 1.
+        #[arg(long)]
+        control: bool,
+    },
     /// Nodes that are broken on purpose: the judges must find them.
     Controls {
         /// Only this kind.
@@ -158,6 +177,11 @@ impl Cli {
             Command::Jobs { minutes, seed, only, control } => {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(jobs::run(&JobsPlan { time: time(minutes), seed, only, control }, say).await)
+            }
+            Command::Children { minutes, seed, only, kind, control } => {
+                let seed = seed.unwrap_or_else(rand::random);
+                let plan = ChildrenPlan { time: time(minutes), seed, only, kind, control };
+                judged(children::run(&plan, say).await)
             }
             Command::JobsNode { plan } => jobs_node(&plan).await,
             Command::Controls { only, seconds, seed } => {

@@ -5,11 +5,13 @@
 //! - [`storm`] inflicts faults on a pool, one after the other, and judges the effects.
 //! - [`poison`] damages the keys of a living pool, beside a neighbour on the same server.
 //! - [`jobs`] does the same to nodes of background jobs.
+//! - [`children`] does it to nodes of `tenure work` and `tenure host`, whose jobs are processes.
 //! - [`node`] is the process of a node, [`broken`] breaks one on purpose, and [`process`] controls one from outside.
 //!   [`resource`] is the world outside, to which its jobs write.
 
 pub mod bounds;
 pub mod broken;
+pub mod children;
 pub mod cli;
 mod handler;
 pub mod jobs;

@@ -22,18 +22,19 @@ const QUEUE: usize = 16_384;
 
 /// A write in the name of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Write {
+pub(crate) struct Write {
     /// The write's number, if it needs an answer.
-    number: Option<u64>,
-    key: String,
-    token: u64,
-    holder: String,
+    pub(crate) number: Option<u64>,
+    pub(crate) key: String,
+    pub(crate) token: u64,
+    pub(crate) holder: String,
 }
 
+/// The answer to a write with a number.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Answer {
-    number: u64,
-    accepted: bool,
+pub(crate) struct Answer {
+    pub(crate) number: u64,
+    pub(crate) accepted: bool,
 }
 
 /// The resource's counts.
@@ -93,6 +94,11 @@ impl Ledger {
         self.keys.get(key).is_some_and(|page| page.now.0 == token && page.from <= at && at <= page.to)
     }
 
+    /// Whether a write of the key was accepted after this moment.
+    pub fn wrote_after(&self, key: &str, at: u64) -> bool {
+        self.keys.get(key).is_some_and(|page| at < page.to)
+    }
+
     /// The token and the holder of the key's last accepted write.
     pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
         self.keys.get(key).map(|page| page.now.clone())
@@ -142,6 +148,11 @@ impl Resource {
     pub fn wrote_around<'a>(&self, mut keys: impl Iterator<Item = (&'a String, &'a u64)>, at: u64) -> bool {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         keys.all(|(key, &token)| ledger.wrote_around(key, token, at))
+    }
+
+    /// Whether a write of the key was accepted after this moment.
+    pub fn wrote_after(&self, key: &str, at: u64) -> bool {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).wrote_after(key, at)
     }
 
     /// The token and the holder of the key's last accepted write.
@@ -218,7 +229,8 @@ impl Access {
     }
 }
 
-fn write_of(key: &str, token: u64, holder: &str) -> Write {
+/// A write that needs no answer.
+pub(crate) fn write_of(key: &str, token: u64, holder: &str) -> Write {
     Write { number: None, key: key.to_owned(), token, holder: holder.to_owned() }
 }
 
