@@ -29,7 +29,7 @@ use crate::work::cgroup::Groups;
 use crate::work::folder::Folder;
 use crate::work::launch::{Confines, End, Word};
 use crate::work::logs::{self, Last, Source, Stream, Target};
-use crate::work::process::{Output, Processes, Program, blocking, told};
+use crate::work::process::{Output, Processes, Program, blocking};
 use crate::work::tree;
 
 /// The variable that names the socket, and the socket in the host's folder.
@@ -185,7 +185,8 @@ impl Launcher {
         let (line, input) = (self.command.clone(), Vec::new());
         let program = Program { name, line, set, unset, input, confines };
         let line = Arc::new(self.book.open()?);
-        let cgroup = self.groups.as_ref().map(|groups| groups.add(number)).transpose()?;
+        let memory = self.confines.memory;
+        let cgroup = self.groups.as_ref().map(|groups| groups.add(number, memory)).transpose()?;
         let output = match (&self.lines, &self.target) {
             (Some(_), _) => Output::Read,
             (None, Target::Inherit) => Output::Inherit,
@@ -252,7 +253,7 @@ fn is_ours(peer: UCred, keeper: Pid) -> bool {
 pub(super) async fn first_end(processes: &mut Processes) -> Result<End, String> {
     loop {
         match processes.next().await {
-            Word::Started(_) => {}
+            Word::Started(_) | Word::TooMuchMemory(_) => {}
             Word::NotStarted(why) => return Err(why),
             Word::Ended(end) => return Ok(end),
             // Its keeper was killed.
@@ -276,8 +277,11 @@ impl Child {
         self.drain().await;
         match end {
             Err(why) => NoHost::NotRun(why),
-            Ok(end @ End::Exit(UNFIT)) => NoHost::Unfit(told(end, &self.last.text())),
-            Ok(end) => NoHost::Failed(format!("it ended before its hello: {}", told(end, &self.last.text()))),
+            Ok(end @ End::Exit(UNFIT)) => NoHost::Unfit(self.processes.told(end, &self.last.text())),
+            Ok(end) => {
+                let told = self.processes.told(end, &self.last.text());
+                NoHost::Failed(format!("it ended before its hello: {told}"))
+            }
         }
     }
 
@@ -316,7 +320,7 @@ impl Child {
         self.processes.kill().await;
         self.drain().await;
         let why = match (end, why) {
-            (Some(Ok(end)), _) => told(end, &self.last.text()),
+            (Some(Ok(end)), _) => self.processes.told(end, &self.last.text()),
             (Some(Err(why)), _) => why,
             (None, Some(over)) => over.to_string(),
             (None, None) => String::new(),

@@ -1,5 +1,5 @@
 //! Control groups: where the machine lets us, each job has one. The kernel kills a whole group at once, however fast its
-//! processes fork.
+//! processes fork. Where the machine also lets us have the memory controller, the kernel bounds a job's memory.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,11 @@ const TRIES: u32 = 50;
 
 /// A group of a node's jobs.
 #[derive(Clone, Debug)]
-pub(crate) struct Groups(PathBuf);
+pub(crate) struct Groups {
+    place: PathBuf,
+    /// The kernel can bound the memory of each group in it.
+    bounds_memory: bool,
+}
 
 impl Groups {
     /// Where the groups of this guard's jobs are.
@@ -35,24 +39,30 @@ impl Groups {
     /// # Errors
     /// There is no cgroup version 2 in which this process may make groups and kill them.
     pub(crate) fn make(guard: Pid) -> io::Result<Self> {
-        let groups = Self(Self::place(guard)?);
+        let mut groups = Self::at(Self::place(guard)?);
         groups.remove_forgotten();
-        fs::create_dir(&groups.0)?;
-        if !groups.0.join("cgroup.kill").exists() {
+        fs::create_dir(&groups.place)?;
+        if !groups.place.join("cgroup.kill").exists() {
             groups.remove();
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel cannot kill a cgroup"));
         }
+        // It is refused unless the group above hands the controller on.
+        groups.bounds_memory = fs::write(groups.place.join("cgroup.subtree_control"), "+memory").is_ok();
         Ok(groups)
+    }
+
+    fn at(place: PathBuf) -> Self {
+        Self { place, bounds_memory: false }
     }
 
     /// Removes the groups that guards have left which were killed. They are empty, or they stay.
     fn remove_forgotten(&self) {
-        let beside = self.0.parent().and_then(|place| fs::read_dir(place).ok());
+        let beside = self.place.parent().and_then(|place| fs::read_dir(place).ok());
         for entry in beside.into_iter().flatten().flatten() {
             let name = entry.file_name();
             let guard = name.to_str().and_then(|name| name.strip_prefix("tenure-")?.parse::<u32>().ok());
             if guard.is_some_and(|guard| !Path::new(&format!("/proc/{guard}")).exists()) {
-                Self(entry.path()).remove();
+                Self::at(entry.path()).remove();
             }
         }
     }
@@ -60,47 +70,81 @@ impl Groups {
     /// Those of a node that has ended.
     pub(crate) fn of(guard: Pid) -> Option<Self> {
         let place = Self::place(guard).ok()?;
-        place.exists().then_some(Self(place))
+        place.exists().then(|| Self::at(place))
     }
 
-    /// Makes the group of a job.
+    /// Makes the group of a job, with at most this much memory if the kernel can bound it here.
     ///
     /// # Errors
     /// It cannot be made.
-    pub(crate) fn add(&self, job: u64) -> io::Result<Group> {
-        let group = self.0.join(job.to_string());
-        fs::create_dir(&group)?;
-        Ok(Group(group))
+    pub(crate) fn add(&self, job: u64, memory: Option<u64>) -> io::Result<Group> {
+        let path = self.place.join(job.to_string());
+        fs::create_dir(&path)?;
+        let mut group = Group { path, bounds_memory: false };
+        if let Some(memory) = memory.filter(|_| self.bounds_memory) {
+            group.bound(memory)?;
+        }
+        Ok(group)
     }
 
     /// Kills all that is in it.
     pub(crate) fn kill(&self) {
-        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        let _ = fs::write(self.place.join("cgroup.kill"), "1");
     }
 
     /// Removes it, with the groups in it. Nothing of them runs any more.
     pub(crate) fn remove(&self) {
-        let groups = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let groups = fs::read_dir(&self.place).into_iter().flatten().flatten();
         for group in groups.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
             remove(&group.path());
         }
-        remove(&self.0);
+        remove(&self.place);
     }
 }
 
 /// The group of a job: removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Group(PathBuf);
+pub(crate) struct Group {
+    path: PathBuf,
+    bounds_memory: bool,
+}
 
 impl Group {
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
+
+    /// Bounds the memory of all its processes together. When they need more, the kernel kills them all.
+    fn bound(&mut self, memory: u64) -> io::Result<()> {
+        fs::write(self.path.join("memory.max"), memory.to_string())?;
+        // A kernel without swap has no bound for it.
+        let _ = fs::write(self.path.join("memory.swap.max"), "0");
+        fs::write(self.path.join("memory.oom.group"), "1")?;
+        self.bounds_memory = true;
+        Ok(())
+    }
+
+    /// Whether the kernel bounds its memory.
+    pub(crate) fn bounds_memory(&self) -> bool {
+        self.bounds_memory
+    }
+
+    /// Whether the kernel has killed in it for want of memory.
+    pub(crate) fn was_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
+        self.bounds_memory && has_killed(&events)
+    }
+}
+
+/// Whether these events of a group's memory tell of a kill.
+fn has_killed(events: &str) -> bool {
+    let counts = events.lines().filter_map(|line| line.strip_prefix("oom_kill "));
+    counts.filter_map(|count| count.parse::<u64>().ok()).any(|count| count > 0)
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        remove(&self.0);
+        remove(&self.path);
     }
 }
 
@@ -125,6 +169,12 @@ fn mount_of(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_read_from_the_events() {
+        assert!(has_killed("low 0\nhigh 0\nmax 9\noom 1\noom_kill 3\noom_group_kill 1\n"));
+        assert!(!has_killed("low 0\nmax 9\noom 1\noom_kill 0\noom_group_kill 0\n") && !has_killed(""));
+    }
 
     #[test]
     fn the_mount_of_cgroup_2_is_found_among_others() {

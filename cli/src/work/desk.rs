@@ -90,6 +90,11 @@ pub(super) struct Talk {
     status: Mutex<String>,
     /// When it last gave a sign of life, by the clock of leases.
     alive_at: AtomicU64,
+    /// Until when it may start, if it has asked for more time.
+    more_until: AtomicU64,
+    /// It says that it is broken.
+    gives_up: AtomicBool,
+    given_up: Notify,
 }
 
 impl Talk {
@@ -102,6 +107,9 @@ impl Talk {
             ready: Notify::new(),
             status: Mutex::default(),
             alive_at: AtomicU64::new(clock::now()),
+            more_until: AtomicU64::new(0),
+            gives_up: AtomicBool::new(false),
+            given_up: Notify::new(),
         }
     }
 
@@ -114,6 +122,23 @@ impl Talk {
         ready.as_mut().enable();
         if !self.is_ready.load(Ordering::Acquire) {
             ready.await;
+        }
+    }
+
+    /// How much more time it has asked for. Zero, if it has not, or the time is over.
+    pub(super) fn more_time(&self) -> Duration {
+        Duration::from_millis(self.more_until.load(Ordering::Relaxed).saturating_sub(clock::now()))
+    }
+
+    /// Waits until it says that it is broken.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn given_up(&self) {
+        let mut given_up = std::pin::pin!(self.given_up.notified());
+        given_up.as_mut().enable();
+        if !self.gives_up.load(Ordering::Acquire) {
+            given_up.await;
         }
     }
 
@@ -296,6 +321,16 @@ async fn hear(socket: UnixDatagram, talk: Arc<Talk>) {
             match line.split_once('=') {
                 Some(("READY", "1")) => talk.is_ready(),
                 Some(("WATCHDOG", "1")) => talk.is_alive(),
+                Some(("WATCHDOG", "trigger")) => {
+                    talk.gives_up.store(true, Ordering::Release);
+                    talk.given_up.notify_waiters();
+                }
+                Some(("EXTEND_TIMEOUT_USEC", micros)) => {
+                    // What is no number is passed over, as all that the protocol does not have.
+                    let more = micros.parse().map_or(0, |micros| Duration::from_micros(micros).as_millis());
+                    let until = clock::now().saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+                    talk.more_until.fetch_max(until, Ordering::Relaxed);
+                }
                 Some(("STATUS", text)) => talk.says(text),
                 // The protocol has more, and programs may say it.
                 _ => {}

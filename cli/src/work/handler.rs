@@ -23,7 +23,7 @@ use super::launch::{End, Word};
 use super::logs::{self, Last, Lines, Source, Stream, Target, gather};
 use super::options::Work;
 use super::plan::{self, Facts, NoProgram};
-use super::process::{Output, Processes, Program, blocking, told};
+use super::process::{Output, Processes, Program, blocking};
 use super::run::Run;
 use crate::out::shown;
 
@@ -171,7 +171,8 @@ impl Handler {
         let _permit = self.starts.acquire().await.map_err(io::Error::other)?;
         let over = || io::Error::other("its lease is over");
         let line = self.book.enter(job.lease())?.ok_or_else(over)?;
-        let cgroup = self.groups.as_ref().map(|groups| groups.add(number)).transpose()?;
+        let memory = program.confines.memory;
+        let cgroup = self.groups.as_ref().map(|groups| groups.add(number, memory)).transpose()?;
         let usual = match (&self.lines, &self.target) {
             (Some(_), _) => Output::Read,
             (None, Target::Inherit) => Output::Inherit,
@@ -243,7 +244,7 @@ impl Handler {
         }
         match word {
             Word::Ended(End::Exit(0)) => Ok(()),
-            Word::Ended(end) => Err(told(end, &last.text())),
+            Word::Ended(end) => Err(processes.told(end, &last.text())),
             Word::NotStarted(why) => Err(why),
             _ => Err("it was killed".to_owned()),
         }

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -30,6 +31,9 @@ use super::book::{Reader, in_memory};
 use super::clock;
 use super::launch::{Command, End, Launch, Order, SHIM, THIS_PROGRAM, Word};
 use super::tree;
+
+/// How often it looks at the memory of its processes, if that is bounded and the kernel does not do it.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How soon it looks again for processes that were killed and have not ended.
 const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -54,6 +58,8 @@ struct Keeper {
     timer: OwnedFd,
     lease: Reader,
     cgroup: Option<PathBuf>,
+    /// The bound of its processes' memory, and when it looks at that again.
+    memory: Option<(u64, Instant)>,
     /// The shim's report, until the program runs or cannot.
     report: Option<UnixStream>,
     /// The program's input, until the shim has opened it.
@@ -88,6 +94,7 @@ impl Keeper {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let Launch { confines, .. } = launch;
         let cgroup = confines.cgroup.clone();
+        let memory = confines.memory.map(|limit| (limit, Instant::now()));
         // Without a lease nothing starts: the first look at the timer would kill it at once.
         let (main, report, input) = if lease.until() > clock::now() {
             let (file, path) = in_memory(&input)?;
@@ -112,7 +119,7 @@ impl Keeper {
         }
         let kills = main == Main::Ended;
         let (said, is_alone) = (Vec::new(), false);
-        Ok(Self { node, said, ended, timer, lease, cgroup, report, input, main, kills, is_alone })
+        Ok(Self { node, said, ended, timer, lease, cgroup, memory, report, input, main, kills, is_alone })
     }
 
     fn keep(mut self) -> io::Result<()> {
@@ -129,6 +136,7 @@ impl Keeper {
             self.look_at_report()?;
             self.listen();
             self.look_at_lease()?;
+            self.look_at_memory();
         }
     }
 
@@ -142,7 +150,9 @@ impl Keeper {
             fds.push(PollFd::new(&self.node, PollFlags::IN));
         }
         fds.extend(self.report.as_ref().map(|report| PollFd::new(report, PollFlags::IN)));
-        match poll(&mut fds, self.kills.then_some(&AGAIN)) {
+        let until = self.memory.map(|(_, at)| at.saturating_duration_since(Instant::now()));
+        let pause = until.and_then(|until| Timespec::try_from(until).ok());
+        match poll(&mut fds, if self.kills { Some(&AGAIN) } else { pause.as_ref() }) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -198,6 +208,19 @@ impl Keeper {
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
         Ok(())
+    }
+
+    /// Kills all if they have more memory than they may, and says so.
+    fn look_at_memory(&mut self) {
+        let Some((limit, at)) = &mut self.memory else { return };
+        if self.kills || Instant::now() < *at {
+            return;
+        }
+        *at = Instant::now() + LOOK;
+        if let Some(bytes) = tree::memory_beyond(*limit, getpid()) {
+            self.kills = true;
+            self.tell(&Word::TooMuchMemory(bytes));
+        }
     }
 
     /// The shim has become the program when its end of the report is closed, without a word.

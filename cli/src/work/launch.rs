@@ -33,6 +33,8 @@ pub(crate) struct Launch {
 pub(crate) struct Confines {
     /// The folder of its cgroup, if it has one.
     pub(crate) cgroup: Option<PathBuf>,
+    /// How many bytes of memory all processes of the job may have together, if the keeper has to see to that.
+    pub(crate) memory: Option<u64>,
     pub(crate) limits: BTreeMap<String, u64>,
     /// The soft limit of open files that the node itself was started with.
     pub(crate) nofile: Option<u64>,
@@ -77,6 +79,9 @@ impl Launch {
         Ok((launch, input))
     }
 }
+
+/// The limit of the memory that all processes of a job have together.
+pub(crate) const MEMORY: &str = "memory";
 
 /// The resource of a limit by its name, as `ulimit` and systemd call it.
 pub(crate) fn resource(name: &str) -> Option<Resource> {
@@ -166,6 +171,8 @@ pub(crate) enum Word {
     Started(Pid),
     /// The program could not be started, for this reason.
     NotStarted(String),
+    /// The processes have so many bytes of memory, which is more than they may. They are killed.
+    TooMuchMemory(u64),
     /// The program has ended. Other processes of the job may still run.
     Ended(End),
     /// No process of the job is left.
@@ -177,6 +184,7 @@ impl fmt::Display for Word {
         match self {
             Self::Started(pid) => writeln!(f, "started {}", pid.as_raw_pid()),
             Self::NotStarted(why) => writeln!(f, "not-started {}", why.replace('\n', " ")),
+            Self::TooMuchMemory(bytes) => writeln!(f, "memory {bytes}"),
             Self::Ended(End::Exit(status)) => writeln!(f, "exit {status}"),
             Self::Ended(End::Signal(signal)) => writeln!(f, "signal {signal}"),
             Self::Gone => writeln!(f, "gone"),
@@ -192,6 +200,7 @@ impl FromStr for Word {
         match line.split_once(' ') {
             Some(("started", pid)) => Pid::from_raw(number(pid)?).map(Self::Started).ok_or(()),
             Some(("not-started", why)) => Ok(Self::NotStarted(why.to_owned())),
+            Some(("memory", bytes)) => Ok(Self::TooMuchMemory(bytes.parse().map_err(|_| ())?)),
             Some(("exit", status)) => Ok(Self::Ended(End::Exit(number(status)?))),
             Some(("signal", signal)) => Ok(Self::Ended(End::Signal(number(signal)?))),
             None if line == "gone" => Ok(Self::Gone),
@@ -201,7 +210,7 @@ impl FromStr for Word {
 }
 
 /// Signals by name, without their `SIG`.
-const SIGNALS: [(&str, Signal); 18] = [
+const SIGNALS: [(&str, Signal); 19] = [
     ("ABRT", Signal::ABORT),
     ("ALRM", Signal::ALARM),
     ("BUS", Signal::BUS),
@@ -220,6 +229,7 @@ const SIGNALS: [(&str, Signal); 18] = [
     ("USR1", Signal::USR1),
     ("USR2", Signal::USR2),
     ("XCPU", Signal::XCPU),
+    ("XFSZ", Signal::XFSZ),
 ];
 
 fn signal_name(number: i32) -> Option<&'static str> {
@@ -242,6 +252,7 @@ mod tests {
         let words = [
             Word::Started(Pid::INIT),
             Word::NotStarted("no such file".into()),
+            Word::TooMuchMemory(5 << 32),
             Word::Ended(End::Exit(78)),
             Word::Ended(End::Signal(9)),
             Word::Gone,

@@ -1,5 +1,6 @@
 //! The node of `tenure work`: the guard's child, and the parent of all keepers.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::future::Future;
@@ -19,10 +20,11 @@ use super::book::Book;
 use super::cgroup::Groups;
 use super::guard::{Guarded, LOST};
 use super::handler::{Handler, Shared, Talks};
-use super::launch::Confines;
+use super::launch::{Confines, MEMORY};
 use super::logs::{Target, Writer};
-use super::options::{CgroupMode, Confining, Membership, Work};
+use super::options::{CgroupMode, Confining, Membership, Ready, Work};
 use super::plan::{self, Facts};
+use super::run::EXTENDED_MAX;
 use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
@@ -99,7 +101,13 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     if let Some(ttl) = work.place.ttl {
         builder = builder.worker_ttl(ttl);
     }
-    let builder = builder.start_timeout(work.start.start_timeout).stop_timeout(work.stop.grace + MARGIN);
+    // A program that is late is stopped by its run, which has all the time for that.
+    let longest = match work.start.ready {
+        Ready::Exec => work.start.start_timeout,
+        Ready::Notify => work.start.start_timeout.max(EXTENDED_MAX),
+    };
+    let last = work.stop.grace + MARGIN;
+    let builder = builder.start_timeout(longest + last).stop_timeout(last);
     let probes = work.place.listen.map(Probes::start).transpose()?;
     let node = builder.join().await?;
     if let Some(probes) = probes {
@@ -197,7 +205,9 @@ impl Confining {
 
     /// The limits of a program without a cgroup of its own.
     pub(crate) fn confines(&self, nofile: Option<u64>) -> Confines {
-        Confines { cgroup: None, limits: self.limit.iter().cloned().collect(), nofile, nice: self.nice }
+        let mut limits: BTreeMap<_, _> = self.limit.iter().cloned().collect();
+        let memory = limits.remove(MEMORY);
+        Confines { cgroup: None, memory, limits, nofile, nice: self.nice }
     }
 }
 

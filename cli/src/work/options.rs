@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustix::process::Signal;
 
-use super::launch::{resource, signal_named};
+use super::launch::{MEMORY, resource, signal_named};
 use super::logs::Target;
 use crate::args::time;
 
@@ -154,7 +154,8 @@ pub(crate) enum CgroupMode {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Confining {
-    /// Limit a resource of each process: as, core, cpu, data, fsize, memlock, nofile, nproc or stack
+    /// Limit a resource of each process: as, core, cpu, data, fsize, memlock, nofile, nproc or stack. `memory` limits
+    /// what all processes of a job have together
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit, value_delimiter = ',')]
     pub(crate) limit: Vec<(String, u64)>,
     /// Run jobs with this niceness
@@ -186,7 +187,9 @@ fn signal(name: &str) -> Result<Signal, String> {
 
 fn limit(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("a limit is NAME=VALUE")?;
-    resource(name).ok_or_else(|| format!("there is no limit {name:?}"))?;
+    if name != MEMORY {
+        resource(name).ok_or_else(|| format!("there is no limit {name:?}"))?;
+    }
     Ok((name.to_owned(), size(value)?))
 }
 
@@ -212,6 +215,7 @@ mod tests {
         assert_eq!(size("7"), Ok(7));
         assert!(size("M").is_err() && size("99999999999G").is_err() && size("1é").is_err());
         assert_eq!(limit("nofile=2K"), Ok(("nofile".into(), 2048)));
-        assert!(limit("memory=1").is_err() && limit("nofile").is_err());
+        assert_eq!(limit("memory=1G"), Ok(("memory".into(), 1 << 30)));
+        assert!(limit("rss=1").is_err() && limit("nofile").is_err());
     }
 }

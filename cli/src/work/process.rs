@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::book::{Book, Line};
 use super::cgroup::Group;
-use super::launch::{self, Confines, End, KEEPER, Launch, THIS_PROGRAM, Word};
+use super::launch::{self, Confines, End, KEEPER, Launch, MEMORY, THIS_PROGRAM, Word};
 use super::tree;
 
 /// How long a keeper may take to kill what it keeps, before the node does it.
@@ -72,9 +72,12 @@ pub(crate) struct Processes {
     group: Option<Pid>,
     guard: Pid,
     gone: bool,
+    /// The limits of the job, and how much memory it had when it had too much.
+    limits: BTreeMap<String, u64>,
+    had: Option<u64>,
     /// After the end of all processes the job's line and group are given back.
     _line: Arc<Line>,
-    _cgroup: Option<Group>,
+    cgroup: Option<Group>,
 }
 
 impl Processes {
@@ -99,6 +102,11 @@ impl Processes {
         keeper.envs(set).stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
         keeper.stdout(out.stdio()).stderr(err.stdio());
         confines.cgroup = cgroup.as_ref().map(|group| group.path().to_owned());
+        let mut limits = confines.limits.clone();
+        limits.extend(confines.memory.map(|memory| (MEMORY.to_owned(), memory)));
+        if cgroup.as_ref().is_some_and(Group::bounds_memory) {
+            confines.memory = None;
+        }
         let launch = Launch { name, book: book.path(), line: line.number(), input: input.len(), confines };
         let mut child = keeper.spawn()?;
         // It now has the only other end: its death is seen.
@@ -121,7 +129,8 @@ impl Processes {
         let (hear, say) = talk.into_split();
         let words = BufReader::with_capacity(128, hear).lines();
         let (node, group, gone) = (Some(say), None, false);
-        let processes = Self { keeper: child, words, node, group, guard, gone, _line: line, _cgroup: cgroup };
+        let processes =
+            Self { keeper: child, words, node, group, guard, gone, limits, had: None, _line: line, cgroup };
         Ok((processes, read))
     }
 
@@ -137,6 +146,7 @@ impl Processes {
             };
             match word {
                 Ok(Word::Gone) => self.all_gone(),
+                Ok(Word::TooMuchMemory(bytes)) => self.had = Some(bytes),
                 Ok(Word::Started(group)) => {
                     self.group = Some(group);
                     return Word::Started(group);
@@ -147,6 +157,25 @@ impl Processes {
             }
         }
         Word::Gone
+    }
+
+    /// The limit for which a program that has ended in this way was killed, if it was.
+    pub(crate) fn beyond(&self, end: End) -> Option<String> {
+        let limit = |name: &str| {
+            self.limits.get(name).map(|value| format!("over its limit {name}={}", short(*value)))
+        };
+        match (self.had, end) {
+            (Some(had), _) => Some(format!("{}, it had {}", limit(MEMORY)?, short(had))),
+            (None, End::Signal(signal)) if signal == Signal::XCPU.as_raw() => limit("cpu"),
+            (None, End::Signal(signal)) if signal == Signal::XFSZ.as_raw() => limit("fsize"),
+            _ if self.cgroup.as_ref().is_some_and(Group::was_out_of_memory) => limit(MEMORY),
+            _ => None,
+        }
+    }
+
+    /// How the program's end is told: the limit that it went beyond or its status, and the last of what it said.
+    pub(crate) fn told(&self, end: End, last: &str) -> String {
+        told(self.beyond(end).unwrap_or_else(|| end.to_string()), last)
     }
 
     /// Sends the program this signal.
@@ -313,7 +342,37 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// How a program's end is told, with the last of what it said.
-pub(crate) fn told(end: End, last: &str) -> String {
+fn told(end: String, last: &str) -> String {
     let last = last.trim();
-    if last.is_empty() { end.to_string() } else { format!("{end}: {last}") }
+    if last.is_empty() { end } else { format!("{end}: {last}") }
+}
+
+/// A number in the largest unit that leaves it whole, or nearly.
+fn short(number: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let fits = |unit: u64| number % unit == 0 || number / unit >= 10;
+    match units.into_iter().find(|(unit, _)| number >= *unit && fits(*unit)) {
+        Some((unit, name)) => format!("{}{name}", number.div_ceil(unit)),
+        None => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_bytes_is_short() {
+        let cases = [
+            (0, "0"),
+            (1023, "1023"),
+            (64 << 20, "64M"),
+            (2 << 30, "2G"),
+            ((65 << 20) + 1, "66M"),
+            (1 << 10, "1K"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(short(number), text);
+        }
+    }
 }

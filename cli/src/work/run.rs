@@ -13,10 +13,12 @@ use super::folder::Folder;
 use super::launch::{End, Word};
 use super::logs::Last;
 use super::options::{Ready, StopTo, Work};
-use super::process::{Processes, told};
+use super::process::Processes;
 
 /// The exit status that says: not here, not now (`EX_TEMPFAIL`).
 const TRY_AGAIN: i32 = 75;
+/// The longest time that a program gets for its start by asking for more.
+pub(super) const EXTENDED_MAX: Duration = Duration::from_secs(3_600);
 /// How long the end of a program's output may take, when no process of it is left.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -38,6 +40,8 @@ enum Came {
     Ready,
     Ended(End),
     NotStarted(String),
+    /// It took too long.
+    Late,
     /// The job must end.
     Cancelled,
 }
@@ -45,17 +49,26 @@ enum Came {
 impl Run {
     /// Waits until the program is ready, and returns what the pool has to know. `runs` makes the job's future.
     pub(super) async fn start(mut self) -> Start {
-        let job = self.talk.job.clone();
+        let (job, talk, limit) = (self.talk.job.clone(), self.talk.clone(), self.work.start.start_timeout);
         let came = tokio::select! {
             biased;
             () = job.cancelled() => Came::Cancelled,
             came = self.ready() => came,
+            () = late(&talk, limit) => Came::Late,
         };
         match came {
             Came::Ready => Start::Running(Box::pin(self.live())),
             Came::Cancelled => {
                 self.stop().await;
                 Start::Failed("it was told to end before it was ready".into())
+            }
+            Came::Late => {
+                self.stop().await;
+                let limit = humantime::format_duration(limit);
+                // Another machine may be faster.
+                Start::Failed(
+                    JobEnd::Lost(format!("it was not ready within {limit}{}", self.status())).into(),
+                )
             }
             Came::NotStarted(why) => {
                 self.processes.finish().await;
@@ -91,6 +104,8 @@ impl Run {
                     }
                     Word::NotStarted(why) => return Came::NotStarted(why),
                     Word::Ended(end) => return Came::Ended(end),
+                    // Its end follows.
+                    Word::TooMuchMemory(_) => {}
                     // The keeper was killed, and so was the program.
                     Word::Gone => return Came::Ended(End::Signal(Signal::KILL.as_raw())),
                 },
@@ -101,7 +116,7 @@ impl Run {
     }
 
     fn failed_start(self, end: End) -> Start {
-        let text = told(end, &self.last.text());
+        let text = self.processes.told(end, &self.last.text());
         match end {
             // It has done its work: it was ready, and the job has ended well.
             End::Exit(0) if self.work.start.ready == Ready::Exec => {
@@ -123,12 +138,9 @@ impl Run {
             biased;
             () = job.cancelled() => None,
             word = self.processes.next() => Some(word),
-            () = silence(&self.talk, self.work.stop.watchdog) => {
+            why = silence(&self.talk, self.work.stop.watchdog) => {
                 self.processes.kill().await;
-                let status = self.talk.status();
-                let status = if status.is_empty() { status } else { format!("; its last status was: {status}") };
-                let limit = humantime::format_duration(self.work.stop.watchdog.unwrap_or_default());
-                return Err(format!("no sign of life for {limit}{status}").into());
+                return Err(format!("{why}{}", self.status()).into());
             }
         };
         let Some(word) = ended else {
@@ -145,10 +157,16 @@ impl Run {
             // It was told to end meanwhile: it has, whatever its status.
             _ if job.cancellation().is_cancelled() => Ok(()),
             end => {
-                let text = told(end, &self.last.text());
+                let text = self.processes.told(end, &self.last.text());
                 Err(self.fault(end, text))
             }
         }
+    }
+
+    /// The last of what the program has said of itself, as the end of an error.
+    fn status(&self) -> String {
+        let status = self.talk.status();
+        if status.is_empty() { status } else { format!("; its last status was: {status}") }
     }
 
     fn fault(&self, end: End, text: String) -> BoxError {
@@ -156,7 +174,8 @@ impl Run {
             End::Exit(status) if self.work.stop.park_exit.iter().any(|park| i32::from(*park) == status) => {
                 JobEnd::Park(text).into()
             }
-            // The program itself is not the cause: memory was short, or somebody has killed it.
+            _ if self.processes.beyond(end).is_some() => text.into(),
+            // The program itself is not the cause: the machine's memory was short, or somebody has killed it.
             End::Signal(signal) if signal == Signal::KILL.as_raw() => JobEnd::Lost(text).into(),
             _ => text.into(),
         }
@@ -201,14 +220,30 @@ impl Run {
     }
 }
 
-/// Waits until the program was silent for too long.
-async fn silence(talk: &Talk, limit: Option<Duration>) {
+/// Waits until the program has had too much time for its start. It may ask for more.
+async fn late(talk: &Talk, limit: Duration) {
+    let until = Instant::now() + EXTENDED_MAX.max(limit);
+    sleep(limit).await;
+    loop {
+        let more = talk.more_time().min(until.saturating_duration_since(Instant::now()));
+        if more.is_zero() {
+            return;
+        }
+        sleep(more).await;
+    }
+}
+
+/// Waits until the program was silent for too long, or says itself that it is broken. Returns which.
+async fn silence(talk: &Talk, limit: Option<Duration>) -> String {
     let Some(limit) = limit else { return std::future::pending().await };
     loop {
         let left = limit.saturating_sub(talk.silent_for());
         if left.is_zero() {
-            return;
+            return format!("no sign of life for {}", humantime::format_duration(limit));
         }
-        sleep(left).await;
+        tokio::select! {
+            () = sleep(left) => {}
+            () = talk.given_up() => return "it has triggered its watchdog".to_owned(),
+        }
     }
 }

@@ -17,6 +17,8 @@ use super::launch::{Confines, Order, resource};
 
 /// The exit status of a shim that could not become its program. Nobody but its keeper sees it.
 const NOT_RUN: u8 = 127;
+/// How many seconds of processor time a program has for its end after SIGXCPU. Then the kernel kills it.
+const LAST_SECONDS: u64 = 2;
 /// When memory is short, the kernel ends jobs before their node.
 const OOM_SCORE: &[u8] = b"500";
 
@@ -57,7 +59,7 @@ fn prepare(order: &Order) -> Result<(), String> {
 }
 
 fn confine(confines: &Confines) -> Result<(), String> {
-    let Confines { cgroup, limits, nofile, nice: by } = confines;
+    let Confines { cgroup, limits, nofile, nice: by, .. } = confines;
     if let Some(cgroup) = cgroup {
         let joined = fs::write(cgroup.join("cgroup.procs"), "0");
         joined.map_err(|error| format!("its cgroup {} cannot be entered: {error}", cgroup.display()))?;
@@ -69,7 +71,9 @@ fn confine(confines: &Confines) -> Result<(), String> {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(*soft), maximum });
     }
     for (name, value) in limits {
-        let limit = Rlimit { current: Some(*value), maximum: Some(*value) };
+        // At the greater one the kernel kills without a word.
+        let last = if name == "cpu" { LAST_SECONDS } else { 0 };
+        let limit = Rlimit { current: Some(*value), maximum: Some(value.saturating_add(last)) };
         let set = resource(name)
             .ok_or(io::ErrorKind::InvalidInput.into())
             .and_then(|resource| setrlimit(resource, limit).map_err(io::Error::from));

@@ -60,6 +60,39 @@ fn below(roots: &[Pid]) -> Vec<Pid> {
     found
 }
 
+/// How many bytes of memory all that has come from this process has, if it is more than `limit`. None if it is not.
+///
+/// Pages that several of them share count once, and those of files not at all.
+pub(crate) fn memory_beyond(limit: u64, root: Pid) -> Option<u64> {
+    let all = below(&children(root));
+    // It counts shared pages for each process, and costs much less.
+    let at_most: u64 = all.iter().map(|pid| private(*pid)).sum();
+    if at_most <= limit {
+        return None;
+    }
+    let exactly = all.iter().map(|pid| share(*pid)).sum();
+    (exactly > limit).then_some(exactly)
+}
+
+/// The memory of a process that is not of files, in bytes. 0 if it has ended.
+fn private(pid: Pid) -> u64 {
+    let Ok(statm) = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_pid())) else { return 0 };
+    let mut pages = statm.split(' ').skip(1).map(|pages| pages.parse::<u64>().unwrap_or(0));
+    let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    resident.saturating_sub(of_files) * rustix::param::page_size() as u64
+}
+
+/// The same, with its part of each page that others have as well.
+fn share(pid: Pid) -> u64 {
+    let sums = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_pid())).unwrap_or_default();
+    let of = |name: &str| {
+        let line = sums.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+    };
+    // A kernel may not have them, or not let us read them.
+    of("Pss_Anon:").map_or_else(|| private(pid), |anonymous| anonymous * 1024)
+}
+
 /// The children of a process. None if it has ended.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     static LISTED: OnceLock<bool> = OnceLock::new();
@@ -140,6 +173,29 @@ mod tests {
         found.sort_unstable_by_key(|pid| pid.as_raw_pid());
         assert_eq!(listed, found);
         while kill_below(pid(&child)) > 0 {}
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn memory_that_processes_share_counts_once() {
+        // The subshells of a shell that holds 16 MiB share them.
+        let held = "x=$(head -c 16777216 /dev/zero | tr '\\0' x)";
+        let inner = format!("{held}; (sleep 60; :) & (sleep 60; :) & (sleep 60; :) & wait");
+        let mut outer = Command::new("sh");
+        outer.args(["-c", "sh -c \"$INNER\" & wait"]).env("INNER", inner).stdin(Stdio::null());
+        let mut child = outer.spawn().unwrap();
+        let root = pid(&child);
+        while below(&children(root)).len() < 7 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let all = below(&children(root));
+        let each: u64 = all.iter().map(|it| private(*it)).sum();
+        let together: u64 = all.iter().map(|it| share(*it)).sum();
+        assert!(together > 16 << 20 && each > together + (24 << 20), "{each} {together}");
+        assert_eq!(memory_beyond(1 << 40, root), None);
+        assert!(memory_beyond(16 << 20, root).is_some());
+        assert_eq!(memory_beyond(together + (8 << 20), root), None, "{together}");
+        while kill_below(root) > 0 {}
         child.wait().unwrap();
     }
 

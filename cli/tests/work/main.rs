@@ -4,6 +4,7 @@
 mod ends;
 mod hostile;
 mod kills;
+mod limits;
 mod many;
 mod output;
 mod probes;

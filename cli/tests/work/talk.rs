@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use tenure_pool::{AskError, JobKey, JobSpec, JobState, NotHandled};
+use tenure_pool::{AskError, JobKey, JobSpec, JobState, NotHandled, RestartPolicy};
 use tenure_testing::eventually;
 
 use super::world::{PATIENCE, SCRIPT, World, signal};
@@ -112,6 +112,46 @@ async fn a_dispatch_returns_when_its_program_says_that_it_is_ready() {
     let socket = world.line_in("socket").await;
     UnixDatagram::unbound().unwrap().send_to(b"STATUS=here\nREADY=1\n", socket.trim()).unwrap();
     dispatch.await.unwrap().unwrap();
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_asks_for_more_time_to_start_gets_it() {
+    let world = World::new().await;
+    let args = ["--ready", "notify", "--start-timeout", "1s", "--grace", "1s"];
+    let worker = world.worker("w", args.iter().chain(&SCRIPT)).await;
+    let script = "echo $NOTIFY_SOCKET > $FOLDER/socket; exec sleep 1000";
+    let slow = world.node.dispatch(("slow", script));
+    let slow = tokio::spawn(async move { slow.await });
+    let socket = world.line_in("socket").await;
+    let says = |words: &[u8]| UnixDatagram::unbound().unwrap().send_to(words, socket.trim());
+    says(b"EXTEND_TIMEOUT_USEC=60000000").unwrap();
+    // One that begins later, and does not ask, is late first.
+    let script = format!("{} ctl status connecting; exec sleep 1000", tenure());
+    world.node.submit(("late", script)).await.unwrap();
+    let error = || async { world.node.job("late").await.unwrap().and_then(|job| job.error) };
+    let error = eventually(PATIENCE, "it fails", error).await;
+    assert_eq!(error, "it was not ready within 1s; its last status was: connecting");
+    assert!(!slow.is_finished());
+    says(b"READY=1").unwrap();
+    slow.await.unwrap().unwrap();
+    assert_eq!(world.node.job("slow").await.unwrap().unwrap().attempts, 1);
+    world.stop("late").await;
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_triggers_its_watchdog_is_killed() {
+    let world = World::new().await;
+    let worker = world.worker("w", ["--watchdog", "10m"].iter().chain(&SCRIPT)).await;
+    let script = "echo $NOTIFY_SOCKET > $FOLDER/socket; exec sleep 1000";
+    world.node.dispatch(JobSpec::new("broken", script).restart(RestartPolicy::OnFailure)).await.unwrap();
+    let socket = world.line_in("socket").await;
+    UnixDatagram::unbound().unwrap().send_to(b"WATCHDOG=trigger", socket.trim()).unwrap();
+    let error = || async { world.node.job("broken").await.unwrap().and_then(|job| job.error) };
+    let error = eventually(PATIENCE, "it fails", error).await;
+    assert_eq!(error, "it has triggered its watchdog");
+    world.stop("broken").await;
     worker.leave().await;
 }
 
