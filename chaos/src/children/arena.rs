@@ -107,8 +107,9 @@ impl Arena {
             broken: None,
         };
         let kinds = match (plan.kind, plan.control) {
-            (Some(kind), _) => vec![kind],
-            (None, true) => vec![ChildrenKind::Work],
+            // Hosts may end their jobs by themselves.
+            (_, true) => vec![ChildrenKind::Work],
+            (Some(kind), false) => vec![kind],
             (None, false) => vec![ChildrenKind::Work, ChildrenKind::Host],
         };
         let mut arena = Self {
