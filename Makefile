@@ -32,6 +32,7 @@
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
+#   make deb           the Debian package of the command, with manual pages, completions and the systemd unit
 #   make rehearsal     a release up to its upload: packages that build, changelog, tag, licences, bill of materials   OPTIONS="--quick --final"
 #   make ci            the checks that every change must pass
 #
@@ -57,7 +58,7 @@ run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos -
 computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -159,6 +160,9 @@ peers:
 
 deploy-check:
 	@scripts/deploy-check
+
+deb:
+	@scripts/deb
 
 rehearsal:
 	@scripts/release-rehearsal $(OPTIONS)
