@@ -88,7 +88,7 @@ fn host(args: &[OsString]) -> Result<()> {
         outside: Mutex::new(outside),
         traces,
         name: format!("{name}/{id}"),
-        is_prompt: id % 2 == 0,
+        is_prompt: id.is_multiple_of(2),
     });
     daemon(None)?;
     let living = host.clone();

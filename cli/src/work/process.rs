@@ -350,7 +350,7 @@ fn told(end: String, last: &str) -> String {
 /// A number in the largest unit that leaves it whole, or nearly.
 fn short(number: u64) -> String {
     let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-    let fits = |unit: u64| number % unit == 0 || number / unit >= 10;
+    let fits = |unit: u64| number.is_multiple_of(unit) || number / unit >= 10;
     match units.into_iter().find(|(unit, _)| number >= *unit && fits(*unit)) {
         Some((unit, name)) => format!("{}{name}", number.div_ceil(unit)),
         None => number.to_string(),
