@@ -22,6 +22,8 @@ pub enum Mutation {
     LateUpdateWins,
     /// A job that ends, fails or is parked before its owner has heard of its update does so without the later payload.
     UpdateEndsWithRun,
+    /// A later payload starts a job that an operator wants to rest.
+    UpdateEndsRest,
     /// `steer` goes by no token and no time, so a late copy steers what came after it.
     LateSteerWins,
     /// `unpark` starts paused jobs.

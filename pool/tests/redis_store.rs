@@ -156,6 +156,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
         mode: ReleaseMode::Delete,
         cause: tenure_pool::Cause::Moved,
         ran: None,
+        rests: String::new(),
         delay: Duration::ZERO,
         tell: None,
         tell_stopper: Some(node("n1")),

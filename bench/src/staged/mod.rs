@@ -298,6 +298,7 @@ impl Lab {
         for Assigned { worker, jobs, .. } in assigned {
             let item = |(key, token): &(JobKey, Token)| ReleaseItem {
                 ran: None,
+                rests: String::new(),
                 key: key.clone(),
                 token: *token,
                 mode: ReleaseMode::Delete,

@@ -171,9 +171,11 @@ pub struct ReleaseItem {
     /// The way in which it is given up.
     pub mode: ReleaseMode,
     /// The generation of the payload that it ran with. If its record has a higher one, and nobody stops the job, then the
-    /// job is queued as by `h`, whatever the mode. `None` for a job that goes on anyway, or that somebody has stopped,
-    /// parked or paused.
+    /// job is queued as by `h`, whatever the mode. It is parked as by `p` where the cause is [`Cause::Parked`] or
+    /// [`Cause::Paused`]. `None` for a job that goes on anyway, or that somebody has stopped, parked or paused.
     pub ran: Option<u64>,
+    /// Why an operator wanted the job to rest, which has ended before it did. Only of a job that ends and names a generation.
+    pub rests: String,
     /// Why it is given up, for the record of a job that goes on.
     pub cause: Cause,
     /// How long it waits before it may be routed again, at most 240 s. A job that goes elsewhere waits as the step says.
@@ -186,6 +188,14 @@ pub struct ReleaseItem {
     /// [`STOP_FAILED`](super::STOP_FAILED) and an error: the same, and the node that waits for the stop is told the
     /// error.
     pub result: String,
+}
+
+impl ReleaseItem {
+    /// Why an operator wants the job to rest, if one does: a later payload does not start it.
+    pub(crate) fn rest(&self) -> Option<&str> {
+        let reason = if self.mode == ReleaseMode::Delete { &self.rests } else { &self.result };
+        matches!(self.cause, Cause::Parked | Cause::Paused).then_some(reason)
+    }
 }
 
 /// release's answer for one job.

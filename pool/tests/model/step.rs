@@ -319,6 +319,7 @@ impl Pool {
             mode,
             cause,
             ran,
+            rests: String::new(),
             delay: std::time::Duration::ZERO,
             tell: None,
             tell_stopper: None,

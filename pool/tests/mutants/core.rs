@@ -31,6 +31,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
     (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
     (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
+    (UpdateEndsRest, Scenario("a_job_that_ends_before_its_update_rests_if_it_is_paused")),
     (LateSteerWins, Scenario("a_late_copy_of_a_steer_does_nothing")),
     (UnparkResumes, Scenario("nothing_but_a_resume_starts_a_paused_job")),
     (SteerUnheard, Core("a_worker_ends_what_an_operator_wants_to_end")),

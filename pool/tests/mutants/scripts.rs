@@ -66,6 +66,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_release_says_why_and_whose_the_job_was";
     "a later payload is no reason": "release", "{ mode = 'h', why = 'c', delay"
         => "{ mode = 'h', why = 'm', delay", by "a_job_with_a_later_payload_says_so";
+    "a later payload ends a pause": "release", "if way.why == 'p' or way.why == 'z' then"
+        => "if false then", by "a_job_that_ends_before_its_update_rests_if_it_is_paused";
     "a lost worker is no reason": "reap", "because(p, 'l')"
         => "", by "a_job_of_a_lost_worker_says_so";
     "an assignment that nobody began is no reason": "sweep", "because(p, 't')"

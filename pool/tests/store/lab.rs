@@ -304,6 +304,7 @@ pub(crate) fn release(name: &str, token: Token, mode: ReleaseMode) -> ReleaseIte
         mode,
         cause: cause_of(mode),
         ran: None,
+        rests: String::new(),
         delay: Duration::ZERO,
         tell: None,
         tell_stopper: None,

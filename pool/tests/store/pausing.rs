@@ -31,7 +31,7 @@ scenarios! {
     a_paused_job_outlives_its_worker,
     a_paused_job_is_stopped_like_any_other,
     a_pause_whose_release_was_lost_is_known_by_its_worker,
-    a_job_with_a_later_payload_is_not_paused_by_its_release,
+    a_job_that_ends_before_its_update_rests_if_it_is_paused,
     a_release_that_names_no_payload_pauses_its_job,
 }
 
@@ -289,16 +289,30 @@ async fn a_pause_whose_release_was_lost_is_known_by_its_worker(kind: Kind) {
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
 }
 
-async fn a_job_with_a_later_payload_is_not_paused_by_its_release(kind: Kind) {
+async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(kind: Kind) {
     let lab = Lab::new(kind).await;
+    lab.store().renew(lab.inc, super::lab::seen(Token(0)), Some(&node("node1")), &[]).await.unwrap();
     let worker = lab.worker().await;
-    let token = lab.run("k", "node1.k", worker).await;
-    let other = update("k", "node1.k", 0, Some(worker), "other");
-    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
-    let late = ReleaseItem { ran: Some(0), ..paused("k", token) };
-    assert_eq!(lab.release_item(worker, late).await, ReleaseReply::Queued);
-    assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Paused, "who wants it says it again");
-    assert!(lab.record("k").await.unwrap().is_paused());
+    for (name, cause, outcome) in [("k", Cause::Paused, "paused"), ("l", Cause::Parked, "parked")] {
+        let token = lab.run(name, &format!("node1.{name}"), worker).await;
+        let other = update(name, &format!("node1.{name}"), 0, Some(worker), "other");
+        assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+        let (rests, tell) = (WHY.to_owned(), Some(node("node1")));
+        let ended =
+            ReleaseItem { cause, ran: Some(0), rests, tell, ..release(name, token, ReleaseMode::Delete) };
+        assert_eq!(lab.release_item(worker, ended).await, ReleaseReply::Parked);
+        let record = lab.record(name).await.unwrap();
+        assert_eq!((record.state, record.is_paused()), (JobState::Parked, cause == Cause::Paused));
+        assert_eq!((record.generation(), record.attempts), (1, 0));
+        assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((cause, Some(worker))));
+        assert_eq!(lab.kept_of(name).await.as_deref(), Some(WHY));
+        let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
+        assert_eq!(told.outcomes.last().unwrap().1, [(record.id, outcome.to_owned())]);
+    }
+    let token = lab.run("m", "node1.m", worker).await;
+    let (cause, rests) = (Cause::Paused, WHY.to_owned());
+    let ended = ReleaseItem { cause, ran: Some(0), rests, ..release("m", token, ReleaseMode::Delete) };
+    assert_eq!(lab.release_item(worker, ended).await, ReleaseReply::Deleted, "it ran with what it has");
 }
 
 async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {

@@ -103,11 +103,12 @@ impl Jobs {
             self.forget_checkpoint(ctx, &id);
             self.has_left(ctx, &out.unwrap_or_default(), &item, *reply);
             match reply {
-                ReleaseReply::Parked if item.cause == Cause::Paused => {
-                    ctx.report(Notice::Paused { key: item.key.clone(), pause: item.result });
-                }
                 ReleaseReply::Parked => {
-                    ctx.report(Notice::Parked { key: item.key.clone(), error: item.result });
+                    let (key, reason) = (item.key.clone(), item.rest().unwrap_or(&item.result).to_owned());
+                    ctx.report(match item.cause {
+                        Cause::Paused => Notice::Paused { key, pause: reason },
+                        _ => Notice::Parked { key, error: reason },
+                    });
                 }
                 ReleaseReply::Bad => ctx.report(Notice::BadRecord { key: item.key.clone() }),
                 ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Stale | ReleaseReply::Later => {}

@@ -70,6 +70,7 @@ impl Jobs {
             mode: self.elsewhere(ctx),
             cause: Cause::Refused,
             ran: None,
+            rests: String::new(),
             delay: Duration::ZERO,
             tell: None,
             tell_stopper: None,

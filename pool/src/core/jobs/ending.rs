@@ -67,6 +67,7 @@ impl Jobs {
                 mode,
                 cause: Cause::Moved,
                 ran: None,
+                rests: String::new(),
                 delay,
                 tell: None,
                 tell_stopper: None,
@@ -167,12 +168,23 @@ impl Jobs {
         let unnoted = held.unsaid.has(Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
-        let mut item =
-            ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
+        let rests = String::new();
+        let mut item = ReleaseItem {
+            key,
+            token,
+            mode,
+            cause,
+            ran: None,
+            rests,
+            delay,
+            tell,
+            tell_stopper: None,
+            result,
+        };
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
         let is_free = !held.ends_for_good();
-        let rests = held.order.as_ref().is_some_and(|order| order.is_to_rest());
+        let rests = held.order.as_ref().filter(|order| order.is_to_rest()).map(|order| order.release().1);
         if let Some(order) = held.order.take() {
             match order.why {
                 StopReason::LeaseLost => {
@@ -212,10 +224,13 @@ impl Jobs {
         let decides = match item.mode {
             ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail => true,
             // An operator wants it at rest, whatever its payload. The next run gets the stored one.
-            ReleaseMode::Park => !rests,
+            ReleaseMode::Park => rests.is_none(),
             _ => false,
         };
         item.ran = (is_free && decides).then(|| held.generation());
+        if item.mode == ReleaseMode::Delete && is_free {
+            item.rests = rests.unwrap_or_default();
+        }
         let goes_on = item.mode != ReleaseMode::Delete;
         let owes = held.notes.owes && goes_on;
         if owes {

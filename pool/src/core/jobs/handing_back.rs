@@ -61,8 +61,18 @@ impl Jobs {
         entries: Vec<EntryId>,
     ) {
         let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let item =
-            ReleaseItem { key, token, mode, cause, ran: None, delay, tell, tell_stopper: None, result };
+        let item = ReleaseItem {
+            key,
+            token,
+            mode,
+            cause,
+            ran: None,
+            rests: String::new(),
+            delay,
+            tell,
+            tell_stopper: None,
+            result,
+        };
         self.push_release(item, out, entries);
     }
 
@@ -82,6 +92,7 @@ impl Jobs {
             mode,
             cause: Cause::Updated,
             ran: None,
+            rests: String::new(),
             delay,
             tell: None,
             tell_stopper,

@@ -141,9 +141,10 @@ impl Jobs {
             Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() })
         } else {
             let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
-            let error = if parks { item.result.clone() } else { String::new() };
-            // A job with a later payload goes on, although it has ended here.
+            let error = if parks { item.rest().unwrap_or(&item.result) } else { "" }.to_owned();
+            // A job with a later payload goes on, although it has ended here. Or it rests.
             let (mode, cause) = match item.mode {
+                ReleaseMode::Delete if item.rest().is_some() => (ReleaseMode::Park, item.cause),
                 ReleaseMode::Delete => (ReleaseMode::HandOff, Cause::Updated),
                 mode => (mode, item.cause),
             };

@@ -172,7 +172,9 @@ impl Jobs {
         };
         let ran = Some(record.generation());
         let cause = if mode == ReleaseMode::Refuse { Cause::Refused } else { Cause::Failed };
-        let item = ReleaseItem { key, token, mode, cause, ran, delay, tell, tell_stopper: None, result };
+        let rests = String::new();
+        let item =
+            ReleaseItem { key, token, mode, cause, ran, rests, delay, tell, tell_stopper: None, result };
         self.push_release(item, out, Vec::new());
     }
 }

@@ -148,6 +148,7 @@ mod tests {
                 mode,
                 cause: Cause::Moved,
                 ran: None,
+                rests: String::new(),
                 delay,
                 tell: None,
                 tell_stopper: None,

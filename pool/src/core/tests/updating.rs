@@ -13,7 +13,9 @@ use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Record;
 use crate::model::wire::{Envelope, ProgressTimeout};
-use crate::store::{AttestReply, BeginReply, Lookup, OwnedPage, UpdateReply, Way, WorkerEvent};
+use crate::store::{
+    AttestReply, BeginReply, Lookup, OwnedPage, ReleaseMode, ReleaseReply, UpdateReply, Way, WorkerEvent,
+};
 
 fn update(bench: &mut Bench, expected: Option<u64>) {
     update_of(bench, None, expected);
@@ -519,11 +521,24 @@ fn a_job_rests_with_any_payload_if_an_operator_wants_it_to() {
             assert_eq!(released(&mut bench), [None], "{way:?}");
         }
     }
-    let mut bench = Bench::with_worker();
-    in_hand(&mut bench);
-    steer(&mut bench, 10, 7, Way::Pause);
-    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
-    assert_eq!(released(&mut bench), [Some(0)], "it has ended by itself, so the other payload decides");
+    for way in [Way::Park, Way::Pause] {
+        let mut bench = Bench::with_worker();
+        in_hand(&mut bench);
+        steer(&mut bench, 10, 7, way);
+        bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+        let Call::Release { items, .. } = bench.call("release") else { panic!("no release") };
+        let [(item, _)] = &items[..] else { panic!("{items:?}") };
+        let said = (item.mode, item.ran, &*item.rests);
+        assert_eq!(said, (ReleaseMode::Delete, Some(0), "bad feed"), "it rests, if it has another payload");
+        bench.done(Done::Release {
+            worker: WorkerId(1),
+            finished: vec![],
+            items,
+            answer: Ok(vec![ReleaseReply::Parked]),
+        });
+        let news = if way == Way::Pause { "paused" } else { "parked" };
+        assert!(bench.seen().iter().any(|seen| seen.contains(news) && seen.contains("bad feed")));
+    }
 }
 
 fn released(bench: &mut Bench) -> Vec<Option<u64>> {

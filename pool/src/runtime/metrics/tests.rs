@@ -126,8 +126,18 @@ fn each_label_value_means_what_is_documented() {
     let release_for = |reply, mode, cause| {
         let key = JobKey::try_from("k").unwrap();
         let (token, delay, result) = (Token(1), Duration::ZERO, String::new());
-        let item =
-            ReleaseItem { key, token, mode, cause, ran: None, delay, tell: None, tell_stopper: None, result };
+        let item = ReleaseItem {
+            key,
+            token,
+            mode,
+            cause,
+            ran: None,
+            rests: String::new(),
+            delay,
+            tell: None,
+            tell_stopper: None,
+            result,
+        };
         released(&item, reply).unwrap_or("nothing")
     };
     let release = |reply, mode| release_for(reply, mode, Cause::Moved);

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Any other job with a later payload than the
--- one that it ran with is queued. Finished entries of the owner's stream are deleted.
+-- one that it ran with is queued, or rests where an operator wants that. Finished entries of the owner's stream are deleted.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, way*, count of tokens, token*, a byte per job:
 --       which token it has, a byte per job: its way, then key*.
 --       A way begins with its mode d|h|b|r|e|q|p, the letter why and a delay. The delay is in ms. For mode e it is how
 --       many workers may get the job. Then come the indexes of the dispatcher's and of the stopper's node, or 0. The
---       result follows, and s:error for the stopper or ''. The generation of the payload that it ran with, or '', is
---       the last.
+--       result follows, and s:error for the stopper or ''. Then come the generation of the payload that it ran with, or
+--       '', and why an operator wanted to have it at rest that ends now, or ''.
 -- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
 --@base
@@ -31,13 +31,14 @@ local flag, late_ms, retention_ms, max_attempts, stable_ms, route_ms =
   settings('max_dispatch_deadline', 'outcome_retention', 'max_attempts', 'stable_run', 'route_timeout')
 local stopping, t = is_stopping(flag), now()
 local wid, entries, ways = argv[2], tonumber(argv[3]), {}
-local of_tokens = 5 + entries + 7 * argv[4 + entries]
+local of_tokens = 5 + entries + 8 * argv[4 + entries]
 local base = of_tokens + argv[of_tokens] + 2
 local n, token_of, way_of = #argv - base, argv[base - 1], argv[base]
 local letters, events, seen = {}, {}, {}
-for at = 5 + entries, of_tokens - 1, 7 do
+for at = 5 + entries, of_tokens - 1, 8 do
   ways[#ways + 1] = { mode = argv[at], why = argv[at + 1], delay = math.min(tonumber(argv[at + 2]), 240000), dispatcher = argv[at + 3],
-    stopper = argv[at + 4], result = argv[at + 5], ran = tonumber(argv[at + 6]), stop_failed = argv[at] == 'd' and sub(argv[at + 5], 1, 2) == 's:' }
+    stopper = argv[at + 4], result = argv[at + 5], ran = tonumber(argv[at + 6]),
+    rests = argv[at] == 'd' and argv[at + 7] or argv[at + 5], stop_failed = argv[at] == 'd' and sub(argv[at + 5], 1, 2) == 's:' }
 end
 
 local function tell(x, id, outcome)
@@ -79,8 +80,13 @@ end
 -- was not attested; behind that stands nothing, or why it is here. Nothing but this is looked at when it ends.
 local plain = '^%d+|[12]|(%d+)|([0-9A-Za-z_:-]+%.[0-9A-Za-z_:.-]+)|(%d+)||%d+|()'
 local last, running, stopped, length
--- The way of a job with a later payload.
-local renewed = { mode = 'h', why = 'c', delay = 0, result = '' }
+-- The way of a job with a later payload: it goes on, or rests as an operator wants it.
+local function renewed(way)
+  if way.why == 'p' or way.why == 'z' then
+    return { mode = 'p', why = way.why, delay = 0, dispatcher = way.dispatcher, result = way.rests }
+  end
+  return { mode = 'h', why = 'c', delay = 0, dispatcher = way.dispatcher, result = '' }
+end
 
 local function give_up(key, r, token, way)
   if token ~= last then
@@ -101,7 +107,7 @@ local function give_up(key, r, token, way)
     if not p then return 'X' end
     if p.owner ~= wid or p.token ~= token or p.state == 'Q' or p.state == 'P' then return 'S' end
     id = p.id
-    if way.ran and not to_stop and not stopping and generation_of(p.tail) > way.ran then ends, way = false, renewed end
+    if way.ran and not to_stop and not stopping and generation_of(p.tail) > way.ran then ends, way = false, renewed(way) end
   end
   if ends and is_full() then return 'L' end
   seen[key] = true

@@ -206,10 +206,13 @@ impl State {
             );
             return ReleaseReply::Deleted;
         }
-        let (mode, cause, delay, result) = if self.has_later_payload(item, &record) {
-            (ReleaseMode::HandOff, Cause::Updated, Duration::ZERO, "")
-        } else {
-            (item.mode, item.cause, item.delay, item.result.as_str())
+        let rest = item.rest().filter(|_| !self.broken.has(Mutation::UpdateEndsRest));
+        let (mode, cause, delay, result) = match rest {
+            _ if !self.has_later_payload(item, &record) => {
+                (item.mode, item.cause, item.delay, item.result.as_str())
+            }
+            Some(reason) => (ReleaseMode::Park, item.cause, Duration::ZERO, reason),
+            None => (ReleaseMode::HandOff, Cause::Updated, Duration::ZERO, ""),
         };
         record.set_why(cause);
         let mut delay = delay_ms(delay);

@@ -81,16 +81,16 @@ impl Ownership for RedisStore {
                     _ => millis(item.delay),
                 };
                 let mode = mode_letter(item.mode);
-                let result = item.result.as_str();
-                ways.number(Some((mode, item.cause, delay, dispatcher, stopper, result, item.ran)))
+                let (result, rests) = (item.result.as_str(), item.rests.as_str());
+                ways.number(Some((mode, item.cause, delay, dispatcher, stopper, result, item.ran, rests)))
             })
             .collect();
         let mut call = self.steps.scripts.release.call(&streams);
         owner(&mut call, inc, worker, finished);
         call.arg(ways.iter().len());
-        for &(mode, cause, delay, dispatcher, stopper, result, ran) in ways.iter() {
+        for &(mode, cause, delay, dispatcher, stopper, result, ran, rests) in ways.iter() {
             call.arg(mode).arg(cause.letter()).arg(delay).arg(dispatcher).arg(stopper).arg(result);
-            call.arg(ran.map_or_else(String::new, |generation| generation.to_string()));
+            call.arg(ran.map_or_else(String::new, |generation| generation.to_string())).arg(rests);
         }
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
