@@ -91,6 +91,8 @@ pub enum Mutation {
     StalledStays,
     /// A worker does not heed who asks for all moves at once.
     MoveNowUnheard,
+    /// A node moves all jobs now by the ring that it knows, which may be an old one.
+    MoveNowByAnyRing,
     /// The pool's rate of moves counts for each worker.
     MoveRateUnshared,
     /// Jobs are placed on cordoned nodes.

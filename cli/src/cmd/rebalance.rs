@@ -1,10 +1,12 @@
 //! `tenure rebalance`.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use tenure_pool::Inspector;
+use tenure_pool::{Inspector, NodeStatus};
 
 use super::{Session, close};
 use crate::args::{Steer, time};
@@ -25,7 +27,7 @@ pub(crate) struct Rebalance {
     /// Have all of them move now: once, without a wait and at no rate
     #[arg(long)]
     now: bool,
-    /// Wait until every job is where it belongs
+    /// Wait until every job is where it belongs, and has started there
     #[arg(long)]
     wait: bool,
     /// How long to wait. The jobs go on moving after that
@@ -129,28 +131,106 @@ async fn measured(pool: &Inspector) -> Result<(Forecast, Option<f64>), Failure> 
     Ok((second, Some(speed)))
 }
 
-/// Looks until no job is to move.
+/// Looks until every job is where it belongs, and its worker has started it.
 async fn until_placed(pool: &Inspector, until: Instant) -> Result<(Forecast, Option<f64>), Failure> {
     let (began, mut progress, mut most) = (Instant::now(), Progress::new(), 0);
     loop {
         let seen = look(pool).await?;
         most = most.max(seen.moves);
         let speed = (most > 0).then(|| speed(most, seen.moves, began.elapsed()));
-        if seen.moves == 0 {
-            return Ok((seen, speed));
+        let rest = if seen.moves + seen.between > 0 {
+            Rest { to_move: seen.moves, between: seen.between, to_start: 0 }
+        } else {
+            let Some(to_start) = coming(pool, until).await? else {
+                return Err(late("their start is not known"));
+            };
+            if to_start == 0 {
+                return Ok((seen, speed));
+            }
+            Rest { to_start, ..Rest::default() }
+        };
+        if Instant::now() >= until {
+            return Err(late(&rest.to_string()));
+        }
+        progress.show(|| format!("{rest}, of {most} that were to move"));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn late(what: &str) -> Failure {
+    Failure::new(Code::Late, format!("the jobs are not all in their places: {what}; they go on moving"))
+}
+
+/// The jobs that are not in their places.
+#[derive(Default)]
+struct Rest {
+    to_move: u64,
+    between: u64,
+    to_start: u64,
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to_move, between, to_start } = self;
+        match (to_move, between) {
+            (0, 0) => write!(f, "{to_start} are still to start"),
+            (_, 0) => write!(f, "{to_move} are still to move"),
+            _ => write!(f, "{to_move} are still to move, and {between} are between two workers"),
+        }
+    }
+}
+
+/// How many jobs have come to workers that have not started them, as all nodes say from now on. `None`: not all have said so
+/// in time.
+async fn coming(pool: &Inspector, until: Instant) -> Result<Option<u64>, Failure> {
+    let mut heard = Heard::default();
+    loop {
+        if let Some(jobs) = heard.hear(&pool.statuses().await?) {
+            return Ok(Some(jobs));
         }
         if Instant::now() >= until {
-            let late = format!("{} jobs are still to move; they go on moving", seen.moves);
-            return Err(Failure::new(Code::Late, late));
+            return Ok(None);
         }
-        progress.show(|| format!("{} of {most} jobs are still to move", seen.moves));
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE / 4).await;
+    }
+}
+
+/// What the nodes say of themselves, from the first look on.
+#[derive(Default)]
+struct Heard {
+    /// For each node of a shard how old it was when it spoke last, and how often it has spoken since the first look.
+    nodes: BTreeMap<(usize, String), (Duration, u32)>,
+}
+
+impl Heard {
+    /// The jobs that have come and not started, once every node has spoken twice anew: the first word may have been on its way
+    /// before.
+    fn hear(&mut self, nodes: &[NodeStatus]) -> Option<u64> {
+        let of = |node: &NodeStatus| (node.shard, node.node.clone());
+        let present: BTreeSet<_> = nodes.iter().map(of).collect();
+        self.nodes.retain(|node, _| present.contains(node));
+        for node in nodes {
+            let (age, times) = self.nodes.entry(of(node)).or_insert((node.up, 0));
+            if *age != node.up {
+                (*age, *times) = (node.up, *times + 1);
+            }
+        }
+        let have_spoken = self.nodes.values().all(|(_, times)| *times >= 2);
+        have_spoken.then(|| nodes.iter().flat_map(|node| &node.workers).map(|worker| worker.coming).sum())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_said() {
+        let said = |to_move, between, to_start| Rest { to_move, between, to_start }.to_string();
+        assert_eq!(said(3, 0, 0), "3 are still to move");
+        assert_eq!(said(0, 2, 0), "0 are still to move, and 2 are between two workers");
+        assert_eq!(said(0, 0, 4), "4 are still to start");
+    }
 
     #[test]
     fn the_line_says_how_many_move_and_how_fast() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use serde::Serialize;
-use tenure_pool::{Inspector, JobInfo, MemberState, RingView, WorkerId, WorkerInfo};
+use tenure_pool::{Cause, Inspector, JobInfo, JobState, MemberState, RingView, WorkerId, WorkerInfo};
 
 use super::fleet::percent;
 use crate::exit::Failure;
@@ -18,6 +18,9 @@ pub(crate) struct Forecast {
     /// Those of them that would move.
     pub(crate) moves: u64,
     pub(crate) moves_percent: f64,
+    /// Those that one worker has given up, and no other one has begun.
+    #[serde(skip)]
+    pub(crate) between: u64,
     pub(crate) workers: Vec<Share>,
 }
 
@@ -79,6 +82,7 @@ pub(crate) struct Tally {
     shares: BTreeMap<(usize, WorkerId), Share>,
     jobs: u64,
     moves: u64,
+    between: u64,
 }
 
 impl Tally {
@@ -109,11 +113,12 @@ impl Tally {
             }
             later.push(ring);
         }
-        Self { later, shares, jobs: 0, moves: 0 }
+        Self { later, shares, jobs: 0, moves: 0, between: 0 }
     }
 
     /// Looks at a job of this shard.
     pub(crate) fn take(&mut self, shard: usize, job: &JobInfo) {
+        self.between += u64::from(is_between(job));
         let (Some(owner), Some(ring)) = (job.owner, self.later.get(shard)) else { return };
         self.jobs += 1;
         let goes = ring.takes_away(job);
@@ -129,9 +134,9 @@ impl Tally {
 
     /// The forecast of what was looked at.
     pub(crate) fn forecast(self) -> Forecast {
-        let Self { shares, jobs, moves, .. } = self;
+        let Self { shares, jobs, moves, between, .. } = self;
         let moves_percent = percent(moves, jobs);
-        Forecast { jobs, moves, moves_percent, workers: shares.into_values().collect() }
+        Forecast { jobs, moves, moves_percent, between, workers: shares.into_values().collect() }
     }
 }
 
@@ -151,9 +156,16 @@ pub(crate) async fn forecast(
     while let Some(job) = jobs.next().await {
         let job = job?;
         // A job may come twice while the server's table grows.
-        if job.owner.is_some() && seen.insert(job.key.clone()) {
+        if seen.insert(job.key.clone()) {
             tally.take(pool.shard_of(&job.key)?, &job);
         }
     }
     Ok(tally.forecast())
+}
+
+/// Whether the job goes from one worker to another, and nobody has begun it there. One that waits after a failure does not, and
+/// neither does one that was refused: it waits for room.
+fn is_between(job: &JobInfo) -> bool {
+    let waits = matches!(job.state, JobState::Queued | JobState::Assigned) && job.error.is_none();
+    waits && job.why.is_some_and(|why| why.cause.is_a_move() && why.cause != Cause::Refused)
 }

@@ -1,11 +1,15 @@
 //! Workers, the ring, drains, settings, schedules, the doctor and the bench.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use tenure_pool::{Inspector, Job, JobHandler, JobState, Start};
 use tenure_testing::eventually;
+use tokio::sync::Semaphore;
 
-use crate::world::{PATIENCE, World, add_worker, printed, said, status, tenure};
+use crate::world::{PATIENCE, World, add_worker, assert, printed, said, status, tenure};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_and_nodes_are_listed_with_their_jobs() {
@@ -122,6 +126,52 @@ async fn moves_are_shown_limited_and_made_at_once() {
     assert_eq!((&placed["astray"], &placed["rate"]), (&json!(0), &json!(1)));
     let lifted = world.json(&["rebalance", "--rate", "0"]).await;
     assert_eq!(lifted["rate"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_moves_ends_when_the_last_one_has_started() {
+    let world = World::shaped(|builder| builder.worker_ttl(Duration::from_secs(2))).await;
+    world.add_worker().await;
+    for n in 0..20 {
+        world.node.dispatch((format!("job-{n}"), "x")).await.unwrap();
+    }
+    let (other, go) = (world.another("n2").await, Arc::new(Semaphore::new(0)));
+    let slow = other.add_worker(Slow(go.clone())).await.unwrap();
+    let moved = async || {
+        let jobs = world.node.jobs().await.unwrap();
+        let runs = jobs.iter().all(|job| job.state == JobState::Running);
+        let id = slow.info()?.id;
+        (runs && jobs.iter().any(|job| job.owner == Some(id))).then_some(())
+    };
+    eventually(PATIENCE, "some jobs to be with the other worker", moved).await;
+    let waits = tokio::spawn(assert(world.tenure(["rebalance", "--wait", "-o", "json"])));
+    let (pool, heard) =
+        (Inspector::open("feeds", &world.client()).await.unwrap(), Mutex::new(BTreeSet::new()));
+    let heard_often = async || {
+        for said in pool.statuses().await.unwrap().into_iter().filter(|said| said.node == "n2") {
+            heard.lock().unwrap().insert(said.up);
+        }
+        heard.lock().unwrap().len() > 8
+    };
+    eventually(PATIENCE, "the other node to have spoken often", heard_often).await;
+    assert!(!waits.is_finished(), "no job has started there");
+    go.add_permits(100);
+    let placed: serde_json::Value =
+        serde_json::from_slice(&waits.await.unwrap().success().get_output().stdout).unwrap();
+    assert_eq!((&placed["astray"], &placed["jobs"]), (&json!(0), &json!(20)));
+}
+
+/// A handler whose jobs start when somebody lets them.
+struct Slow(Arc<Semaphore>);
+
+impl JobHandler for Slow {
+    async fn start(&self, job: Job) -> Start {
+        let _go = self.0.acquire().await;
+        Start::Running(Box::pin(async move {
+            job.cancelled().await;
+            Ok(())
+        }))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

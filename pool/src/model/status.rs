@@ -46,6 +46,9 @@ pub struct WorkerCounts {
     /// Those of them that wait for their start.
     #[serde(default)]
     pub to_start: u64,
+    /// Those that came from another worker, and have not started on this one.
+    #[serde(default)]
+    pub coming: u64,
     /// Those that belong elsewhere, and wait for their move.
     #[serde(default)]
     pub to_move: u64,
@@ -109,7 +112,8 @@ mod tests {
     use super::*;
 
     fn status() -> NodeStatus {
-        let workers = vec![WorkerCounts { worker: WorkerId(17), held: 3, to_start: 1, to_move: 0, stuck: 0 }];
+        let (worker, held, to_start) = (WorkerId(17), 3, 1);
+        let workers = vec![WorkerCounts { worker, held, to_start, coming: 2, to_move: 0, stuck: 0 }];
         let (node, host, version) = ("n1".to_owned(), "box".to_owned(), "1.2.3".to_owned());
         NodeStatus { shard: 2, node, host, pid: 4, version, up: Duration::from_millis(1_500), workers }
     }
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_status_has_these_bytes() {
-        let bytes = b"\x86\xa1v\x01\xa4host\xa3box\xa3pid\x04\xa7version\xa51.2.3\xa2up\xcd\x05\xdc\xa7workers\x91\x85\xa6worker\x11\xa4held\x03\xa8to_start\x01\xa7to_move\x00\xa5stuck\x00";
+        let bytes = b"\x86\xa1v\x01\xa4host\xa3box\xa3pid\x04\xa7version\xa51.2.3\xa2up\xcd\x05\xdc\xa7workers\x91\x86\xa6worker\x11\xa4held\x03\xa8to_start\x01\xa6coming\x02\xa7to_move\x00\xa5stuck\x00";
         assert_eq!(status().encode().escape_ascii().to_string(), bytes.escape_ascii().to_string());
     }
 

@@ -87,6 +87,13 @@ impl Cause {
         }
     }
 
+    /// Whether a job goes from one worker to another because of it.
+    #[must_use]
+    pub fn is_a_move(self) -> bool {
+        use Cause::{Bounced, Drained, Lost, Missing, Moved, NotBegun, Refused};
+        matches!(self, Moved | Drained | Lost | Missing | Refused | NotBegun | Bounced)
+    }
+
     pub(crate) fn of(letter: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.letter() == letter)
     }

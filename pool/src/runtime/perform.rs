@@ -21,6 +21,7 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
             let both = async { Ok((store.pool_state().await?, store.server_identity().await?)) };
             Done::Survey(both.await)
         }
+        Call::Revisions => Done::Revisions(store.pool_state().await),
         Call::ServerTime => Done::ServerTime(store.server_time().await),
         Call::Bootstrap { seen, run_id } => {
             let answer = store.bootstrap(seen, &run_id, &config.founding()).await;

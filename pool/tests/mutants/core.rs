@@ -64,6 +64,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (LateCordonCounts, Scenario("a_late_copy_of_a_cordon_undoes_nothing")),
     (HoldPassedOver, Simulator("hold")),
     (MoveNowUnheard, Core("what_is_astray_moves_at_once_when_that_is_wanted")),
+    (MoveNowByAnyRing, Core("what_moves_at_once_goes_by_the_present_ring")),
     (MoveRateUnshared, Core("workers_share_the_rate_of_moves")),
     (StartsTogether, Failure("brakes", "b09_the_jobs_of_a_lost_node_start_at_a_rate")),
     (CapacityPassedOver, Failure("brakes", "b08_a_full_machine_gets_no_more")),

@@ -141,7 +141,7 @@ impl Node {
     /// [hold](Self::hold).
     ///
     /// The call returns when the pool has stored the wish. The workers hear of it at once, and within a fifth of the worker
-    /// TTL where the message is lost.
+    /// TTL where the message is lost. A node that hears of it looks whether it knows the present ring, and waits for that.
     ///
     /// # Errors
     /// As [`change_settings`](Self::change_settings).

@@ -7,6 +7,7 @@ impl Call {
     pub(crate) fn failed(self, error: StoreError) -> Done {
         match self {
             Self::Survey => Done::Survey(Err(error)),
+            Self::Revisions => Done::Revisions(Err(error)),
             Self::ServerTime => Done::ServerTime(Err(error)),
             Self::Bootstrap { run_id, .. } => Done::Bootstrap { run_id, answer: Err(error) },
             Self::Recover { run_id, .. } => Done::Recover { run_id, answer: Err(error) },

@@ -35,6 +35,8 @@ pub(crate) type InspectedJob = (WorkerId, JobKey, Token);
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Survey,
+    /// The revisions of the maps.
+    Revisions,
     ServerTime,
     Bootstrap {
         seen: Seen,
@@ -203,6 +205,7 @@ pub(crate) enum Call {
 #[derive(Debug)]
 pub(crate) enum Done {
     Survey(Result<(PoolState, ServerIdentity)>),
+    Revisions(Result<PoolState>),
     ServerTime(Result<u64>),
     Bootstrap {
         run_id: String,
@@ -375,6 +378,7 @@ impl Done {
     pub(crate) fn failure(&self) -> Option<&StoreError> {
         let error = match self {
             Self::Survey(Err(error))
+            | Self::Revisions(Err(error))
             | Self::ServerTime(Err(error))
             | Self::Bootstrap { answer: Err(error), .. }
             | Self::Recover { answer: Err(error), .. }

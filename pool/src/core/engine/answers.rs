@@ -59,6 +59,7 @@ impl Engine {
                     }
                 }
             }
+            Done::Revisions(answer) => return self.on_revisions(answer),
             Done::Join { .. }
             | Done::Settle { .. }
             | Done::Drain { .. }

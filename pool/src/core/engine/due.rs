@@ -144,6 +144,7 @@ impl Engine {
             ctx.call(Call::ServerTime);
             self.rereading.flush(ctx, self.members.entries.len());
         }
+        self.moves_now.flush(ctx);
         if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
             self.tells.busy = true;
             let count = self.tells.queue.len().min(512);

@@ -7,6 +7,7 @@ mod capacity;
 mod commands;
 mod due;
 mod inspecting;
+mod moving;
 mod namesake;
 mod settings;
 pub(crate) mod status;
@@ -45,6 +46,7 @@ use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
 use crate::store::{Outcome, Refusal, Renewal, Result, Seen, StoreError};
 use inspecting::Inspecting;
+use moving::MovesNow;
 use namesake::Namesake;
 
 /// All of one node's decisions.
@@ -86,6 +88,7 @@ pub(crate) struct Engine {
     namesake: Namesake,
     clock: Clock,
     rereading: Rereading,
+    moves_now: MovesNow,
     tells: Tells,
     end: End,
 }
@@ -177,6 +180,7 @@ impl Engine {
             namesake: Namesake::default(),
             clock: Clock::default(),
             rereading: Rereading::default(),
+            moves_now: MovesNow::default(),
             tells: Tells::default(),
             end: End::No,
         }
@@ -212,6 +216,7 @@ impl Engine {
             gate.may_read().then(|| self.reading.deadline()).flatten(),
             known.then(|| self.tells.deadline()).flatten(),
             (known && !self.clock.busy).then_some(self.clock.next),
+            known.then(|| self.moves_now.deadline()).flatten(),
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known, self.clock.read.is_some()),
             self.asking.deadline(known, self.clock.read.is_some()),
@@ -311,6 +316,7 @@ impl Engine {
             let member = self.members.entries.get(&worker.jobs.worker);
             worker.on_member(&mut self.ctx, member, changed);
         }
+        self.move_by_this_ring();
     }
 
     fn on_renewed(&mut self, workers: &[WorkerId], answer: Result<Renewal>) -> Result<()> {
@@ -416,6 +422,7 @@ impl Engine {
                 self.reading.reset();
                 self.liveness.reset();
                 self.inspecting.reset();
+                self.moves_now.reset(self.ctx.now);
                 self.closing.reset(self.attaching.is_empty(), self.clock.ms(self.ctx.now));
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();

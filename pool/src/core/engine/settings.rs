@@ -37,10 +37,7 @@ impl Engine {
             self.ctx.config.settings = adopted.clone();
             self.on_members(self.members.clone());
             if at_once && !self.ctx.config.broken.has(Mutation::MoveNowUnheard) {
-                let Self { workers, ctx, .. } = self;
-                for worker in workers.values_mut() {
-                    worker.move_now(ctx);
-                }
+                self.wants_moves_now();
             }
         }
         let timing = self.ctx.config.timing;

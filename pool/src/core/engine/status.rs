@@ -52,6 +52,8 @@ pub(crate) struct WorkerStatus {
     pub(crate) full: bool,
     /// Those that wait for their start.
     pub(crate) to_start: usize,
+    /// Those that came from another worker and have not started.
+    pub(crate) coming: usize,
     /// Those that belong elsewhere and wait for their move.
     pub(crate) to_move: usize,
     /// Jobs whose handler does not end although it was aborted.
@@ -72,6 +74,7 @@ impl Worker {
             capacity: jobs.capacity(),
             full: jobs.has_no_place(),
             to_start: jobs.to_start(),
+            coming: jobs.coming.len(),
             to_move: self.to_move(),
             stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
         }

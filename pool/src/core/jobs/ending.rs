@@ -148,6 +148,9 @@ impl Jobs {
             self.drop_asks(ctx, key, token);
         }
         let Some(mut held) = self.held.remove(key) else { return };
+        if !self.coming.is_empty() {
+            self.coming.remove(key);
+        }
         if ctx.config.starts_per_second.is_some() && matches!(held.phase, JobPhase::Waiting(_)) {
             // It must not take the turn of another start.
             self.to_start.retain(|(waits, token)| waits != key || *token != held.token);

@@ -87,6 +87,8 @@ pub(super) struct Jobs {
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     capacity: Capacity,
     to_start: VecDeque<(JobKey, Token)>,
+    /// The held jobs that came from another worker and have not started.
+    pub(super) coming: BTreeSet<JobKey>,
     starting: usize,
     starts: Throttle,
     /// The deadlines of the held jobs' handlers.
@@ -131,6 +133,7 @@ impl Jobs {
             retaken: BTreeMap::new(),
             capacity: Capacity::default(),
             to_start: VecDeque::new(),
+            coming: BTreeSet::new(),
             starting: 0,
             starts: Throttle::default(),
             timers: BTreeSet::new(),

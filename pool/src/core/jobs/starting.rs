@@ -58,6 +58,9 @@ impl Jobs {
         let Some(held) = self.held.get_mut(key) else { return };
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         held.phase = JobPhase::Running;
+        if !self.coming.is_empty() {
+            self.coming.remove(key);
+        }
         set_timer(&mut self.timers, held, key, held.progress.map(|timeout| ctx.now + timeout.get()));
         let ending = held.order.as_ref().map(|o| o.why);
         if ending.is_none_or(|why| goes_on(why) || why == StopReason::Shutdown) {

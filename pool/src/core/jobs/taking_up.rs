@@ -74,6 +74,9 @@ impl Jobs {
         };
         let held = HeldJob::new(record, job, envelope, waiting, ctx.now);
         self.held.insert(key.clone(), Box::new(held));
+        if record.why().is_some_and(|why| why.cause.is_a_move()) {
+            self.coming.insert(key.clone());
+        }
         self.to_start.push_back((key.clone(), record.token));
         if let Some(why) = self.leaving {
             self.order(ctx, key, StopOrder::own(why));

@@ -575,9 +575,23 @@ fn what_is_astray_moves_at_once_when_that_is_wanted() {
         super::rebalancing::another(&mut bench, 2, 1);
         bench.all();
         super::rebalancing::moves(&mut bench, 0, 1);
+        super::rebalancing::looked(&mut bench, 0);
         bench.of(&["STOP"]).is_empty()
     });
     assert_eq!(rests, [false, true]);
+}
+
+#[test]
+fn what_moves_at_once_goes_by_the_present_ring() {
+    let early = whole_and_broken(Mutation::MoveNowByAnyRing).map(|mut bench| {
+        bench.running(7, &super::rebalancing::NAMES);
+        super::rebalancing::another(&mut bench, 2, 1);
+        bench.all();
+        super::rebalancing::moves(&mut bench, 0, 1);
+        super::rebalancing::looked(&mut bench, 1);
+        !bench.of(&["STOP"]).is_empty()
+    });
+    assert_eq!(early, [false, true]);
 }
 
 #[test]

@@ -4,12 +4,15 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::bench::{Bench, config, key, millis, secs, up};
+use crate::core::call::Done;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::core::ring::Ring;
-use crate::model::id::WorkerId;
+use crate::model::id::{Incarnation, Revision, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::model::settings::{Settings, ShardId};
+use crate::model::why::Cause;
+use crate::store::PoolState;
 
 pub(super) const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
@@ -128,6 +131,71 @@ pub(super) fn moves(bench: &mut Bench, rate: u32, now: u64) {
     bench.step([Input::Settings(Arc::new(bench.stored.clone()))]);
 }
 
+/// A node that was told to move all now sees that the members are this many changes further than it knows.
+pub(super) fn looked(bench: &mut Bench, further: u64) {
+    if !bench.is_calling("revisions") {
+        return;
+    }
+    let (incarnation, known) = (bench.engine.incarnation(), bench.members.revision);
+    let state = PoolState::Present {
+        incarnation,
+        recovering: false,
+        members: Revision(known.0 + further),
+        settings: bench.stored.revision,
+        run_id: "a".to_owned(),
+        closed: Incarnation(0),
+    };
+    bench.answer("revisions", |_| Done::Revisions(Ok(state)));
+}
+
+#[test]
+fn a_job_from_another_worker_counts_as_coming_until_it_starts() {
+    let mut bench = Bench::attached_with(config());
+    bench.worker(1);
+    bench.assign(1, 3, 3, &["a", "b", "c"]);
+    bench.begun_with(false, |record| {
+        if record.id.to_string() != "n.c" {
+            record.set_why(Cause::Moved);
+        }
+    });
+    let coming = |bench: &Bench| bench.engine.status().workers[0].coming;
+    assert_eq!(coming(&bench), 2);
+    bench.handler(1, "a", 3, HandlerEvent::Started);
+    assert_eq!(coming(&bench), 1, "c is new, and a has started");
+    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None });
+    assert_eq!(coming(&bench), 0);
+}
+
+#[test]
+fn all_move_now_by_the_ring_that_the_members_have() {
+    let mut bench = loaded(config());
+    another(&mut bench, 2, 1);
+    bench.all();
+    moves(&mut bench, 0, 1);
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "it looks at the members first");
+    bench.fail("revisions");
+    bench.advance(secs(1));
+    looked(&mut bench, 1);
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "another worker came or went, which it has not heard of");
+    another(&mut bench, 3, 2);
+    let moved = elsewhere(&bench);
+    assert!(moved.len() > 2);
+    assert_eq!(bench.of(&["STOP"]), stops(&moved));
+}
+
+#[test]
+fn who_wants_all_moves_again_has_the_members_looked_at_again() {
+    let mut bench = loaded(config());
+    moves(&mut bench, 0, 1);
+    another(&mut bench, 2, 1);
+    moves(&mut bench, 0, 2);
+    bench.all();
+    looked(&mut bench, 0);
+    assert_eq!(bench.of(&["STOP"]), [""; 0], "the first look is older than the second wish");
+    looked(&mut bench, 0);
+    assert_eq!(bench.of(&["STOP"]), stops(&elsewhere(&bench)));
+}
+
 #[test]
 fn jobs_move_at_the_workers_share_of_the_pools_rate() {
     let mut bench = loaded(Config { moves_per_second: NonZeroU32::new(100), ..config() });
@@ -183,6 +251,7 @@ fn all_that_is_astray_moves_at_once_when_it_is_wanted() {
     bench.advance(millis(100));
     assert_eq!(bench.seen(), [""; 0], "the ring has just changed");
     moves(&mut bench, 1, 1);
+    looked(&mut bench, 0);
     let moved = elsewhere(&bench);
     assert_eq!(bench.of(&["STOP"]), stops(&moved));
     moves(&mut bench, 1, 1);

@@ -71,6 +71,7 @@ fn stop(item: &StopItem) -> String {
 pub(super) fn call(call: &Call) -> String {
     match call {
         Call::Survey => "survey".into(),
+        Call::Revisions => "revisions".into(),
         Call::ServerTime => "time".into(),
         Call::Bootstrap { seen, run_id } => format!("bootstrap {run_id} above {}", seen.token),
         Call::Recover { seen, run_id, lost } if lost.is_empty() => {

@@ -30,6 +30,7 @@ impl Saying {
                 worker: worker.id?,
                 held: worker.held as u64,
                 to_start: worker.to_start as u64,
+                coming: worker.coming as u64,
                 to_move: worker.to_move as u64,
                 stuck: worker.stuck.len() as u64,
             })
