@@ -28,6 +28,8 @@ pub enum Mutation {
     LateSteerWins,
     /// `unpark` starts paused jobs.
     UnparkResumes,
+    /// No pause ends by itself.
+    PausesStay,
     /// An owner does not heed what an operator wants of its jobs.
     SteerUnheard,
     /// An owner does not go by the generation of its job's payload.

@@ -372,6 +372,12 @@ async fn a_pause_leaves_these_data() {
     assert_eq!(pool.store.steer(pool.inc, &[resume]).await.unwrap(), [SteerReply::Queued]);
     assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||0|||y{worker}"));
     assert_eq!(pool.ask::<Vec<String>>("HVALS", "errors", &[]), [""; 0]);
+    let since = pool.since("k").await;
+    let until =
+        SteerItem { reason: "anna|1700000000000|ticket 17".to_owned(), ..item(Way::Pause, since, None) };
+    assert_eq!(pool.store.steer(pool.inc, &[until]).await.unwrap(), [SteerReply::Paused]);
+    assert_eq!(pool.record("k"), format!("1|P||{token}|0|1|T|n1.01ABC|T||0|||z{worker}+1700000000000"));
+    assert_eq!(pool.ask::<String>("ZSCORE", "parked", &["k"]), "1700000000000");
 }
 
 /// The stored format is read byte for byte: a job that another build has written runs to its end.

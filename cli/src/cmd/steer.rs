@@ -1,13 +1,14 @@
 //! `tenure stop`, `retry`, `bounce`, `park`, `pause` and `resume`.
 
 use std::env;
+use std::time::Duration;
 
 use clap::Args;
 use tenure_pool::{Node, Steer};
 
 use super::Session;
 use super::many::{Verb, each};
-use crate::args::{StateArg, Target};
+use crate::args::{StateArg, Target, time};
 use crate::exit::{Code, Failure};
 
 /// Stop jobs: each ends where it runs, and is gone
@@ -118,6 +119,9 @@ pub(crate) struct Pause {
     /// Why. Listings show it
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    /// How long, such as `2h`: the job then goes on by itself. Without it, not before a resume
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    lasting: Option<Duration>,
     #[command(flatten)]
     by: By,
     #[command(flatten)]
@@ -126,10 +130,16 @@ pub(crate) struct Pause {
 
 impl Pause {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
-        let Self { reason, by, target } = self;
+        let Self { reason, lasting, by, target } = self;
         let within = session.global.timeout;
         let verb = Verb { plain: "pause", done: "paused" };
-        let act = async |node: &Node, key| by.sign(node.pause(key, reason.as_str())).within(within).await;
+        let act = async |node: &Node, key| {
+            let pause = by.sign(node.pause(key, reason.as_str())).within(within);
+            match lasting {
+                Some(time) => pause.lasting(time).await,
+                None => pause.await,
+            }
+        };
         each(session, target, verb, act).await
     }
 }

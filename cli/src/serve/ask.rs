@@ -214,9 +214,12 @@ pub(super) struct OfJob {
     key: Option<String>,
     #[serde(default)]
     key64: Option<String>,
-    /// For a park.
+    /// For a park and a pause.
     #[serde(default)]
     pub(super) reason: Option<String>,
+    /// How long a pause lasts.
+    #[serde(default)]
+    pub(super) for_ms: Option<u64>,
 }
 
 impl OfJob {

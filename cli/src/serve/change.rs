@@ -108,7 +108,13 @@ impl Way {
         }
     }
 
-    async fn act(self, node: Node, key: JobKey, who: &str, reason: String) -> Result<(), Error> {
+    async fn act(
+        self,
+        node: Node,
+        key: JobKey,
+        who: &str,
+        (reason, lasting): (String, Option<Duration>),
+    ) -> Result<(), Error> {
         let steer = match self {
             Self::Retry => node.retry(key),
             Self::Bounce => node.bounce(key),
@@ -118,6 +124,7 @@ impl Way {
             Self::Resume => node.resume(key),
             Self::Stop => return node.stop_job(key).deadline(LONGEST).await,
         };
+        let steer = lasting.into_iter().fold(steer, tenure_pool::Steer::lasting);
         steer.within(LONGEST).await
     }
 }
@@ -130,9 +137,20 @@ async fn steer(app: Arc<App>, who: Who, asked: OfJob, way: Way) -> Answer {
         (_, None) => String::new(),
         (_, Some(_)) => return Err(Problem::usage("only a park and a pause take a reason")),
     };
+    let lasting = match (way, asked.for_ms) {
+        (Way::Pause, lasting) => lasting.map(Duration::from_millis),
+        (_, None) => None,
+        (_, Some(_)) => return Err(Problem::usage("only a pause takes for_ms")),
+    };
     let what = format!("{} {}", way.done(), shown::key(&key));
     let (of, name) = (key.clone(), who.name.clone().unwrap_or_default());
-    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, &name, reason).await?) }).await?;
+    change(
+        &app,
+        &who,
+        what,
+        move |node| async move { Ok(way.act(node, key, &name, (reason, lasting)).await?) },
+    )
+    .await?;
     document(&Steered::new(&of, way.done(), Tone::Good))
 }
 

@@ -127,8 +127,11 @@ mod tests {
         {
             assert!(means(text, &acme), "{text}");
         }
-        let paused =
-            Job { state: JobState::Parked, paused: Some(("anna".to_owned(), String::new())), ..acme.clone() };
+        let paused = Job {
+            state: JobState::Parked,
+            paused: Some(("anna".to_owned(), String::new(), None)),
+            ..acme.clone()
+        };
         assert!(means("state:paused", &paused) && !means("state:parked", &paused));
         for text in ["hooli", "acme", "state:parked,queued", "worker:18", "worker:0:17", "node:n", "failing"]
         {

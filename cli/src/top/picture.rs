@@ -81,7 +81,8 @@ pub(super) struct Job {
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
     /// Its pause: by whom, and why.
-    pub(super) paused: Option<(String, String)>,
+    /// Who has paused it, why, and until when.
+    pub(super) paused: Option<(String, String, Option<SystemTime>)>,
 }
 
 /// The jobs that a filter means, as far as they are found.

@@ -65,8 +65,11 @@ pub(crate) fn fields(seen: &Explanation) -> Value {
         all.insert("former_worker".into(), json!(seen.why.and_then(|why| why.former)));
         all.insert("text".into(), json!(seen.to_string()));
         all.insert("remedy".into(), json!(remedy(seen)));
-        if seen.paused.is_some() {
+        if let Some(pause) = &seen.paused {
             all.insert("state".into(), json!("paused"));
+            if let Some(Value::Object(inner)) = all.get_mut("paused") {
+                inner.insert("until".into(), json!(pause.until.map(when::stamp)));
+            }
         }
     }
     fields

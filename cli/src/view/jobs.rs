@@ -7,7 +7,7 @@ use serde::Serialize;
 use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Why};
 
 use crate::args::Which;
-use crate::out::when::{as_maybe_stamp, as_stamp, since};
+use crate::out::when::{as_maybe_stamp, as_stamp, brief, since};
 use crate::out::{Cell, Column, Row, Tone, shown};
 
 /// How many jobs of a worker are read at once.
@@ -29,6 +29,8 @@ pub(crate) struct Shown {
     /// Since when is `since`.
     paused_by: Option<String>,
     pause_reason: Option<String>,
+    #[serde(serialize_with = "as_maybe_stamp")]
+    paused_until: Option<SystemTime>,
     #[serde(serialize_with = "as_maybe_stamp")]
     next_try: Option<SystemTime>,
     id: String,
@@ -58,6 +60,7 @@ impl From<JobInfo> for Shown {
             since: job.since,
             error: job.error,
             paused_by: job.paused.as_ref().map(|paused| paused.by.clone()),
+            paused_until: job.paused.as_ref().and_then(|paused| paused.until),
             pause_reason: job.paused.map(|paused| paused.reason),
             next_try: job.next_try,
             id: job.id.to_string(),
@@ -99,18 +102,24 @@ fn word(state: JobState, is_paused: bool) -> &'static str {
     }
 }
 
+/// A pause in words: who wants it, why, and how long it still lasts.
+pub(crate) type PauseSeen<'a> = (&'a str, &'a str, Option<SystemTime>);
+
 /// The last error of a job, or its pause.
-pub(crate) fn why(pause: Option<(&str, &str)>, error: Option<&str>) -> Cell {
+pub(crate) fn why(pause: Option<PauseSeen<'_>>, error: Option<&str>) -> Cell {
     match (pause, error) {
-        (Some((by, reason)), _) => Cell::new(paused(by, reason)).tone(Tone::Warn),
+        (Some((by, reason, until)), _) => Cell::new(paused(by, reason, until)).tone(Tone::Warn),
         (None, Some(error)) => Cell::new(shown::plain(error)).tone(Tone::Bad),
         (None, None) => Cell::maybe(None::<String>),
     }
 }
 
-/// The pause of a job, in words: `by anna: ticket 7`.
-fn paused(by: &str, reason: &str) -> String {
+/// The pause of a job, in words: `by anna, for another 1h59m: ticket 7`.
+fn paused(by: &str, reason: &str, until: Option<SystemTime>) -> String {
     let by = if by.is_empty() { String::new() } else { format!("by {by}") };
+    let rest = until.map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());
+    let rest = rest.map(|rest| format!("for another {}", brief(rest))).unwrap_or_default();
+    let by = [by, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
     match (&*by, reason) {
         (by, "") => by.to_owned(),
         ("", reason) => shown::plain(reason),
@@ -138,6 +147,7 @@ impl Row for Shown {
 
     fn cells(&self, utc: bool) -> Vec<Cell> {
         let pause = self.paused_by.as_deref().zip(self.pause_reason.as_deref());
+        let pause = pause.map(|(by, reason)| (by, reason, self.paused_until));
         vec![
             Cell::new(&self.title),
             toned(self.state),

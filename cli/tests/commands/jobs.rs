@@ -58,7 +58,7 @@ async fn jobs_for_programs_have_versions_and_rfc_3339() {
     let csv = printed(&world.run(&["ls", "-o", "csv", "--match", "ac*"]).await.success());
     assert!(
         csv.starts_with(
-            "key,key64,state,worker,node,token,attempts,since,error,paused_by,pause_reason,next_try,id,"
+            "key,key64,state,worker,node,token,attempts,since,error,paused_by,pause_reason,paused_until,next_try,id,"
         ),
         "{csv}"
     );

@@ -46,7 +46,7 @@ async fn a_job_is_paused_explained_and_resumed() {
     assert!(!printed(&world.run(&["ls", "--state", "parked"]).await.success()).contains("acme"));
     let seen = world.json(&["explain", "acme"]).await;
     assert_eq!((&seen["verdict"], &seen["state"]), (&json!("paused"), &json!("paused")));
-    assert_eq!(seen["paused"], json!({ "by": "anna", "reason": "db moves" }));
+    assert_eq!(seen["paused"], json!({ "by": "anna", "reason": "db moves", "until": null }));
     assert!(seen["remedy"].as_str().unwrap().contains("tenure resume acme"));
     let job = world.json(&["get", "acme"]).await;
     assert_eq!((&job["state"], &job["paused_by"]), (&json!("paused"), &json!("anna")));
@@ -63,6 +63,26 @@ async fn a_job_is_paused_explained_and_resumed() {
     world.run(&["resume", "acme"]).await.success();
     world.run(&["wait", "acme"]).await.success();
     assert_eq!(state(&world, "acme").await, Some(JobState::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_paused_for_some_time() {
+    let world = World::with_workers(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    world.run(&["pause", "acme", "--for", "2h", "--by", "anna", "--reason", "db moves"]).await.success();
+    let listed = printed(&world.run(&["ls", "--state", "paused"]).await.success());
+    assert!(listed.contains("by anna, for another 1h59m: db moves"), "{listed}");
+    let text = printed(&world.run(&["explain", "acme"]).await.success());
+    assert!(text.contains("it goes on by itself in 1 h 59 min, or when it is resumed"), "{text}");
+    let (job, seen) = (world.json(&["get", "acme"]).await, world.json(&["explain", "acme"]).await);
+    assert!(job["paused_until"].as_str().unwrap().ends_with('Z'), "{job}");
+    assert_eq!(seen["paused"]["until"], job["paused_until"]);
+    assert_eq!(status(&world.run(&["pause", "acme", "--for", "soon"]).await), Some(2));
+    world.run(&["resume", "acme"]).await.success();
+    world.run(&["pause", "acme", "--for", "100ms"]).await.success();
+    let goes_on = async || state(&world, "acme").await == Some(JobState::Running);
+    eventually(PATIENCE, "the pause to be over", goes_on).await;
+    assert_eq!(world.json(&["get", "acme"]).await["why"], json!("pause_over"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

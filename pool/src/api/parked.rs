@@ -25,7 +25,7 @@ pub struct ParkedJob {
     /// The error of its last attempt, at most 1 KiB, or `worker lost` if the attempt ended with its worker. Empty for a
     /// paused job.
     pub error: String,
-    /// The one who has paused it, and the reason. `None` if it is not paused.
+    /// The one who has paused it, until when, and why. `None` if it is not paused.
     pub paused: Option<Paused>,
     /// The number of begins since it was last healthy.
     pub attempts: u32,
@@ -51,7 +51,7 @@ impl ParkedJob {
     /// `None` for a job whose record cannot be read.
     fn new(parked: Parked) -> Option<Self> {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
-        let Parked { key, at, error, record } = parked;
+        let Parked { key, error, record } = parked;
         let record = record?;
         let paused = Paused::of(&record, Some(&error));
         Some(Self {
@@ -60,7 +60,7 @@ impl ParkedJob {
             error: if paused.is_some() { String::new() } else { error },
             paused,
             attempts: record.attempts,
-            since: time(at),
+            since: time(record.since),
             created: time(record.created),
         })
     }

@@ -1,8 +1,12 @@
-//! The pause of a job: who has paused it, and why. It is one text, in the place of the error of a parked job.
+//! The pause of a job: who has paused it, until when, and why. It is one text, in the place of the error of a parked job. The
+//! record has the end, too.
+
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::record::Record;
+use super::record::{Record, decimal};
+use super::serial;
 use super::settings::InvalidSetting;
 
 /// The longest name of who pauses a job, in bytes.
@@ -16,18 +20,37 @@ pub struct Paused {
     pub by: String,
     /// Why, as far as that was said.
     pub reason: String,
+    /// When it is over and the job goes on by itself, by the store's clock. `None`: not before somebody resumes it. When
+    /// serialized, milliseconds since 1970.
+    #[serde(serialize_with = "serial::maybe_time")]
+    pub until: Option<SystemTime>,
 }
 
 impl Paused {
     /// The pause of this job, if it is paused. `kept` is what is kept beside its record.
     pub(crate) fn of(record: &Record, kept: Option<&str>) -> Option<Self> {
-        let (by, reason) = kept.and_then(|text| text.split_once('|')).unwrap_or_default();
-        record.is_paused().then(|| Self { by: by.to_owned(), reason: reason.to_owned() })
+        let (by, reason) = kept.map(Self::parts).unwrap_or_default();
+        let until = record.paused_until().map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+        record.is_paused().then(|| Self { by: by.to_owned(), reason: reason.to_owned(), until })
     }
 
-    /// The text that is kept.
-    pub(crate) fn text(by: &str, reason: &str) -> String {
-        format!("{by}|{reason}")
+    /// The text that is kept: `by|end|reason`. The end is a time of the store's, ms.
+    pub(crate) fn text(by: &str, end: Option<u64>, reason: &str) -> String {
+        let end = end.map(|end| end.to_string()).unwrap_or_default();
+        format!("{by}|{end}|{reason}")
+    }
+
+    /// When a pause with this text is over, by the store's clock, ms.
+    pub(crate) fn end_of(text: &str) -> Option<u64> {
+        let (end, _) = text.split_once('|')?.1.split_once('|')?;
+        decimal(end).filter(|_| end.len() < 16)
+    }
+
+    /// Who wants a pause with this text, and why.
+    pub(crate) fn parts(text: &str) -> (&str, &str) {
+        let (by, rest) = text.split_once('|').unwrap_or_default();
+        let end = rest.split_once('|').filter(|(end, _)| end.bytes().all(|byte| byte.is_ascii_digit()));
+        (by, end.map_or(rest, |(_, reason)| reason))
     }
 }
 
@@ -53,16 +76,21 @@ mod tests {
 
     #[test]
     fn a_pause_says_who_and_why() {
-        let kept = Paused::text("anna@desk", "ticket 7 | part 2");
-        let paused = Paused::of(&record("z5"), Some(&kept));
-        let told = Paused { by: "anna@desk".to_owned(), reason: "ticket 7 | part 2".to_owned() };
-        assert_eq!(paused, Some(told));
+        for (end, why) in [(None, "z5"), (Some(7_000), "z5+7000")] {
+            let kept = Paused::text("anna@desk", end, "ticket 7 | part 2");
+            let paused = Paused::of(&record(why), Some(&kept));
+            let until = end.map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+            let told = Paused { by: "anna@desk".to_owned(), reason: "ticket 7 | part 2".to_owned(), until };
+            assert_eq!(paused, Some(told));
+            assert_eq!(Paused::end_of(&kept), end);
+        }
+        let kept = Paused::text("anna@desk", None, "ticket");
         assert_eq!(Paused::of(&record("p5"), Some(&kept)), None, "it is parked");
     }
 
     #[test]
     fn a_pause_of_which_the_text_is_lost_is_one_all_the_same() {
-        let nobody = Paused { by: String::new(), reason: String::new() };
+        let nobody = Paused { by: String::new(), reason: String::new(), until: None };
         for kept in [None, Some(""), Some("no bar")] {
             assert_eq!(Paused::of(&record("z"), kept), Some(nobody.clone()), "{kept:?}");
         }

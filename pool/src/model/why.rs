@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::id::WorkerId;
+use super::paused::Paused;
 use super::record::{JobState, Record, decimal};
 
 /// Why a job left its former worker, or came out of the queue or the park.
@@ -37,6 +38,8 @@ pub enum Cause {
     Paused,
     /// `y`: an operator resumed it.
     Resumed,
+    /// `w`: its pause was over.
+    PauseOver,
     /// `a`: its worker reported it after a loss of data.
     Attested,
     /// `c`: its run ended, so that it starts again with another payload.
@@ -47,7 +50,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Moved,
         Self::Drained,
         Self::Lost,
@@ -60,6 +63,7 @@ impl Cause {
         Self::Parked,
         Self::Paused,
         Self::Resumed,
+        Self::PauseOver,
         Self::Attested,
         Self::Updated,
         Self::Restarted,
@@ -81,6 +85,7 @@ impl Cause {
             Self::Parked => "p",
             Self::Paused => "z",
             Self::Resumed => "y",
+            Self::PauseOver => "w",
             Self::Attested => "a",
             Self::Updated => "c",
             Self::Restarted => "e",
@@ -129,6 +134,7 @@ impl fmt::Display for Why {
             Cause::Parked => f.write_str("an operator parked it"),
             Cause::Paused => f.write_str("an operator paused it"),
             Cause::Resumed => f.write_str("an operator resumed it"),
+            Cause::PauseOver => f.write_str("its pause was over"),
             Cause::Attested => f.write_str("its worker reported it after a loss of data"),
             Cause::Updated => f.write_str("it was updated, and ended on ").and_then(|()| it(f)),
             Cause::Restarted => f.write_str("it ended well on ").and_then(|()| it(f)),
@@ -142,7 +148,42 @@ impl Record {
         let field = self.why_field();
         let (letter, former) = field.split_at_checked(1)?;
         let cause = Cause::of(letter)?;
+        let former = former.split_once('+').map_or(former, |(former, _)| former);
         Some(Why { cause, former: decimal(former).map(WorkerId) })
+    }
+
+    /// The score of a parked job that never goes on by itself.
+    pub(crate) const NEVER: u64 = 9_000_000_000_000_000;
+
+    /// When the pause of a paused job is over, by the store's clock, ms. `None` for one without an end.
+    pub fn paused_until(&self) -> Option<u64> {
+        let (_, end) = self.why_field().strip_prefix('z')?.split_once('+')?;
+        decimal(end).filter(|_| end.len() < 16 && self.is_paused())
+    }
+
+    /// When a parked job goes on by itself: its score.
+    pub(crate) fn wakes_at(&self) -> u64 {
+        self.paused_until().unwrap_or(Self::NEVER)
+    }
+
+    /// Sets when the pause of a paused job is over.
+    pub(crate) fn set_pause_end(&mut self, end: u64) {
+        let why = self.why_field();
+        let why = why.split_once('+').map_or(why, |(why, _)| why);
+        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
+        let generation = fields.next().unwrap_or_default();
+        let behind = fields.nth(1).map(|fields| format!("|{fields}")).unwrap_or_default();
+        self.tail = format!("|{generation}|{why}+{end}{behind}");
+    }
+
+    /// Whether it is paused, and for as long as a pause with this text.
+    pub(crate) fn is_paused_for(&self, text: &str) -> bool {
+        let lasts = match (self.paused_until(), Paused::end_of(text)) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(end), Some(wanted)) => end >= wanted,
+        };
+        lasts && self.is_paused()
     }
 
     /// Whether an operator has paused it: nobody runs it before it is resumed.
@@ -170,6 +211,9 @@ impl Record {
 /// The number behind the letter, whatever that is.
 fn former_of(field: &str) -> &str {
     let former = field.strip_prefix(|letter: char| letter.is_ascii_lowercase()).unwrap_or_default();
+    let is_end =
+        |end: &str| field.starts_with('z') && !end.is_empty() && end.bytes().all(|c| c.is_ascii_digit());
+    let former = former.split_once('+').filter(|(_, end)| is_end(end)).map_or(former, |(former, _)| former);
     if former.len() <= 20 && decimal(former).is_some() { former } else { "" }
 }
 
@@ -192,6 +236,10 @@ mod tests {
             ("", "|3|m4", "|3|l4", Some(4)),
             ("", "", "||l", None),
             ("", "||x5", "||l5", Some(5)),
+            ("", "|3|z5+1700000000000|x", "|3|l5|x", Some(5)),
+            ("", "||z+1700000000000", "||l", None),
+            ("", "||m5+17", "||l", None),
+            ("", "||z5+x", "||l", None),
             ("", "||rubbish|x", "||l|x", None),
             ("", "||m99999999999999999999", "||l", None),
         ] {
@@ -215,6 +263,39 @@ mod tests {
         for tail in ["", "|z", "||p5", "||p5|z"] {
             assert!(!paused("P", tail), "{tail}");
         }
+    }
+
+    #[test]
+    fn a_pause_may_have_an_end() {
+        let parked = |tail: &str| {
+            let text = format!("1|P||4|1|2|1|n.i|1||0|{tail}");
+            Record::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"))
+        };
+        for (tail, end) in [
+            ("||z5+1700000000000", Some(1_700_000_000_000)),
+            ("|3|z+7|more", Some(7)),
+            ("||z5", None),
+            ("||z5+", None),
+            ("||z5+x", None),
+            ("||z5+1234567890123456", None),
+            ("||p5+7", None),
+        ] {
+            let record = parked(tail);
+            assert_eq!(
+                (record.paused_until(), record.wakes_at()),
+                (end, end.unwrap_or(Record::NEVER)),
+                "{tail}"
+            );
+        }
+        let mut record = parked("|3|z5|more");
+        record.set_pause_end(7);
+        assert_eq!(record.tail, "|3|z5+7|more");
+        assert_eq!(record.why().and_then(|why| why.former), Some(WorkerId(5)));
+        for (text, lasts) in [("a|6|", true), ("a|7|x", true), ("a|8|", false), ("a||", false), ("a", false)]
+        {
+            assert_eq!(record.is_paused_for(text), lasts, "{text}");
+        }
+        assert!(parked("||z5").is_paused_for("a||") && !parked("||p5").is_paused_for("a|7|"));
     }
 
     #[test]

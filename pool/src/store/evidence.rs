@@ -17,8 +17,6 @@ pub struct Evidence {
     pub found: Lookup,
     /// When the sweeper takes the job up, and its last error.
     pub pause: Pause,
-    /// Server time, ms, at which it was parked.
-    pub parked: Option<u64>,
     /// How many notifications wait.
     pub notifications: u64,
     /// Its checkpoint.

@@ -35,11 +35,9 @@ pub struct Pause {
 pub struct Parked {
     /// Its key.
     pub key: JobKey,
-    /// Server time, ms, at which it was parked.
-    pub at: u64,
     /// The error of its last attempt, at most 1 KiB.
     pub error: String,
-    /// Its record. `None` if it does not parse.
+    /// Its record, which says since when. `None` if it does not parse.
     pub record: Option<Record>,
 }
 

@@ -1,6 +1,6 @@
 //! Paused jobs: they rest until somebody resumes them, and say who has paused them and why.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tenure_pool::{
     Cause, DispatchError, Error, EventKind, JobState, Node, NotHandled, Plan, StopReason, Tick, Verdict,
@@ -22,6 +22,10 @@ on_both_stores!(
     a_paused_job_is_not_retried_by_others,
     what_cannot_be_paused_says_so,
     every_shard_pauses_its_jobs,
+    a_pause_with_an_end_is_over_by_itself,
+    a_pause_ends_though_all_nodes_were_started_anew,
+    a_longer_pause_takes_the_place_of_a_shorter_one,
+    only_a_pause_has_an_end,
 );
 
 async fn runs(world: &World, key: &str, starts: usize) {
@@ -236,4 +240,80 @@ async fn every_shard_pauses_its_jobs(world: World) {
         runs(&world, key, 2).await;
     }
     world.assert_clean();
+}
+
+/// When the pause of the job is over.
+async fn end_of(node: &Node, key: &str) -> Option<SystemTime> {
+    node.job(key).await.unwrap().unwrap().paused.unwrap().until
+}
+
+async fn a_pause_with_an_end_is_over_by_itself(world: World) {
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "key").await;
+    let seen = world.inspector().await;
+    node.pause("key", "ticket 17").by("anna").lasting(Duration::from_secs(3_600)).await.unwrap();
+    assert!(end_of(&node, "key").await.unwrap() > SystemTime::now() + Duration::from_secs(3_000));
+    let explained = node.explain("key").await.unwrap();
+    assert!(explained.due.unwrap() > Duration::from_secs(3_000), "{explained:?}");
+    assert!(explained.to_string().contains("it goes on by itself in "), "{explained}");
+    node.resume("key").await.unwrap();
+    runs(&world, "key", 2).await;
+    node.pause("key", "ticket 17").by("anna").lasting(Duration::from_millis(100)).await.unwrap();
+    runs(&world, "key", 3).await;
+    let job = node.job("key").await.unwrap().unwrap();
+    assert_eq!((job.paused, job.attempts, job.why.map(|why| why.cause)), (None, 1, Some(Cause::PauseOver)));
+    let text = "pause by anna for 100ms: ticket 17";
+    noted(&seen, text, |event| event.kind == EventKind::Asked && event.text == text).await;
+    world.assert_clean();
+}
+
+async fn a_pause_ends_though_all_nodes_were_started_anew(world: World) {
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "key").await;
+    node.pause("key", "x").lasting(Duration::from_millis(500)).await.unwrap();
+    node.close().await.unwrap();
+    let next = world.node_with("b", 1).await;
+    runs(&world, "key", 2).await;
+    let job = next.job("key").await.unwrap().unwrap();
+    assert_eq!(job.why.map(|why| why.cause), Some(Cause::PauseOver));
+}
+
+async fn a_longer_pause_takes_the_place_of_a_shorter_one(world: World) {
+    let (hour, node) = (Duration::from_secs(3_600), world.node_with("a", 1).await);
+    world.dispatch_one(&node, "key").await;
+    node.pause("key", "short").lasting(hour).await.unwrap();
+    let first = end_of(&node, "key").await.unwrap();
+    node.pause("key", "shorter").lasting(hour / 2).await.unwrap();
+    assert_eq!(
+        (end_of(&node, "key").await, pause_of(&node, "key").await.unwrap().1),
+        (Some(first), "short".into())
+    );
+    node.pause("key", "long").by("ben").lasting(hour * 2).await.unwrap();
+    assert!(end_of(&node, "key").await.unwrap() > first + hour / 2);
+    assert_eq!(pause_of(&node, "key").await, Some(("ben".into(), "long".into())));
+    node.pause("key", "for good").await.unwrap();
+    assert_eq!(
+        (end_of(&node, "key").await, pause_of(&node, "key").await.unwrap().1),
+        (None, "for good".into())
+    );
+    node.pause("key", "short").lasting(hour).await.unwrap();
+    assert_eq!(end_of(&node, "key").await, None);
+    assert_eq!(world.recorder.starts_of("key"), 1);
+}
+
+async fn only_a_pause_has_an_end(world: World) {
+    let node = world.node_with("a", 1).await;
+    world.dispatch_one(&node, "key").await;
+    let day = Duration::from_secs(86_400);
+    for refused in [
+        node.park("key", "x").lasting(day),
+        node.bounce("key").lasting(day),
+        node.pause("key", "x").lasting(Duration::ZERO),
+        node.pause("key", "x").lasting(day * 1_001),
+        node.pause("key", "x").lasting(Duration::MAX),
+    ] {
+        let refused = refused.await;
+        assert!(matches!(&refused, Err(Error::Setting(setting)) if setting.name == "for"), "{refused:?}");
+    }
+    assert!(world.recorder.is_running("key"));
 }

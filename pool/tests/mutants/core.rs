@@ -33,6 +33,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (UpdateEndsWithRun, Scenario("a_job_that_ends_before_its_update_goes_on")),
     (UpdateEndsRest, Scenario("a_job_that_ends_before_its_update_rests_if_it_is_paused")),
     (LateSteerWins, Scenario("a_late_copy_of_a_steer_does_nothing")),
+    (PausesStay, Scenario("a_pause_that_is_over_lets_its_job_go_on")),
     (UnparkResumes, Scenario("nothing_but_a_resume_starts_a_paused_job")),
     (SteerUnheard, Core("a_worker_ends_what_an_operator_wants_to_end")),
     (UpdateUnheard, Core("a_worker_reads_the_other_payload_of_its_job")),

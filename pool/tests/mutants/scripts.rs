@@ -66,6 +66,24 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_release_says_why_and_whose_the_job_was";
     "a later payload is no reason": "release", "{ mode = 'h', why = 'c', delay"
         => "{ mode = 'h', why = 'm', delay", by "a_job_with_a_later_payload_says_so";
+    "a pause never ends": "sweep", "local over = wake_all()"
+        => "local over = 0", by "a_pause_that_is_over_lets_its_job_go_on";
+    "a pause ends when its index says so": "sweep", "if tonumber(at) > t then return"
+        => "if false then return", by "a_pause_lasts_as_long_as_its_record_says";
+    "nobody is told when the next pause ends": "sweep", "if wakes and wakes < 9e15 then"
+        => "if false then", by "a_pause_that_is_over_lets_its_job_go_on";
+    "a pause that is over is told as an unpark": "sweep", "because(p, 'w')"
+        => "because(p, 'u')", by "a_pause_that_is_over_lets_its_job_go_on";
+    "a pause is made no longer": "steer", "and not (way == 'z' and lasts(p, reason))"
+        => "", by "a_pause_is_made_longer_and_not_shorter";
+    "a pause is made shorter": "steer", "(not ends or ends > has)"
+        => "true", by "a_pause_is_made_longer_and_not_shorter";
+    "a longer pause is another one": "steer", "at = tonumber(p.since) end -- it"
+        => "at = t end -- it", by "a_pause_is_made_longer_and_not_shorter";
+    "a pause forgets its end": "", "if ends then p.tail = gsub"
+        => "if false then p.tail = gsub", by "a_pause_that_is_over_lets_its_job_go_on";
+    "a lost index has pauses end at once": "inspect", "p.state == 'P' and wakes_at(p) or t"
+        => "t", by "a_pause_with_an_end_outlives_the_index_of_parked_jobs";
     "a later payload ends a pause": "release", "if way.why == 'p' or way.why == 'z' then"
         => "if false then", by "a_job_that_ends_before_its_update_rests_if_it_is_paused";
     "a lost worker is no reason": "reap", "because(p, 'l')"
@@ -92,7 +110,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "p.tail = '|' .. letter .. former .. rest", by "a_job_with_a_later_payload_says_so";
     "a reason takes later fields away": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. rest"
         => "p.tail = '|' .. generation .. '|' .. letter .. former", by "fields_behind_the_reason_are_kept";
-    "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or ''"
+    "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or match(why, '^z(%d+)%+%d+$') or ''"
         => "former = ''", by "an_unparked_job_knows_where_it_failed";
     "a history keeps everything": "note", "'MAXLEN', most, "
         => "", by "a_history_keeps_as_many_entries_as_it_is_told";
@@ -689,9 +707,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then send", by "the_owner_of_a_running_job_is_told_what_is_wanted";
     "the steers of a batch do not see each other": "steer", "  jobs[key] = p\n"
         => "", by "the_steers_of_a_batch_see_each_other";
-    "a retry starts a paused job": "steer", "if paused and way ~= 'y' then return 'Y' end"
-        => "if paused and way ~= 'y' and way ~= 'n' then return 'Y' end", by "nothing_but_a_resume_starts_a_paused_job";
-    "a pause is repeated anew": "steer", "if paused and way ~= 'y' then return 'Y' end"
+    "a retry starts a paused job": "steer", "if paused and way ~= 'y' and not (way == 'z' and lasts(p, reason)) then return 'Y' end"
+        => "if paused and way ~= 'y' and way ~= 'n' and not (way == 'z' and lasts(p, reason)) then return 'Y' end", by "nothing_but_a_resume_starts_a_paused_job";
+    "a pause is repeated anew": "steer", "if paused and way ~= 'y' and not (way == 'z' and lasts(p, reason)) then return 'Y' end"
         => "if paused and way ~= 'y' and way ~= 'z' then return 'Y' end", by "a_pause_may_be_repeated";
     "a resume starts a parked job": "steer", "way ~= 'n' and way ~= 'z' then return 'P'"
         => "way ~= 'n' and way ~= 'z' and way ~= 'y' then return 'P'", by "a_resume_of_what_is_not_paused_does_nothing";

@@ -27,7 +27,7 @@ use super::step::{EntryPair, Step, body, perform};
 
 /// Keys whose bytes may be mistaken for something else.
 const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];
-const RESULTS: [&str; 4] = ["", "e:no", "boom", "s:jammed"];
+const RESULTS: [&str; 4] = ["", "e:no", "op|1700000000000|boom", "s:jammed"];
 
 /// Small limits and short times, so that a short walk reaches all of them.
 fn settings(max_attempts: u32) -> Settings {

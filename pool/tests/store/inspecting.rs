@@ -5,7 +5,7 @@ use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{BATCH_MAX, Content, Expired, HeldState, Inspected, Refusal, ReleaseMode};
 
-use super::lab::{Kind, Lab, id, key};
+use super::lab::{Kind, Lab, NEVER, id, key};
 
 scenarios! {
     a_look_at_sound_records_changes_nothing,
@@ -71,7 +71,7 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
     for name in ["queued", "stops"] {
         assert_eq!((lab.score("queue", name).await, lab.score("parked", name).await), (now, None), "{name}");
     }
-    assert_eq!((lab.score("queue", "parks").await, lab.score("parked", "parks").await), (None, now));
+    assert_eq!((lab.score("queue", "parks").await, lab.score("parked", "parks").await), (None, Some(NEVER)));
     assert_eq!((lab.score("queue", "runs").await, lab.score("parked", "runs").await), (None, None));
     for name in ["runs", "stops"] {
         assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await, Some(0), "{name}");

@@ -267,6 +267,9 @@ pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T>) -> Refusal {
     }
 }
 
+/// The score of a parked job that does not go on by itself.
+pub(crate) const NEVER: u64 = 9_000_000_000_000_000;
+
 pub(crate) fn key(name: &str) -> JobKey {
     JobKey::try_from(name).unwrap()
 }

@@ -159,7 +159,10 @@ async fn parked_jobs_are_listed_with_their_errors(kind: Kind) {
     park(&lab, worker, "b", "").await;
     lab.run("running", "node1.running", worker).await;
     let parked = parked(&lab, 10).await;
-    let seen: Vec<_> = parked.values().map(|job| (job.key.clone(), job.at, job.error.as_str())).collect();
+    let seen: Vec<_> = parked
+        .values()
+        .map(|job| (job.key.clone(), job.record.as_ref().unwrap().since, job.error.as_str()))
+        .collect();
     assert_eq!(seen, [(key("a"), at, "no route"), (key("b"), at + 10, "")]);
     assert_eq!(parked[&key("a")].record, lab.record("a").await);
 }

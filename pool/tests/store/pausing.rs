@@ -12,7 +12,7 @@ use tenure_pool::store::{
 };
 
 use super::attesting::item;
-use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::lab::{Kind, Lab, NEVER, id, key, ms, node, release};
 use super::steering::steer;
 use super::updating::update;
 
@@ -33,9 +33,25 @@ scenarios! {
     a_pause_whose_release_was_lost_is_known_by_its_worker,
     a_job_that_ends_before_its_update_rests_if_it_is_paused,
     a_release_that_names_no_payload_pauses_its_job,
+    a_pause_that_is_over_lets_its_job_go_on,
+    a_waiting_job_is_paused_until_a_time,
+    a_pause_is_made_longer_and_not_shorter,
+    a_pause_lasts_as_long_as_its_record_says,
+    a_pause_with_an_end_outlives_the_index_of_parked_jobs,
+    a_sweep_ends_a_bounded_number_of_pauses,
 }
 
 const WHY: &str = "anna|ticket 17";
+
+/// The text of a pause that is over then.
+fn until(end: u64) -> String {
+    format!("anna|{end}|ticket 17")
+}
+
+/// A pause of the job as its record is.
+fn pause(name: &str, record: &Record, text: &str) -> SteerItem {
+    SteerItem { reason: text.into(), ..steer(name, record, Way::Pause) }
+}
 
 /// The release of a job that its owner was told to pause.
 fn paused(name: &str, token: Token) -> ReleaseItem {
@@ -81,7 +97,7 @@ async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
     assert_eq!((record.owner, record.attempts, record.begun), (None, 0, Begun::Begun));
     assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Paused, Some(worker))));
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
-    assert_eq!((lab.score("queue", "k").await, lab.score("parked", "k").await), (None, Some(record.since)));
+    assert_eq!((lab.score("queue", "k").await, lab.score("parked", "k").await), (None, Some(NEVER)));
     let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "paused".to_owned())]);
 }
@@ -127,7 +143,7 @@ async fn a_parked_job_is_paused_and_its_error_goes(kind: Kind) {
     assert!(record.is_paused());
     assert_eq!((record.since, record.attempts), (lab.backend.now(), 1));
     assert_eq!(record.why().map(|why| why.former), Some(Some(worker)));
-    assert_eq!(lab.score("parked", "k").await, Some(record.since));
+    assert_eq!(lab.score("parked", "k").await, Some(NEVER));
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
 }
 
@@ -328,4 +344,144 @@ async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
     lab.route("k", worker).await;
     let BeginReply::Begun { payload, .. } = lab.begin("k", worker).await else { panic!("it was not begun") };
     assert_eq!(&*payload, b"other");
+}
+
+async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.k", worker).await;
+    lab.dispatch("parked", "node1.parked").await;
+    lab.steer("parked", Way::Park).await;
+    let end = lab.backend.now() + 5_000;
+    let released = ReleaseItem { result: until(end), ..paused("k", token) };
+    assert_eq!(lab.release_item(worker, released).await, ReleaseReply::Parked);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.is_paused(), record.paused_until()), (true, Some(end)));
+    assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Paused, Some(worker))));
+    assert_eq!((lab.score("parked", "k").await, lab.kept_of("k").await), (Some(end), Some(until(end))));
+    lab.starts().await;
+    lab.backend.advance(4_999).await;
+    let before = lab.backend.dump().await;
+    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!((swept.count, swept.next_due, swept.next_in), (0, Some(end), Some(ms(1))));
+    assert_eq!(lab.backend.dump().await, before, "it is not over");
+    lab.backend.advance(1).await;
+    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!((swept.count, swept.parked), (1, 2));
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
+    assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::PauseOver, Some(worker))));
+    assert_eq!((lab.kept_of("k").await, lab.score("parked", "k").await), (None, None));
+    let starts: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
+    assert_eq!(starts, [(key("k"), 0)]);
+    assert!(lab.run_again("k", worker).await > token);
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!(lab.record("parked").await.unwrap().state, JobState::Parked, "what is parked stays so");
+}
+
+async fn a_waiting_job_is_paused_until_a_time(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.dispatch("queued", "node1.queued").await;
+    lab.dispatch("assigned", "node1.assigned").await;
+    lab.route("assigned", worker).await;
+    let end = lab.backend.now() + 5_000;
+    for name in ["queued", "assigned"] {
+        let record = lab.record(name).await.unwrap();
+        assert_eq!(lab.steer_all(&[pause(name, &record, &until(end))]).await, [SteerReply::Paused]);
+        assert_eq!(lab.record(name).await.unwrap().paused_until(), Some(end));
+        assert_eq!(lab.steer(name, Way::Resume).await, SteerReply::Queued);
+        let record = lab.record(name).await.unwrap();
+        assert_eq!((record.paused_until(), lab.score("parked", name).await), (None, None), "{name}");
+    }
+    lab.backend.advance(5_000).await;
+    lab.starts().await;
+    let before = lab.record("queued").await;
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!(lab.record("queued").await, before, "that pause is forgotten");
+}
+
+async fn a_pause_is_made_longer_and_not_shorter(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.k").await;
+    let first = lab.record("k").await.unwrap();
+    let now = lab.backend.now();
+    assert_eq!(lab.steer_all(&[pause("k", &first, &until(now + 5_000))]).await, [SteerReply::Paused]);
+    lab.backend.advance(5).await;
+    let record = lab.record("k").await.unwrap();
+    let before = lab.backend.dump().await;
+    for end in [now + 4_000, now + 5_000] {
+        assert_eq!(lab.steer_all(&[pause("k", &record, &until(end))]).await, [SteerReply::Paused]);
+        assert_eq!(lab.backend.dump().await, before, "it lasts as long already");
+    }
+    assert_eq!(lab.steer_all(&[pause("k", &first, &until(now + 6_000))]).await, [SteerReply::Changed]);
+    for (text, end, score) in
+        [(until(now + 6_000), Some(now + 6_000), now + 6_000), ("ben||for good".into(), None, NEVER)]
+    {
+        assert_eq!(lab.steer_all(&[pause("k", &record, &text)]).await, [SteerReply::Paused]);
+        let longer = lab.record("k").await.unwrap();
+        assert_eq!((longer.is_paused(), longer.paused_until()), (true, end));
+        assert_eq!(
+            (longer.since, lab.score("parked", "k").await),
+            (record.since, Some(score)),
+            "it is one pause"
+        );
+        assert_eq!(lab.kept_of("k").await, Some(text));
+    }
+    let before = lab.backend.dump().await;
+    assert_eq!(lab.steer_all(&[pause("k", &record, &until(now + 9_000))]).await, [SteerReply::Paused]);
+    assert_eq!(lab.backend.dump().await, before, "nothing is longer than a pause without an end");
+}
+
+async fn a_pause_lasts_as_long_as_its_record_says(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let end = lab.backend.now() + 5_000;
+    for name in ["k", "l", "m"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        let record = lab.record(name).await.unwrap();
+        assert_eq!(lab.steer_all(&[pause(name, &record, &until(end))]).await, [SteerReply::Paused]);
+    }
+    let text = lab.record("k").await.unwrap().to_string();
+    let later = text.replace(&format!("+{end}"), &format!("+{}", end + 1_000));
+    lab.backend.write_record(&key("k"), later.as_bytes()).await;
+    lab.backend.write_record(&key("l"), text.replace(&format!("+{end}"), "").as_bytes()).await;
+    lab.backend.write_record(&key("m"), b"rubbish").await;
+    lab.backend.advance(5_000).await;
+    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!((swept.count, swept.bad, swept.parked), (3, vec![key("m")], 3));
+    assert_eq!(
+        (lab.score("parked", "k").await, lab.score("parked", "l").await),
+        (Some(end + 1_000), Some(NEVER))
+    );
+    assert!(lab.record("k").await.unwrap().is_paused() && lab.record("l").await.unwrap().is_paused());
+    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!((swept.count, swept.next_due), (0, Some(end + 1_000)));
+}
+
+async fn a_pause_with_an_end_outlives_the_index_of_parked_jobs(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.k").await;
+    lab.dispatch("l", "node1.l").await;
+    let (end, record) = (lab.backend.now() + 5_000, lab.record("k").await.unwrap());
+    assert_eq!(lab.steer_all(&[pause("k", &record, &until(end))]).await, [SteerReply::Paused]);
+    lab.steer("l", Way::Park).await;
+    lab.backend.lose("parked").await;
+    lab.store().inspect(lab.inc, 0, 10, &[]).await.unwrap();
+    assert_eq!((lab.score("parked", "k").await, lab.score("parked", "l").await), (Some(end), Some(NEVER)));
+}
+
+async fn a_sweep_ends_a_bounded_number_of_pauses(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let end = lab.backend.now() + 5_000;
+    for n in 0..5 {
+        let name = format!("k{n}");
+        lab.dispatch(&name, &format!("node1.{name}")).await;
+        let record = lab.record(&name).await.unwrap();
+        lab.steer_all(&[pause(&name, &record, &until(end))]).await;
+    }
+    lab.backend.advance(5_000).await;
+    for parked in [5, 3, 1, 0] {
+        let swept = lab.store().sweep(lab.inc, 2, None).await.unwrap();
+        assert_eq!((swept.parked, swept.count), (parked, parked.min(2) as usize));
+    }
 }

@@ -9,7 +9,7 @@ use tenure_pool::store::{
     Cursors, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, release};
+use super::lab::{Kind, Lab, NEVER, key, ms, node, release};
 
 scenarios! {
     a_handed_off_job_starts_anew,
@@ -153,7 +153,7 @@ async fn too_many_failures_park_a_job(kind: Kind) {
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner), (JobState::Parked, None));
-    assert_eq!(lab.score("parked", "k").await, Some(lab.backend.now()));
+    assert_eq!((record.since, lab.score("parked", "k").await), (lab.backend.now(), Some(NEVER)));
     assert_eq!(lab.field("errors", "k").await.as_deref(), Some("e:boom"));
     assert_eq!(lab.score("queue", "k").await, None);
     assert!(lab.starts().await.is_empty());

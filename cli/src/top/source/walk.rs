@@ -182,7 +182,7 @@ fn listed(pool: &Inspector, job: JobInfo) -> Job {
         since: job.since,
         plan: job.plan,
         error: job.error,
-        paused: job.paused.map(|pause| (pause.by, pause.reason)),
+        paused: job.paused.map(|pause| (pause.by, pause.reason, pause.until)),
     }
 }
 

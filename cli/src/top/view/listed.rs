@@ -31,8 +31,10 @@ pub(super) fn jobs(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
     let row = |at: usize| {
         let Some(job) = jobs.get(at) else { return Vec::new() };
         let key = Cell::new(shown::key(&job.key));
-        let why =
-            shown_jobs::why(job.paused.as_ref().map(|(by, reason)| (&**by, &**reason)), job.error.as_deref());
+        let why = shown_jobs::why(
+            job.paused.as_ref().map(|(by, reason, until)| (&**by, &**reason, *until)),
+            job.error.as_deref(),
+        );
         if is_parked {
             return vec![key, Cell::of(job.attempts), Cell::new(age(job.since)), why];
         }

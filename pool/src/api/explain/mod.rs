@@ -53,7 +53,8 @@ pub struct Explanation {
     pub error: Option<String>,
     /// The one who has paused it, and the reason. `None` if it is not paused.
     pub paused: Option<Paused>,
-    /// How long until the pool takes it up again by itself: a retry, a repeated announcement or a repeated stop.
+    /// How long until the pool takes it up again by itself: a retry, the end of a pause, a repeated announcement or a repeated
+    /// stop.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub due: Option<Duration>,
     /// How many notifications wait for it.
@@ -214,7 +215,7 @@ pub enum Verdict {
     Stopping,
     /// It failed too often, or its handler gave it up. It waits for an operator.
     Parked,
-    /// An operator has paused it: nobody runs it before it is resumed.
+    /// An operator has paused it: nobody runs it before it is resumed, or before [the pause is over](Paused::until).
     Paused,
 }
 
@@ -253,7 +254,7 @@ pub(crate) fn explain(
         }),
         verdict,
         state: record.map(|record| record.state),
-        lasting: record.map(|record| ago(seen.parked.unwrap_or(record.since))),
+        lasting: record.map(|record| ago(record.since)),
         owner: owner.map(|(worker, token)| {
             let member = members.entries.get(&worker);
             OwnerSeen {
@@ -269,7 +270,7 @@ pub(crate) fn explain(
         generation: record.map_or(0, Record::generation),
         strikes: record.map_or(0, |record| record.strikes),
         why: record.and_then(Record::why),
-        due: seen.pause.until.filter(|_| record.is_some()).map(until),
+        due: record.and_then(|record| record.paused_until().or(seen.pause.until)).map(until),
         notifications: seen.notifications,
         checkpoint: seen.checkpoint.map(|kept| CheckpointInfo {
             len: kept.len,

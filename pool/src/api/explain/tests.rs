@@ -326,10 +326,7 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "queued for 8 s: it is about to be assigned to worker 41",
         ),
         row(
-            Evidence {
-                parked: Some(NOW - 50 * H),
-                ..due(job("P||17", 20, 1, 60 * H, 0), 0, Some("no route"))
-            },
+            due(job("P||17", 20, 1, 50 * H, 0), 0, Some("no route")),
             one(),
             defaults,
             Verdict::Parked,
@@ -341,6 +338,13 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             defaults,
             Verdict::Paused,
             "paused for 2 d 2 h, by anna: ticket 7\n  nobody runs it before it is resumed\n  here because an operator paused it",
+        ),
+        row(
+            paused_until(paused(Some("anna|1|ticket 7")), NOW + 2 * H),
+            one(),
+            defaults,
+            Verdict::Paused,
+            "paused for 2 d 2 h, by anna: ticket 7\n  it goes on by itself in 2 h 0 min, or when it is resumed\n  here because an operator paused it",
         ),
         row(
             paused(Some("anna|")),
@@ -364,10 +368,7 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it\n  here because an operator paused it",
         ),
         row(
-            stopping(Evidence {
-                parked: Some(NOW - 50 * H),
-                ..due(job("P||17", 20, 1, 60 * H, 0), 0, Some("no route"))
-            }),
+            stopping(due(job("P||17", 20, 1, 50 * H, 0), 0, Some("no route"))),
             one(),
             defaults,
             Verdict::Dropped,
@@ -378,11 +379,19 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
 
 /// A job that was paused, with this text kept beside its record.
 fn paused(kept: Option<&str>) -> Evidence {
-    let mut seen = due(job("P||17", 0, 1, 60 * H, 0), 0, kept);
+    let mut seen = due(job("P||17", 0, 1, 50 * H, 0), 0, kept);
     if let Some(record) = &mut seen.found.record {
         record.tail = "||z17".to_owned();
     }
-    Evidence { parked: Some(NOW - 50 * H), ..seen }
+    seen
+}
+
+/// The same, until then.
+fn paused_until(mut seen: Evidence, until: u64) -> Evidence {
+    if let Some(record) = &mut seen.found.record {
+        record.set_pause_end(until);
+    }
+    seen
 }
 
 fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
@@ -645,6 +654,7 @@ fn a_job_that_had_a_worker_before_says_why_it_is_here() {
         ("p17", "an operator parked it"),
         ("z17", "an operator paused it"),
         ("y17", "an operator resumed it"),
+        ("w17", "its pause was over"),
         ("a17", "its worker reported it after a loss of data"),
         ("c17", "it was updated, and ended on worker 17"),
         ("e17", "it ended well on worker 17"),

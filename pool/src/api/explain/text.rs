@@ -109,7 +109,7 @@ impl Explanation {
             }
             Some(JobState::Stopping) => self.with_owner(f, "stopping on"),
             Some(JobState::Parked) => {
-                if let Some(Paused { by, reason }) = &self.paused {
+                if let Some(Paused { by, reason, .. }) = &self.paused {
                     write!(f, "paused for {lasting}")?;
                     if !by.is_empty() {
                         write!(f, ", by {}", Shown(by))?;
@@ -251,6 +251,9 @@ impl Explanation {
                 f.write_str("\n  the pool is being opened")
             }
             Verdict::Parked => f.write_str("\n  nothing tries it again before it is unparked"),
+            Verdict::Paused if self.paused.as_ref().is_some_and(|pause| pause.until.is_some()) => {
+                write!(f, "\n  it goes on by itself in {due}, or when it is resumed")
+            }
             Verdict::Paused => f.write_str("\n  nobody runs it before it is resumed"),
             _ => Ok(()),
         }?;

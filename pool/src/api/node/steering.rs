@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
+use super::settings::AGAIN;
+use super::shards::is_silence;
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::Command;
@@ -13,12 +15,16 @@ use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::{IdError, JobKey};
 use crate::model::paused::{Paused, check_by};
+use crate::model::settings::InvalidSetting;
 use crate::store::Way;
 
 /// The default time of a [`Steer`]: longer than the 30 s that a handler may take to stop.
 const DEFAULT: Duration = Duration::from_secs(60);
 /// The longest reason for which a job is parked or paused, in bytes. That of a pause is with the name of who wants it.
 const REASON_MAX: usize = 1_024;
+/// How long a pause with an end lasts, at least and at most.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(1_000 * 86_400);
 
 /// A word to a single job, made by [`Node::park`], [`Node::pause`], [`Node::resume`], [`Node::bounce`],
 /// [`Node::restart`] or [`Node::retry`]. Await it: it returns when the record shows what was wanted.
@@ -28,7 +34,7 @@ const REASON_MAX: usize = 1_024;
 /// record shows that somebody has undone it before it returns, it is not done again.
 ///
 /// # Errors
-/// - The key or a name is not valid, or a reason has more than 1 KiB. Nothing was changed.
+/// - The key or a name is not valid, a pause would last too long, or a reason has more than 1 KiB. Nothing was changed.
 /// - [`Error::JobNotFound`]: there is no such job, it is being stopped, or it has ended meanwhile.
 /// - [`Error::Parked`]: it is parked, so nothing of it runs. Only of a bounce, a restart and a resume.
 /// - [`Error::Paused`]: it is paused, and a resume starts it. Of all but a pause and a resume.
@@ -48,6 +54,8 @@ pub struct Steer {
     way: Way,
     by: Option<String>,
     reason: String,
+    /// How long a pause lasts.
+    lasts: Option<Duration>,
     patience: Duration,
 }
 
@@ -82,9 +90,12 @@ impl Node {
     /// - A plan that wants it counts it as there. A [`retry`](Self::retry) or [`unpark`](Self::unpark) does not start it.
     /// - A stop ends it, and so does a shutdown.
     ///
-    /// The run that is ended counts as no attempt. A job that is paused already stays so, with the reason that it has. One
+    /// [`Steer::lasting`] gives it an end: the job then goes on by itself, as if it were resumed.
+    ///
+    /// The run that is ended counts as no attempt. A job that is paused already stays so, with the reason that it has. If that
+    /// pause is over sooner than this one would be, this one takes its place. One
     /// that is parked is paused, and its error goes. [`JobInfo::paused`](crate::JobInfo::paused) says who has paused a job,
-    /// and why. After a loss of data the job is as the data have it, unless its worker can say that it was paused.
+    /// until when, and why. After a loss of data the job is as the data have it, unless its worker can say that it was paused.
     ///
     /// A running job is stopped with [`StopReason::Paused`](crate::StopReason::Paused).
     ///
@@ -153,7 +164,15 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into);
-        Steer { node: self.clone(), key, way, by: None, reason: String::new(), patience: DEFAULT }
+        Steer {
+            node: self.clone(),
+            key,
+            way,
+            by: None,
+            reason: String::new(),
+            lasts: None,
+            patience: DEFAULT,
+        }
     }
 }
 
@@ -169,13 +188,40 @@ impl Steer {
         Self { by: Some(who.into()), ..self }
     }
 
+    /// Ends a pause by itself this long after the call, by the store's clock: 1 ms to 1,000 days. Only of a pause. It takes one
+    /// more round trip. To make a pause shorter, resume the job and pause it again.
+    ///
+    /// ```no_run
+    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// let two_hours = std::time::Duration::from_secs(2 * 3600);
+    /// node.pause("acme", "their database is being moved").lasting(two_hours).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lasting(self, time: Duration) -> Self {
+        Self { lasts: Some(time), ..self }
+    }
+
     async fn send(self) -> Result<(), Error> {
-        let Self { node, key, way, by, reason, patience } = self;
-        let key = key?;
+        let Self { node, key, way, by, reason, lasts, patience } = self;
+        let (key, began) = (key?, clock::now());
         by.as_deref().map_or(Ok(()), check_by).map_err(Error::Setting)?;
-        let asked = Asked { way, by: by.as_deref(), reason: &reason }.to_string();
+        lasts.map_or(Ok(()), |lasts| check_lasting(way, lasts)).map_err(Error::Setting)?;
+        let asked = Asked { way, by: by.as_deref(), lasts, reason: &reason }.to_string();
+        if reason.len() > REASON_MAX {
+            return Err(Error::TooLong { what: "the reason", len: reason.len(), max: REASON_MAX });
+        }
+        let end = match lasts {
+            Some(lasts) => {
+                let now = tokio::time::timeout(patience, node.of(&key).server_time());
+                let now = now.await.map_err(|_| Error::Deadline(patience))??;
+                Some(now.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)))
+            }
+            None => None,
+        };
+        let patience = patience.saturating_sub(clock::now().since(began));
         let reason = match way {
-            Way::Pause => Paused::text(by.as_deref().unwrap_or(node.name()), &reason),
+            Way::Pause => Paused::text(by.as_deref().unwrap_or(node.name()), end, &reason),
             _ => reason,
         };
         if reason.len() > REASON_MAX {
@@ -198,6 +244,7 @@ impl IntoFuture for Steer {
 struct Asked<'a> {
     way: Way,
     by: Option<&'a str>,
+    lasts: Option<Duration>,
     reason: &'a str,
 }
 
@@ -214,11 +261,37 @@ impl fmt::Display for Asked<'_> {
         if let Some(by) = self.by {
             write!(f, " by {by}")?;
         }
+        if let Some(lasts) = self.lasts {
+            write!(f, " for {lasts:?}")?;
+        }
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
     }
 }
 
+/// Refuses a length of a pause that cannot be kept.
+fn check_lasting(way: Way, lasts: Duration) -> Result<(), InvalidSetting> {
+    let refused =
+        |why: &str| InvalidSetting { name: "for", value: format!("{lasts:?}"), why: why.to_owned().into() };
+    match way {
+        Way::Pause if (SHORTEST..=LONGEST).contains(&lasts) => Ok(()),
+        Way::Pause => Err(refused("a pause lasts from 1 ms to 1,000 days")),
+        _ => Err(refused("only a pause has an end")),
+    }
+}
+
 impl Shard {
+    /// The store's clock, ms. Asks again while the store does not answer.
+    async fn server_time(&self) -> Result<u64, Error> {
+        loop {
+            match self.store().server_time().await {
+                Err(error) if is_silence(&error) && !self.shared.messages.is_closed() => {}
+                Err(_) if self.shared.messages.is_closed() => return Err(self.gone().await.into()),
+                answer => return Ok(answer?),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
     /// `asked`: the word as the events say it.
     async fn steer(
         &self,

@@ -88,13 +88,15 @@ impl Requests {
         let (waits, is_paused) =
             (matches!(record.state, JobState::Queued | JobState::Parked), record.is_paused());
         match steering.way {
-            Way::Pause if is_paused => return self.finish(ctx, to, Ok(())),
+            Way::Pause if record.is_paused_for(&steering.reason) => return self.finish(ctx, to, Ok(())),
             _ if steering.was_done(record) => return self.finish(ctx, to, Ok(())),
             Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
             Way::Now if went_on && (is_paused || !waits) => return self.finish(ctx, to, Ok(())),
             Way::Resume if is_paused => {}
             Way::Resume if record.state == JobState::Parked => return self.refuse(ctx, to, Error::Parked),
             Way::Resume => return self.finish(ctx, to, Ok(())),
+            // It is over sooner than is wanted.
+            Way::Pause if is_paused => {}
             _ if is_paused => return self.refuse(ctx, to, Error::Paused),
             Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
             Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),
@@ -187,7 +189,7 @@ impl Steering {
         match self.way {
             // It is sent to a paused job only, and nothing else takes such a job out of its rest.
             Way::Resume => true,
-            Way::Pause => is_new(Cause::Resumed),
+            Way::Pause => is_new(Cause::Resumed) || is_new(Cause::PauseOver),
             Way::Park => is_new(Cause::Unparked),
             Way::Now => before.state == JobState::Parked && !record.is_paused(),
             Way::Home | Way::Elsewhere => false,

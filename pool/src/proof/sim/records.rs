@@ -17,6 +17,8 @@ use JobState::{Assigned, Parked, Queued, Running, Stopping};
 struct Change<'a> {
     step: &'a str,
     now: u64,
+    /// The server's clock, ms.
+    server_ms: u64,
     request: &'a Request,
     /// The pool's.
     incarnation: Option<Incarnation>,
@@ -50,6 +52,12 @@ impl Change<'_> {
             ("steer", Parked, Queued) if before.is_paused() => {
                 has.is_some_and(|why| why.cause == Cause::Resumed)
             }
+            ("sweep", Parked, Queued) => {
+                let is_over = before.paused_until().is_some_and(|end| end <= self.server_ms);
+                is_over && has.is_some_and(|why| why.cause == Cause::PauseOver)
+            }
+            // It is made longer.
+            ("steer", Parked, Parked) if before.is_paused() => record.wakes_at() > before.wakes_at(),
             ("unpark" | "steer", Parked, Queued) => {
                 !before.is_paused() && has.is_some_and(|why| why.cause == Cause::Unparked)
             }
@@ -100,7 +108,8 @@ impl World {
     /// Compares the records with those before the step.
     pub(super) fn changed(&mut self, step: &str, request: &Request) {
         let facts = self.store.facts();
-        let change = Change { step, now: self.now, request, incarnation: facts.incarnation };
+        let server_ms = self.server_now();
+        let change = Change { step, now: self.now, server_ms, request, incarnation: facts.incarnation };
         if self.full {
             self.judge.memory_full_at = Some(self.now);
         }
@@ -282,7 +291,7 @@ impl Judge {
                 (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
                     matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
                 }
-                (Some(Parked), Queued) => matches!(step, "unpark" | "steer"),
+                (Some(Parked), Queued) => matches!(step, "unpark" | "steer" | "sweep"),
                 (Some(Queued), Parked) => step == "steer",
                 (Some(from), to) if from == to => same,
                 _ => false,
@@ -387,7 +396,7 @@ mod tests {
         };
         let request = Request::Call(Incarnation(2), Box::new(call));
         let incarnation = Some(Incarnation(2));
-        let change = Change { step: "attest", now: 3, request: &request, incarnation };
+        let change = Change { step: "attest", now: 3, server_ms: 3, request: &request, incarnation };
         judge.became(&key, None, &Record::parse(record.as_bytes()).unwrap(), true, &change);
         judge.violations
     }

@@ -9,6 +9,7 @@ use super::users::Ask;
 use super::world::World;
 use crate::core::input::Command;
 use crate::model::id::{JobKey, Token};
+use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::store::Way;
 
@@ -70,7 +71,15 @@ impl World {
         }
         let deadline = self.local(at) + Duration::from_millis(self.steers.rng.between(500, 8_000));
         let what = Ask::Steer { key: key.clone(), way, run };
-        let reason = if matches!(way, Way::Park | Way::Pause) { "op|an operator" } else { "" }.to_owned();
+        let reason = match way {
+            Way::Pause if self.steers.rng.chance(5_000) => Paused::text(
+                "op",
+                Some(self.server_now() + self.steers.rng.between(500, 20_000)),
+                "for a while",
+            ),
+            Way::Park | Way::Pause => "op||an operator".to_owned(),
+            _ => String::new(),
+        };
         self.ask(at, what, Some(deadline), |reply| Command::Steer { reply, key, way, reason, deadline });
     }
 

@@ -250,6 +250,11 @@ impl World {
         self.server_ms.store(ms.saturating_add_signed(self.server_step), Ordering::Relaxed);
     }
 
+    /// The server's clock, ms.
+    pub(super) fn server_now(&self) -> u64 {
+        self.server_ms.load(Ordering::Relaxed)
+    }
+
     /// Runs to the end.
     pub(super) fn run(mut self) -> Report {
         let mut rest_by = u64::MAX;

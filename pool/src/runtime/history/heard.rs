@@ -6,6 +6,7 @@ use crate::core::effect::{Attested, Effect, Notice};
 use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::model::event::{EventKind, News};
+use crate::model::paused::Paused;
 use crate::model::why::Cause;
 use crate::store::{ReleaseMode, ReleaseReply, loss};
 
@@ -87,7 +88,8 @@ fn of_notice(notice: &Notice) -> Option<News> {
         Notice::Failed { key, error, .. } => News::of_job(EventKind::Failed, key.clone()).saying(error),
         Notice::Parked { key, error } => News::of_job(EventKind::Parked, key.clone()).saying(error),
         Notice::Paused { key, pause } => {
-            News::of_job(EventKind::Paused, key.clone()).saying(&pause.replacen('|', ": ", 1))
+            let (by, reason) = Paused::parts(pause);
+            News::of_job(EventKind::Paused, key.clone()).saying(&format!("{by}: {reason}"))
         }
         Notice::ParkedUnowned { id } => News { count: 1, ..News::new(EventKind::Parked) }
             .saying(&format!("the dispatch {id} lost too many workers")),

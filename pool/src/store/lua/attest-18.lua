@@ -24,6 +24,7 @@
 --@generation
 --@notes
 --@delete
+--@paused
 --@requeue
 --@why
 --@elsewhere

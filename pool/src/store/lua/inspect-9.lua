@@ -9,6 +9,7 @@
 --@guard
 --@clock
 --@records
+--@paused
 local head, refusal = guard()
 if not head then return refusal end
 local t = num(now())
@@ -29,7 +30,7 @@ for i = 1, #page[2], 2 do
   end
   local index = p and (p.state == 'P' and parked or p.state ~= 'R' and due)
   if index then
-    index[#index + 1] = t
+    index[#index + 1] = p.state == 'P' and wakes_at(p) or t
     index[#index + 1] = key
   end
 end

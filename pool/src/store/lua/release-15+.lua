@@ -21,6 +21,7 @@
 --@outcome
 --@notes
 --@delete
+--@paused
 --@requeue
 --@why
 --@elsewhere

@@ -5,7 +5,8 @@
 -- KEYS: pool workers settings jobs owners queue parked errors starts, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; a letter per job: its way, n begins
 --       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
---       since*, reason*
+--       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing
+-- A paused job is paused for longer where a pause has a later end, or none.
 -- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | Y paused, now or before | C its record is another one,
 --          nothing done | S stopping | N no job of that dispatch | R recovering | X bad record. SHUTDOWN
 --@base
@@ -36,6 +37,12 @@ local function event_for(x)
   return event
 end
 
+-- Whether a pause with this text lasts longer than the one that the job has.
+local function lasts(p, pause)
+  local ends, has = tonumber(end_of(pause)), tonumber(wakes_at(p))
+  return has < 9e15 and (not ends or ends > has)
+end
+
 local function answer(i)
   local key, way, reason = argv[base + i], sub(ways, i, i), argv[of_reasons + i]
   if head[2] == 'R' then return 'R' end -- an owner that has not attested yet may run it
@@ -47,7 +54,7 @@ local function answer(i)
   if p.state == 'S' then return 'S' end
   if p.state == 'P' then
     local paused = is_paused(p)
-    if paused and way ~= 'y' then return 'Y' end
+    if paused and way ~= 'y' and not (way == 'z' and lasts(p, reason)) then return 'Y' end
     if not paused and way ~= 'n' and way ~= 'z' then return 'P' end
   elseif way == 'y' then
     return 'C'
@@ -66,6 +73,7 @@ local function answer(i)
   local since = tonumber(p.since)
   local at = since >= t and since < t + 60000 and since + 1 or t
   if way == 'p' or way == 'z' then
+    if p.state == 'P' and is_paused(p) then at = tonumber(p.since) end -- it goes on being paused
     because(p, way)
     requeue(key, p, at, 0, route_ms, 0, reason)
     return way == 'z' and 'Y' or 'P'

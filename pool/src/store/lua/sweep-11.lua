@@ -1,6 +1,6 @@
 #!lua
 -- Repairs what is due: start events are sent again, assignments that nobody began are taken back, stops are returned
--- so that the caller sends them again. Forgets ended ids whose time has come.
+-- so that the caller sends them again, and jobs whose pause is over go on. Forgets ended ids whose time has come.
 -- KEYS: pool settings jobs queue owners parked errors starts ended outcomes expired
 -- ARGV: inc, limit, kick '' or n (also jobs that wait because no worker lived, from the n-th of those that wait on)
 -- Returns: OK count next_due or '' now {key, id, owner, ..} stops {id, outcome, ..} {key, ..} bad {wid, ..} to reap
@@ -11,6 +11,7 @@
 --@clock
 --@settings
 --@records
+--@paused
 --@requeue
 --@why
 local head, refusal = guard()
@@ -68,6 +69,44 @@ local function repair(key, p)
   end
 end
 
+-- Jobs whose pause is over. A parked job that has another score than its record says gets it.
+local woken = {}
+
+local function wake(key)
+  local r = call('HGET', JOBS, key)
+  local p = r and parse(r)
+  if p and p.state == 'P' then
+    local at = wakes_at(p)
+    if tonumber(at) > t then return call('ZADD', PARKED, at, key) end
+    woken[#woken + 1] = key
+    p.strikes, p.attempts = '0', '0'
+    because(p, 'w')
+    requeue(key, p, t, 0, route_ms, math.huge, '')
+  elseif r and not p then
+    bad[#bad + 1] = key
+    call('ZADD', PARKED, t + 60000, key)
+  else
+    call('ZREM', PARKED, key)
+  end
+end
+
+local function wake_all()
+  local over = redis.pcall('ZRANGEBYSCORE', PARKED, '-inf', num(t), 'LIMIT', 0, limit)
+  if over.err then return 0 end
+  for _, key in ipairs(over) do wake(key) end
+  if #woken > 0 then
+    call('ZREM', PARKED, unpack(woken))
+    redis.pcall('HDEL', ERRORS, unpack(woken))
+  end
+  return #over
+end
+
+-- The first score of a set, if there is one.
+local function first_of(set)
+  local first = redis.pcall('ZRANGE', set, 0, 0, 'WITHSCORES')
+  return tonumber(first[2])
+end
+
 local forgets_more = forget_ended()
 local dead = call('HKEYS', EXPIRED)
 local parked_jobs = redis.pcall('ZCARD', PARKED)
@@ -95,8 +134,10 @@ for i, key in ipairs(due) do
     passed = passed + 1
   end
 end
+local over = wake_all()
 write_requeues()
 -- A score that no step has written may have a fraction, or be beyond all numbers.
-local next_due = tonumber(call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')[2])
+local next_due, wakes = first_of(QUEUE), first_of(PARKED)
+if wakes and wakes < 9e15 then next_due = math.min(next_due or wakes, wakes) end
 next_due = next_due and num(math.floor(math.min(math.max(next_due, 0), 2 ^ 52)))
-return { 'OK', #due, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs, passed }
+return { 'OK', #due + over, next_due or '', num(t), stops, told, bad, dead, forgets_more, parked_jobs, passed }

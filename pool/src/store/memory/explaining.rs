@@ -32,7 +32,6 @@ impl State {
             flag: self.flag(),
             found,
             pause: self.pause(key),
-            parked: self.parked.score(key),
             notifications: mailbox.map_or(0, |mailbox| mailbox.bodies.len() as u64),
             checkpoint,
             heard: owner.and_then(|owner| self.heartbeats.get(&owner).copied()),

@@ -24,7 +24,7 @@ impl State {
         let mut strangers = BTreeSet::new();
         for (_, key) in page {
             let Some(record) = self.record(&key) else { continue };
-            let (state, owner) = (record.state, record.owner);
+            let (state, owner, wakes) = (record.state, record.owner, record.wakes_at());
             if let Some(owner) = owner {
                 self.own(owner, key.clone());
                 if !self.members.contains_key(&owner) && !self.dead.contains_key(&owner) {
@@ -34,7 +34,7 @@ impl State {
             match state {
                 JobState::Running => {}
                 JobState::Parked if self.parked.contains(&key) => {}
-                JobState::Parked => self.parked.put(key, now),
+                JobState::Parked => self.parked.put(key, wakes),
                 _ if self.queue.contains(&key) => {}
                 _ => self.queue.put(key, now),
             }

@@ -56,14 +56,13 @@ impl State {
 
     /// A page of the parked jobs, in the order of their acceptance.
     pub(super) fn parked_page(&self, cursor: u64, limit: usize) -> ParkedPage {
-        let mut page =
-            self.serials.range(cursor..).filter_map(|(n, key)| Some((*n, key, self.parked.score(key)?)));
-        let jobs = page.by_ref().take(limit.max(1)).map(|(_, key, at)| {
+        let mut page = self.serials.range(cursor..).filter(|(_, key)| self.parked.contains(key));
+        let jobs = page.by_ref().take(limit.max(1)).map(|(_, key)| {
             let error = self.errors.get(key).map(|text| String::from_utf8_lossy(text).into_owned());
             let record = self.record(key).cloned();
-            Parked { key: key.clone(), at, error: error.unwrap_or_default(), record }
+            Parked { key: key.clone(), error: error.unwrap_or_default(), record }
         });
         let jobs = jobs.collect();
-        ParkedPage { next: page.next().map(|(serial, ..)| serial), jobs }
+        ParkedPage { next: page.next().map(|(serial, _)| *serial), jobs }
     }
 }

@@ -8,6 +8,7 @@ use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
+use crate::mutation::Mutation;
 use crate::store::{Refusal, Swept};
 
 /// How many ended dispatches and outcomes one call forgets, at most.
@@ -63,10 +64,42 @@ impl State {
                 _ => swept.passed += 1,
             }
         }
+        swept.count += self.wake_all(now, limit, &mut swept.bad, &mut starts);
         self.emit(now, &starts);
-        swept.next_due = self.queue.first();
+        let wakes = self.parked.first().filter(|at| *at < Record::NEVER);
+        swept.next_due = self.queue.first().into_iter().chain(wakes).min();
         swept.next_in = swept.next_due.map(|due| Duration::from_millis(due.saturating_sub(now)));
         Ok(swept)
+    }
+
+    /// Has jobs go on whose pause is over. A parked job that has another score than its record says gets it. Returns how many
+    /// it looked at.
+    fn wake_all(&mut self, now: u64, limit: usize, bad: &mut Vec<JobKey>, starts: &mut Starts) -> usize {
+        if self.broken.has(Mutation::PausesStay) {
+            return 0;
+        }
+        let over: Vec<_> = self.parked.range(None, now).take(limit).cloned().collect();
+        let count = over.len();
+        for key in over {
+            match self.record(&key).cloned() {
+                Some(record) if record.state == JobState::Parked && record.wakes_at() > now => {
+                    self.parked.put(key, record.wakes_at());
+                }
+                Some(record) if record.state == JobState::Parked => {
+                    self.parked.remove(&key);
+                    self.errors.remove(&key);
+                    let mut record = Record { attempts: 0, strikes: 0, ..record };
+                    record.set_why(Cause::PauseOver);
+                    self.requeue(&key, record, now, 0, "", starts);
+                }
+                None if self.is_damaged(&key) => {
+                    self.parked.put(key.clone(), now + BAD_RETRY);
+                    bad.push(key);
+                }
+                _ => self.parked.remove(&key),
+            }
+        }
+        count
     }
 
     /// Returns whether there may be more.

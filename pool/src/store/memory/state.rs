@@ -12,6 +12,7 @@ use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::model::member::Member;
+use crate::model::paused::Paused;
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::{Mutation, Mutations};
 use crate::store::{BATCH_MAX, Checkpoint, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
@@ -389,8 +390,11 @@ impl State {
             self.disown(owner, key);
         }
         (record.since, record.state) = (now, JobState::Parked);
+        if let (true, Some(end)) = (record.is_paused(), Paused::end_of(reason)) {
+            record.set_pause_end(end);
+        }
         self.queue.remove(key);
-        self.parked.put(key.clone(), now);
+        self.parked.put(key.clone(), record.wakes_at());
         self.errors.insert(key.clone(), shortened(reason));
         self.write(key, record);
         JobState::Parked

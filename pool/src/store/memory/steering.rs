@@ -54,10 +54,12 @@ impl State {
         if record.id != *id {
             return SteerReply::Absent;
         }
+        let was_paused = record.is_paused();
         let is_seen = record.token == *token && record.since == *since;
         match (record.state, way) {
             (JobState::Stopping, _) => return SteerReply::Stopping,
-            (JobState::Parked, way) if record.is_paused() && *way != Way::Resume => {
+            (JobState::Parked, Way::Pause) if record.is_paused_for(reason) => return SteerReply::Paused,
+            (JobState::Parked, way) if record.is_paused() && !matches!(way, Way::Resume | Way::Pause) => {
                 return SteerReply::Paused;
             }
             (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => return SteerReply::Parked,
@@ -95,7 +97,11 @@ impl State {
         }
         // The time since when must differ from the one that was seen, also within a millisecond.
         let is_as_new = (now..now + 60_000).contains(&record.since);
-        let at = if is_as_new { record.since + 1 } else { now };
+        let at = match way {
+            Way::Pause if was_paused => record.since,
+            _ if is_as_new => record.since + 1,
+            _ => now,
+        };
         let state = match way {
             Way::Park | Way::Pause => self.park(key, record, at, reason),
             _ => self.requeue(key, record, at, 0, "", starts),

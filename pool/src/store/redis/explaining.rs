@@ -11,11 +11,11 @@ use crate::store::{Checkpoint, CheckpointSeen, Evidence, Pause, Result};
 pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
     let mut call = steps.scripts.explain.call(&[]);
     call.arg(key.as_bytes()).arg(id.map_or("", DispatchId::as_str));
-    let mut values = steps.run("explain", call).await?.items(13)?;
+    let mut values = steps.run("explain", call).await?.items(12)?;
     let (now, recovering) = (values.number()?, &*values.bytes()? == b"R");
     let flag = ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?));
     let found = found(&mut values.list()?)?;
-    let (until, parked, error) = (values.number_or_empty()?, values.number_or_empty()?, values.bytes()?);
+    let (until, error) = (values.number_or_empty()?, values.bytes()?);
     let error = (!error.is_empty()).then(|| String::from_utf8_lossy(&error).into_owned());
     let notifications = values.number()?;
     let (header, len) = (values.bytes_or_nil()?, values.number()?);
@@ -24,17 +24,5 @@ pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>
     let (heard, expired) = (values.number_or_empty()?, values.number()? == 1);
     let freshest = values.number_or_empty()?;
     let pause = Pause { until, error };
-    Ok(Evidence {
-        now,
-        recovering,
-        flag,
-        found,
-        pause,
-        parked,
-        notifications,
-        checkpoint,
-        heard,
-        expired,
-        freshest,
-    })
+    Ok(Evidence { now, recovering, flag, found, pause, notifications, checkpoint, heard, expired, freshest })
 }

@@ -76,10 +76,9 @@ impl Parking for RedisStore {
         call.arg(cursor).arg(limit.max(1));
         let mut values = self.steps.run("parked", call).await?.ok()?;
         let next = values.number()?;
-        let jobs = values.groups(4, |job| {
-            let (key, at) = (job.key()?, job.number()?);
-            let error = String::from_utf8_lossy(&job.bytes()?).into_owned();
-            Ok(Parked { key, at, error, record: Record::parse(&job.bytes()?) })
+        let jobs = values.groups(3, |job| {
+            let (key, error) = (job.key()?, String::from_utf8_lossy(&job.bytes()?).into_owned());
+            Ok(Parked { key, error, record: Record::parse(&job.bytes()?) })
         })?;
         self.steps.tell(&values);
         Ok(ParkedPage { next: (next != 0).then_some(next), jobs })

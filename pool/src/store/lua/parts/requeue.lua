@@ -19,16 +19,19 @@ local function shortened(text)
 end
 
 -- Queues the job: announced now, or left to the sweeper after `delay`; after too many attempts, parks it. `Q` or `P`. A
--- job that waits because it failed, or is parked, keeps the reason until it is begun or ends.
+-- job that waits because it failed, or is parked, keeps the reason until it is begun or ends. That of a pause may say when
+-- the pause is over.
 local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
   if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end
   p.owner, p.since = '', num(t)
   local n = #records
   if tonumber(p.attempts) >= max_attempts then
     p.state = 'P'
+    local ends = is_paused(p) and end_of(reason)
+    if ends then p.tail = gsub(p.tail, '^(|[^|]*|z%d*)[^|]*', '%1+' .. ends, 1) end
     records[n + 1], records[n + 2] = key, pack(p)
     unscored[#unscored + 1] = key
-    parked[#parked + 1] = t
+    parked[#parked + 1] = wakes_at(p)
     parked[#parked + 1] = key
     errors[#errors + 1] = key
     errors[#errors + 1] = shortened(reason)

@@ -7,7 +7,7 @@ local function because(p, letter)
   if not why then generation, why, rest = match(p.tail, '^|([^|]*)') or '', '', '' end
   local former = p.owner
   if former == '' then
-    former = match(why, '^%l(%d+)$') or ''
+    former = match(why, '^%l(%d+)$') or match(why, '^z(%d+)%+%d+$') or ''
     if not fits(former) then former = '' end
   end
   p.tail = '|' .. generation .. '|' .. letter .. former .. rest

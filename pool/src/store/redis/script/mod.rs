@@ -92,7 +92,7 @@ scripts! {
     drain = "drain-3",
     drop_notifications = "drop_notifications-3",
     expire = "expire-6",
-    explain = "explain-12",
+    explain = "explain-11",
     figures = "figures-5",
     history = "history-2",
     inspect = "inspect-9",

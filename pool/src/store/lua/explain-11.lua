@@ -1,9 +1,9 @@
 #!lua flags=no-writes
 -- All that is known of a key's job, at one moment.
--- KEYS: pool settings jobs queue parked errors notifications checkpoints heartbeats expired ended outcomes
+-- KEYS: pool settings jobs queue errors notifications checkpoints heartbeats expired ended outcomes
 -- ARGV: key, dispatch or ''
--- Returns: OK, the clock, R or N, the shutdown flag or '', {as lookup}, when the sweeper acts or '', since when it is
---          parked or '', its error or '', how many notifications wait, the header of its checkpoint or nil, the length of
+-- Returns: OK, the clock, R or N, the shutdown flag or '', {as lookup}, when the sweeper acts or '', its error
+--          or '', how many notifications wait, the header of its checkpoint or nil, the length of
 --          that checkpoint, the counter of its owner or '', 1 if its owner is expired, and, unless it is parked, the
 --          highest counter of a worker or '': the clock if one has not renewed yet
 --@base
@@ -53,7 +53,7 @@ local _, first, ending = span_of(header or '')
 local heard = owner and text('HGET', HEARTBEATS, owner)
 local kept = redis.pcall('HSTRLEN', CHECKPOINTS, 'b:' .. key)
 return { 'OK', num(t), phase[2] == 'R' and 'R' or 'N', text('HGET', SETTINGS, 'shutdown') or '',
-  { r or false, remembered() }, time(QUEUE), time(PARKED), text('HGET', ERRORS, key) or '',
+  { r or false, remembered() }, time(QUEUE), text('HGET', ERRORS, key) or '',
   first and ending - first or 0, text('HGET', CHECKPOINTS, 'h:' .. key) or false, type(kept) == 'number' and kept or 0,
   counted(heard) or '', owner and text('HGET', EXPIRED, owner) and 1 or 0,
   p and p.state ~= 'P' and freshest(t) or '' }
