@@ -118,7 +118,7 @@ impl JobHandler for Shared {
                 Ok(())
             }
             Some(command) => {
-                let Err(why) = self.0.run_for(command, job, &folder, &body, None).await else {
+                let Err(Undone { why, .. }) = self.0.run_for(command, job, &folder, &body, None).await else {
                     return Ok(());
                 };
                 let pause = PAUSE.saturating_mul(1 << job.refusals().min(10)).min(PAUSE_MAX);
@@ -141,7 +141,8 @@ impl JobHandler for Shared {
         match done {
             Ok(()) if answer.len() <= ANSWER_MAX => ask.answer(answer),
             Ok(()) => ask.refuse(format_args!("the answer has more than {ANSWER_MAX} bytes")),
-            Err(why) => ask.refuse(why),
+            Err(Undone { status: Some(MOVED), .. }) => ask.moved(),
+            Err(Undone { why, .. }) => ask.refuse(why),
         }
     }
 }
@@ -212,7 +213,7 @@ impl Handler {
         folder: &Folder,
         body: &Bytes,
         answer: Option<&mut Vec<u8>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Undone> {
         let program = plan::on_message(command, (&self.work, &self.facts), job, folder, body.to_vec());
         let program = program.map_err(|no| no.to_string())?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
@@ -244,10 +245,29 @@ impl Handler {
         }
         match word {
             Word::Ended(End::Exit(0)) => Ok(()),
-            Word::Ended(end) => Err(processes.told(end, &last.text())),
-            Word::NotStarted(why) => Err(why),
-            _ => Err("it was killed".to_owned()),
+            Word::Ended(end) => {
+                let status = if let End::Exit(status) = end { Some(status) } else { None };
+                Err(Undone { status, why: processes.told(end, &last.text()) })
+            }
+            Word::NotStarted(why) => Err(why.into()),
+            _ => Err("it was killed".to_owned().into()),
         }
+    }
+}
+
+/// The exit status of a command that sends its ask to the key's next owner: `EX_TEMPFAIL`.
+const MOVED: i32 = 75;
+
+/// A command for a message that has not done it.
+struct Undone {
+    /// Its exit status, if it has ended by itself.
+    status: Option<i32>,
+    why: String,
+}
+
+impl From<String> for Undone {
+    fn from(why: String) -> Self {
+        Self { status: None, why }
     }
 }
 

@@ -104,7 +104,8 @@ pub(crate) struct Starting {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_notify: Option<String>,
     /// Run this shell command for each ask of a key, with the question on its standard input. Its standard output is the
-    /// answer, if it ends with exit status 0. Without this nobody takes asks, and those who ask hear that
+    /// answer, if it ends with exit status 0. With 75 the ask goes to the key's next owner. Without this nobody takes asks, and
+    /// those who ask hear that
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_ask: Option<String>,
 }

@@ -240,6 +240,12 @@ async fn an_ask_that_cannot_be_answered_is_refused_by_name() {
         "exit status 3: no such account"
     );
     assert_eq!(refused("kill -9 $$").await, "killed by SIGKILL");
+    let sent_on = "test -e $FOLDER/asked && echo here || { touch $FOLDER/asked; exit 75; }";
+    assert_eq!(
+        world.node.ask("acme", sent_on).deadline(PATIENCE).await.unwrap(),
+        "here\n",
+        "it is asked again"
+    );
     assert_eq!(refused("head -c 1000000 /dev/zero").await, "the answer has more than 65536 bytes");
     assert_eq!(
         world.node.ask("acme", "head -c 65536 /dev/zero").deadline(PATIENCE).await.unwrap().len(),

@@ -17,7 +17,7 @@ use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 use crate::store::{ASK_MAX, Said};
 
 /// A question to the owner of a job, from [`Node::ask`](crate::Node::ask). Answer or refuse it, here or in a task of
-/// your own. One that is dropped has no answer: its asker hears that it may have been handled.
+/// your own, or send it on as [moved](Self::moved). One that is dropped has no answer: its asker hears that it may have been handled.
 pub struct Ask {
     asked: HandedAsk,
     place: (WorkerId, JobKey, Token),
@@ -93,6 +93,14 @@ impl Ask {
     /// Says that this handler takes no asks: its caller hears [`NotHandled::TakesNone`](crate::NotHandled::TakesNone).
     pub fn unhandled(self) {
         self.say(Said::Unhandled);
+    }
+
+    /// Sends it to the job's next owner: this one has done nothing with it, and cannot. So says a handler that finds its
+    /// fencing token refused, or that is about to end. The asker looks for the owner again, after a pause of 5 to 250 ms, until
+    /// its deadline. While the job is still here, the ask comes here again. Its caller hears that it was
+    /// [not handled](crate::NotHandled::Late) where nobody answers in time.
+    pub fn moved(self) {
+        self.say(Said::Moved);
     }
 
     /// It goes to the handler now, unless its time is over.

@@ -25,6 +25,8 @@ on_both_stores!(
     an_ask_waits_for_its_job_to_start,
     a_refusal_brings_its_words,
     an_ask_that_is_dropped_is_unknown,
+    an_ask_that_its_handler_sends_on_is_answered_by_the_next_owner,
+    an_ask_that_is_sent_on_until_its_deadline_is_not_handled,
     a_panic_costs_its_own_ask_only,
     an_ask_that_hangs_holds_up_its_own_key_only,
     a_handler_without_asks_says_so,
@@ -113,6 +115,7 @@ impl JobHandler for Answerer {
         match &*body {
             b"refuse" => ask.refuse("not today"),
             b"drop" => drop(ask),
+            b"move" if self.name != "second" => ask.moved(),
             b"panic" => panic!("an ask that panics"),
             b"hang" => std::future::pending().await,
             b"long" => ask.answer("x".repeat((64 << 10) + 1)),
@@ -230,6 +233,36 @@ async fn a_refusal_brings_its_words(world: World) {
     let (asker, _owner, _) = pair(&world).await;
     let refused = asker.ask("key", "refuse").await.unwrap_err();
     assert!(matches!(&refused, AskError::Refused(why) if why == "not today"), "{refused:?}");
+}
+
+async fn an_ask_that_its_handler_sends_on_is_answered_by_the_next_owner(world: World) {
+    let (first, second) = (Answerer::named("first"), Answerer::named("second"));
+    let node = answering(&world, "a", &first).await;
+    node.dispatch(("key", "")).await.unwrap();
+    let asker = world.node("c").await;
+    let asking = tokio::spawn(async move { asker.ask("key", "move").deadline(PATIENCE).await });
+    first.hears("ask key move").await;
+    let _next = answering(&world, "b", &second).await;
+    node.close().await.unwrap();
+    assert_eq!(asking.await.unwrap().unwrap(), "second: move");
+}
+
+async fn an_ask_that_is_sent_on_until_its_deadline_is_not_handled(world: World) {
+    let handler = Answerer::named("first");
+    let node = answering(&world, "a", &handler).await;
+    node.dispatch(("key", "")).await.unwrap();
+    let times = || handler.heard().iter().filter(|heard| *heard == "ask key move").count();
+    // The last attempt may be on its way at the deadline.
+    let mut handled = false;
+    while !handled {
+        match node.ask("key", "move").deadline(Duration::from_millis(300)).await.unwrap_err() {
+            AskError::NotHandled(NotHandled::Late) => handled = true,
+            AskError::Unknown { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(times() > 1, "it is asked again and again");
+    assert_eq!(node.ask("key", "x").await.unwrap(), "first: x");
 }
 
 async fn an_ask_that_is_dropped_is_unknown(world: World) {
