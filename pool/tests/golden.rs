@@ -202,6 +202,7 @@ async fn members_and_settings() {
         ("assign_timeout", "5000"),
         ("checkpoint_max", "65536"),
         ("hash_keys", "8387231331756867585/7671157869767060994"),
+        ("history_all", "0"),
         ("history_max", "4096"),
         ("hold", "0"),
         ("join_settle", "5000"),

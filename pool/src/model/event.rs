@@ -52,6 +52,10 @@ pub enum EventKind {
     Damaged,
     /// An operator has asked for something.
     Asked,
+    /// A job has started. Only with [`Settings::history_all`](crate::Settings::history_all).
+    Started,
+    /// A job has ended for good, or was stopped: [`Event::text`] has its outcome, or is empty. Only with that setting.
+    Ended,
     /// A kind that this version does not know.
     #[serde(other)]
     Unknown,
@@ -76,12 +80,14 @@ impl EventKind {
             Self::Reported => "reported",
             Self::Damaged => "damaged",
             Self::Asked => "asked",
+            Self::Started => "started",
+            Self::Ended => "ended",
             Self::Unknown => "unknown",
         }
     }
 
     /// All kinds that this version knows.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Failed,
         Self::Parked,
         Self::Paused,
@@ -96,6 +102,8 @@ impl EventKind {
         Self::Reported,
         Self::Damaged,
         Self::Asked,
+        Self::Started,
+        Self::Ended,
     ];
 }
 
@@ -156,6 +164,11 @@ impl News {
             end -= 1;
         }
         Self { text: text.get(..end).unwrap_or_default().to_owned(), ..self }
+    }
+
+    /// Whether it is told only where the pool wants all to be told.
+    pub(crate) fn is_ordinary(&self) -> bool {
+        matches!(self.kind, EventKind::Started | EventKind::Ended)
     }
 
     /// Its size in an entry, about, in bytes.

@@ -124,7 +124,7 @@ impl Driver {
         let beside = watched.beside.clone();
         let actors = Actors::new(&config, leases.clone(), inputs.clone(), beside, savers, home.clone());
         let log = Log::new(config.node.clone());
-        let history = Chronicle::new(config.node.clone(), config.nonce, config.settings.history_max);
+        let history = Chronicle::new(config.node.clone(), config.nonce, &config.settings);
         Self {
             log,
             history,
@@ -383,7 +383,7 @@ impl Driver {
                 config.settings.clone_from(&settings);
                 config.timing = timing;
                 self.leases.go_by(timing);
-                self.history.go_by(config.settings.history_max);
+                self.history.go_by(&config.settings);
                 self.actors.go_by(config);
                 self.watched.settings.send_replace((revision, Arc::from(settings)));
             }

@@ -14,6 +14,7 @@ on_both_stores!(
     jobs_that_a_drain_moves_are_told_together,
     a_lost_worker_is_noted_by_who_finds_it,
     what_operators_ask_for_is_noted,
+    starts_and_ends_are_noted_where_the_pool_wants_all,
     a_follower_hears_what_comes,
     a_history_that_keeps_nothing_stays_empty,
     a_node_that_leaves_writes_its_last_events,
@@ -59,6 +60,26 @@ async fn an_ordinary_life_makes_no_event(world: World) {
     let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
     assert!(kinds.contains(&EventKind::Open) && kinds.contains(&EventKind::Joined), "{kinds:?}");
     world.assert_clean();
+}
+
+async fn starts_and_ends_are_noted_where_the_pool_wants_all(world: World) {
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    world.dispatch_one(&node, "before").await;
+    node.change_settings(|settings| settings.history_all = true).await.unwrap();
+    world.dispatch_one(&node, "acme").await;
+    world.stop(&node, "acme").await;
+    let of_acme = |kind| move |event: &Event| event.kind == kind && event.keys[0].as_str() == Some("acme");
+    let started = noted(&seen, "the start", of_acme(EventKind::Started)).await;
+    let ended = noted(&seen, "the end", of_acme(EventKind::Ended)).await;
+    assert!(started.at <= ended.at && started.worker == ended.worker && started.worker.is_some());
+    node.change_settings(|settings| settings.history_all = false).await.unwrap();
+    world.stop(&node, "before").await;
+    node.cordon("b").await.unwrap();
+    noted(&seen, "the last event", |event| event.kind == EventKind::Asked && event.text.contains("cordon"))
+        .await;
+    let told = all(&seen).await.into_iter().filter(|event| event.kind == EventKind::Ended).count();
+    assert_eq!(told, 1, "only while it is wanted");
 }
 
 async fn a_failure_and_its_end_are_noted_with_the_key(world: World) {

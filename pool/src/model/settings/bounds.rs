@@ -41,7 +41,7 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
 }
 
 /// All bounds: first the settings that a pool shares, then the options of a node, a schedule and a job.
-pub(crate) const BOUNDS: [Bound; 32] = [
+pub(crate) const BOUNDS: [Bound; 33] = [
     bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
     bound("route_timeout", 1, 240_000, Unit::Ms),
@@ -58,6 +58,7 @@ pub(crate) const BOUNDS: [Bound; 32] = [
     bound("payload_max", 1, 512 << 10, Unit::Bytes),
     bound("checkpoint_max", 1, 512 << 10, Unit::Bytes),
     bound("history_max", 0, 100_000, Unit::Count),
+    bound("history_all", 0, 1, Unit::Count),
     bound("hold", 0, 1, Unit::Count),
     bound("move_rate", 0, 1_000_000, Unit::Count),
     bound("move_now", 0, 1 << 52, Unit::Count),

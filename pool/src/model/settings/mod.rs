@@ -67,6 +67,9 @@ pub struct Settings {
     /// How many entries of the pool's history are kept; 0: nothing is noted. 4,096. See
     /// [`Inspector::events`](crate::Inspector::events).
     pub history_max: u64,
+    /// The history also has each start and each end of a job. Off: it has only what is notable, and costs nothing for a job that
+    /// starts, runs and ends.
+    pub history_all: bool,
     /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
     pub hold: bool,
     /// How many jobs of the whole pool are asked in a second to move, because the ring has changed; 0, the default: no limit.
@@ -130,6 +133,7 @@ impl Default for Settings {
             payload_max: 512 << 10,
             checkpoint_max: 64 << 10,
             history_max: 4_096,
+            history_all: false,
             hold: false,
             move_rate: 0,
             move_now: 0,
@@ -266,7 +270,7 @@ impl Settings {
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 19] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 20] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -284,6 +288,7 @@ impl Settings {
             ("payload_max", Value::Number(&mut self.payload_max)),
             ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
             ("history_max", Value::Number(&mut self.history_max)),
+            ("history_all", Value::Switch(&mut self.history_all)),
             ("hold", Value::Switch(&mut self.hold)),
             ("move_rate", Value::Count(&mut self.move_rate)),
             ("move_now", Value::Number(&mut self.move_now)),

@@ -3,7 +3,7 @@
 use super::Chronicle;
 use crate::core::call::Done;
 use crate::core::effect::{Attested, Effect, Notice};
-use crate::core::input::Input;
+use crate::core::input::{HandlerEvent, Input};
 use crate::core::time::Time;
 use crate::model::event::{EventKind, News};
 use crate::model::paused::Paused;
@@ -13,7 +13,13 @@ use crate::store::{ReleaseMode, ReleaseReply, loss};
 impl Chronicle {
     /// An input of the engine.
     pub(in crate::runtime) fn hear(&mut self, now: Time, input: &Input) {
-        let Input::Done(done) = input else { return };
+        let done = match input {
+            Input::Done(done) => done,
+            Input::Handler { worker, key, event: HandlerEvent::Started, .. } if self.all => {
+                return self.add(now, News::of_job(EventKind::Started, key.clone()).at(*worker));
+            }
+            _ => return,
+        };
         match &**done {
             Done::Release { worker, items, answer: Ok(replies), .. } => {
                 for ((item, _), reply) in items.iter().zip(replies) {
@@ -24,6 +30,10 @@ impl Chronicle {
                             if item.mode == ReleaseMode::Delete { Cause::Updated } else { item.cause };
                         let moved = News::of_job(EventKind::Moved, item.key.clone()).at(*worker);
                         self.add(now, News { why: Some(cause), ..moved });
+                    }
+                    if *reply == ReleaseReply::Deleted && self.all {
+                        let ended = News::of_job(EventKind::Ended, item.key.clone()).at(*worker);
+                        self.add(now, ended.saying(&item.result));
                     }
                 }
             }

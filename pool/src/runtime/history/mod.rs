@@ -1,7 +1,8 @@
 //! The words of the node in its pool's history: a bounded queue of news, and the batches in which they are written.
 //!
 //! News are for people. Nothing waits for them: a queue that is full forgets the oldest ones and counts them, and a node
-//! that dies takes those of the last moments with it. A job that starts, runs and ends makes none.
+//! that dies takes those of the last moments with it. A job that starts, runs and ends makes none, unless the pool wants to
+//! have all of it told. Such news are forgotten first.
 
 mod heard;
 
@@ -16,10 +17,13 @@ use crate::core::input::LocalWorker;
 use crate::core::time::Time;
 use crate::model::event::{Entry, EventKind, KEYS_MAX, Line, News, VERSION};
 use crate::model::id::{Incarnation, NodeName, WorkerId};
+use crate::model::settings::Settings;
 use crate::store::{Refusal, Result, Store, StoreError};
 
 /// How many news wait, at most.
 const WAITING_MAX: usize = 4_096;
+/// How many news wait, at most, before one of a start or an end is forgotten.
+const ORDINARY_MAX: usize = WAITING_MAX / 2;
 /// A batch is written when it has this many news, or this many bytes, or when its oldest one has waited for this long.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 8 << 10;
@@ -42,6 +46,8 @@ pub(super) struct Chronicle {
     next: u64,
     /// How many entries the history keeps; 0: nothing is written.
     most: u64,
+    /// Starts and ends of jobs are told, too.
+    all: bool,
     incarnation: Option<Incarnation>,
     waiting: VecDeque<(Time, News)>,
     /// The bytes of those.
@@ -60,12 +66,14 @@ pub(super) struct Chronicle {
 }
 
 impl Chronicle {
-    pub(super) fn new(node: NodeName, life: u64, most: u64) -> Self {
+    pub(super) fn new(node: NodeName, life: u64, settings: &Settings) -> Self {
+        let Settings { history_max: most, history_all: all, .. } = *settings;
         Self {
             node,
             life,
             next: 1,
             most,
+            all,
             incarnation: None,
             waiting: VecDeque::new(),
             bytes: 0,
@@ -78,10 +86,10 @@ impl Chronicle {
         }
     }
 
-    /// The history keeps `most` entries from now on.
-    pub(super) fn go_by(&mut self, most: u64) {
-        self.most = most;
-        if most == 0 {
+    /// The pool has these settings from now on.
+    pub(super) fn go_by(&mut self, settings: &Settings) {
+        (self.most, self.all) = (settings.history_max, settings.history_all);
+        if self.most == 0 {
             self.forget();
         }
     }
@@ -101,6 +109,10 @@ impl Chronicle {
     /// Something has happened. News of the same worker and cause are told together.
     pub(super) fn add(&mut self, now: Time, news: News) {
         if self.most == 0 {
+            return;
+        }
+        if news.is_ordinary() && self.waiting.len() >= ORDINARY_MAX {
+            self.dropped += 1;
             return;
         }
         if let Some((_, known)) =

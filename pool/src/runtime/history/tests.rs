@@ -1,12 +1,17 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::core::input::Input;
 use crate::model::id::JobKey;
 use crate::model::why::Cause;
 use crate::store::{EntryId, MemoryStore};
 
+fn keeping(history_max: u64) -> Settings {
+    Settings { history_max, ..Settings::default() }
+}
+
 fn chronicle() -> Chronicle {
-    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, 100);
+    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, &keeping(100));
     chronicle.live_in(Incarnation(1));
     chronicle
 }
@@ -53,6 +58,36 @@ fn a_full_queue_forgets_the_oldest_and_counts() {
     assert_eq!(chronicle.waiting[0].1.keys, [key(3)]);
 }
 
+fn started(n: usize) -> Input {
+    let (worker, token) = (WorkerId(1), crate::model::id::Token(2));
+    Input::Handler { worker, key: key(n), token, event: crate::core::input::HandlerEvent::Started }
+}
+
+#[test]
+fn starts_are_told_where_the_pool_wants_all_to_be_told() {
+    let mut chronicle = chronicle();
+    chronicle.hear(at(1), &started(1));
+    assert_eq!(chronicle.waiting.len(), 0);
+    chronicle.go_by(&Settings { history_all: true, ..keeping(100) });
+    chronicle.hear(at(1), &started(1));
+    let (_, news) = &chronicle.waiting[0];
+    assert_eq!((news.kind, &*news.keys, news.worker), (EventKind::Started, &[key(1)][..], Some(WorkerId(1))));
+}
+
+#[test]
+fn a_flood_of_starts_is_counted_and_leaves_room_for_what_is_notable() {
+    let mut chronicle = chronicle();
+    chronicle.go_by(&Settings { history_all: true, ..keeping(100) });
+    chronicle.add(at(1), failed(0));
+    for n in 0..100_000 {
+        chronicle.hear(at(1), &started(n));
+    }
+    assert_eq!((chronicle.waiting.len(), chronicle.dropped), (ORDINARY_MAX, 100_001 - ORDINARY_MAX as u64));
+    chronicle.add(at(1), failed(1));
+    let kinds = [chronicle.waiting.front(), chronicle.waiting.back()].map(|news| news.unwrap().1.kind);
+    assert_eq!(kinds, [EventKind::Failed; 2], "no start takes the place of a failure");
+}
+
 #[test]
 fn a_batch_is_due_when_it_is_full_or_old() {
     let mut chronicle = chronicle();
@@ -73,12 +108,12 @@ fn a_batch_is_due_when_it_is_full_or_old() {
 
 #[test]
 fn a_history_that_keeps_nothing_costs_nothing() {
-    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, 0);
+    let mut chronicle = Chronicle::new(NodeName::new("n").unwrap(), 7, &keeping(0));
     chronicle.add(at(1), failed(0));
     assert_eq!((chronicle.waiting.len(), chronicle.due), (0, None));
     let mut chronicle = self::chronicle();
     chronicle.add(at(1), failed(0));
-    chronicle.go_by(0);
+    chronicle.go_by(&keeping(0));
     assert_eq!((chronicle.waiting.len(), chronicle.due), (0, None));
 }
 
