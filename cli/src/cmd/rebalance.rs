@@ -195,7 +195,7 @@ async fn coming(pool: &Inspector, until: Instant) -> Result<Option<u64>, Failure
     }
 }
 
-/// What the nodes say of themselves, from the first look on.
+/// The words of the nodes about themselves, from the first look on.
 #[derive(Default)]
 struct Heard {
     /// For each node of a shard how old it was when it spoke last, and how often it has spoken since the first look.

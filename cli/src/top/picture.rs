@@ -81,7 +81,7 @@ pub(super) struct Job {
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
     /// Its pause: by whom, and why.
-    /// Who has paused it, why, and until when.
+    /// Its pause: by whom, why, and until when.
     pub(super) paused: Option<(String, String, Option<SystemTime>)>,
 }
 

@@ -46,7 +46,7 @@ impl Paused {
         decimal(end).filter(|_| end.len() < 16)
     }
 
-    /// Who wants a pause with this text, and why.
+    /// The author of a pause with this text, and the reason.
     pub(crate) fn parts(text: &str) -> (&str, &str) {
         let (by, rest) = text.split_once('|').unwrap_or_default();
         let end = rest.split_once('|').filter(|(end, _)| end.bytes().all(|byte| byte.is_ascii_digit()));

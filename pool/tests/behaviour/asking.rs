@@ -25,7 +25,7 @@ on_both_stores!(
     an_ask_waits_for_its_job_to_start,
     a_refusal_brings_its_words,
     an_ask_that_is_dropped_is_unknown,
-    an_ask_that_its_handler_sends_on_is_answered_by_the_next_owner,
+    an_ask_that_its_handler_sends_on_goes_to_the_next_owner,
     an_ask_that_is_sent_on_until_its_deadline_is_not_handled,
     a_panic_costs_its_own_ask_only,
     an_ask_that_hangs_holds_up_its_own_key_only,
@@ -235,7 +235,7 @@ async fn a_refusal_brings_its_words(world: World) {
     assert!(matches!(&refused, AskError::Refused(why) if why == "not today"), "{refused:?}");
 }
 
-async fn an_ask_that_its_handler_sends_on_is_answered_by_the_next_owner(world: World) {
+async fn an_ask_that_its_handler_sends_on_goes_to_the_next_owner(world: World) {
     let (first, second) = (Answerer::named("first"), Answerer::named("second"));
     let node = answering(&world, "a", &first).await;
     node.dispatch(("key", "")).await.unwrap();

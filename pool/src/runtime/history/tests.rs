@@ -75,7 +75,7 @@ fn starts_are_told_where_the_pool_wants_all_to_be_told() {
 }
 
 #[test]
-fn a_flood_of_starts_is_counted_and_leaves_room_for_what_is_notable() {
+fn a_flood_of_starts_is_counted_and_leaves_room_for_failures() {
     let mut chronicle = chronicle();
     chronicle.go_by(&Settings { history_all: true, ..keeping(100) });
     chronicle.add(at(1), failed(0));

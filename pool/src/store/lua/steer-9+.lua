@@ -1,12 +1,11 @@
 #!lua
 -- Steers single jobs, as an operator wants it. Each is named with its dispatch, and with the token and the time since when
 -- that its record had when the caller looked: so a late copy finds another record. A job that nobody has begun is placed
--- anew, parked or paused; the owner of a running job is told.
+-- anew, parked or paused; the owner of a running job is told. A pause with a later end, or none, takes the place of one.
 -- KEYS: pool workers settings jobs owners queue parked errors starts, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; a letter per job: its way, n begins
 --       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
 --       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing
--- A paused job is paused for longer where a pause has a later end, or none.
 -- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | Y paused, now or before | C its record is another one,
 --          nothing done | S stopping | N no job of that dispatch | R recovering | X bad record. SHUTDOWN
 --@base
