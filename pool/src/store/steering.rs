@@ -60,7 +60,8 @@ pub struct SteerItem {
     pub way: Way,
     /// Its owner, as it was seen.
     pub guess: Option<WorkerId>,
-    /// Why it is parked, at most 1 KiB. For a pause, who wants it and why. Empty for the other ways.
+    /// Why it is parked, at most 1 KiB. For a pause, who wants it, until when, and why. For
+    /// a resume, the end of the pause that was seen, in the same place. Empty for the other ways.
     pub reason: String,
 }
 

@@ -78,6 +78,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_pause_is_made_longer_and_not_shorter";
     "a pause is made shorter": "steer", "(not ends or ends > has)"
         => "true", by "a_pause_is_made_longer_and_not_shorter";
+    "a late resume ends a longer pause": "steer", "and not ends_as(p, reason)"
+        => "and false", by "a_late_resume_ends_no_longer_pause";
     "a longer pause is another one": "steer", "at = tonumber(p.since) end -- it"
         => "at = t end -- it", by "a_pause_is_made_longer_and_not_shorter";
     "a pause forgets its end": "", "if ends then p.tail = gsub"

@@ -36,6 +36,7 @@ scenarios! {
     a_pause_that_is_over_lets_its_job_go_on,
     a_waiting_job_is_paused_until_a_time,
     a_pause_is_made_longer_and_not_shorter,
+    a_late_resume_ends_no_longer_pause,
     a_pause_lasts_as_long_as_its_record_says,
     a_pause_with_an_end_outlives_the_index_of_parked_jobs,
     a_sweep_ends_a_bounded_number_of_pauses,
@@ -431,6 +432,22 @@ async fn a_pause_is_made_longer_and_not_shorter(kind: Kind) {
     let before = lab.backend.dump().await;
     assert_eq!(lab.steer_all(&[pause("k", &record, &until(now + 9_000))]).await, [SteerReply::Paused]);
     assert_eq!(lab.backend.dump().await, before, "nothing is longer than a pause without an end");
+}
+
+async fn a_late_resume_ends_no_longer_pause(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.k").await;
+    let end = lab.backend.now() + 5_000;
+    for text in [until(end), until(end + 1_000), "ben||for good".into()] {
+        let seen = lab.record("k").await.unwrap();
+        assert_eq!(lab.steer_all(&[pause("k", &seen, &text)]).await, [SteerReply::Paused]);
+        if seen.is_paused() {
+            let before = lab.backend.dump().await;
+            assert_eq!(lab.steer_all(&[steer("k", &seen, Way::Resume)]).await, [SteerReply::Changed]);
+            assert_eq!(lab.backend.dump().await, before);
+        }
+    }
+    assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued, "by one who saw it");
 }
 
 async fn a_pause_lasts_as_long_as_its_record_says(kind: Kind) {

@@ -41,6 +41,7 @@ pub(crate) fn steer(name: &str, record: &Record, way: Way) -> SteerItem {
         reason: match way {
             Way::Park => "ticket 17".into(),
             Way::Pause => "anna|ticket 17".into(),
+            Way::Resume => record.paused_until().map(|end| format!("|{end}|")).unwrap_or_default(),
             _ => String::new(),
         },
     }

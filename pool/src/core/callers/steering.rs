@@ -17,6 +17,7 @@ use crate::core::input::ReplyTo;
 use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
 use crate::store::{SteerItem, SteerReply, StoreError, Way};
@@ -51,12 +52,15 @@ struct Seen {
     state: JobState,
     /// Why the job is where it is. It keeps this until it leaves the worker that runs it next.
     cause: Option<Cause>,
+    /// When its pause is over, by the store's clock, ms.
+    pause_end: Option<u64>,
 }
 
 impl Seen {
     fn of(record: &Record) -> Self {
         let Record { token, since, state, .. } = *record;
-        Self { token, since, state, cause: record.why().map(|why| why.cause) }
+        let cause = record.why().map(|why| why.cause);
+        Self { token, since, state, cause, pause_end: record.paused_until() }
     }
 }
 
@@ -165,8 +169,11 @@ impl Requests {
                 return None;
             };
             let (id, ..) = steering.first.clone()?;
-            let Seen { token, since, .. } = steering.seen?;
-            let (way, reason) = (steering.way, steering.reason.clone());
+            let Seen { token, since, pause_end, .. } = steering.seen?;
+            let way = steering.way;
+            // A pause that is made longer meanwhile is another one.
+            let ends = || pause_end.map(|end| Paused::text("", Some(end), "")).unwrap_or_default();
+            let reason = if way == Way::Resume { ends() } else { steering.reason.clone() };
             Some((*to, SteerItem { key: key.clone(), id, token, since, way, guess: *owner, reason }))
         };
         let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
@@ -189,7 +196,11 @@ impl Steering {
         match self.way {
             // It is sent to a paused job only, and nothing else takes such a job out of its rest.
             Way::Resume => true,
-            Way::Pause => is_new(Cause::Resumed) || is_new(Cause::PauseOver),
+            // Of the pauses that are over, one that ended sooner was another one.
+            Way::Pause => {
+                let is_over = Paused::end_of(&self.reason).is_some_and(|end| end <= now.since);
+                is_new(Cause::Resumed) || is_new(Cause::PauseOver) && is_over
+            }
             Way::Park => is_new(Cause::Unparked),
             Way::Now => before.state == JobState::Parked && !record.is_paused(),
             Way::Home | Way::Elsewhere => false,

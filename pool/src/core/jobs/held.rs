@@ -9,6 +9,7 @@ use super::unsaid::Words;
 use crate::core::effect::NewJob;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token};
+use crate::model::paused::Paused;
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
@@ -66,6 +67,15 @@ impl StopOrder {
     /// Whether an operator wants the job to rest.
     pub(super) fn is_to_rest(&self) -> bool {
         matches!(self.why, StopReason::Parked | StopReason::Paused)
+    }
+
+    /// Whether both are pauses, and this one is over later.
+    fn outlasts(&self, other: &Self) -> bool {
+        let end = |order: &Self| match &order.steered {
+            Some((Way::Pause, text)) => Some(Paused::end_of(text).unwrap_or(u64::MAX)),
+            _ => None,
+        };
+        end(self).zip(end(other)).is_some_and(|(end, theirs)| end > theirs)
     }
 
     /// The release mode and the result of a job that has ended by this order.
@@ -245,13 +255,13 @@ impl HeldJob {
         matches!(why, Some(StopReason::Stopped | StopReason::Shutdown | StopReason::LeaseLost))
     }
 
-    /// Adds an order to an existing one. The more urgent reason counts.
+    /// Adds an order to an existing one. The more urgent reason counts, and the longer pause.
     pub(super) fn add_order(&mut self, order: StopOrder) {
         let Some(present) = &mut self.order else {
             self.order = Some(Box::new(order));
             return;
         };
-        if urgency(order.why) > urgency(present.why) {
+        if urgency(order.why) > urgency(present.why) || order.outlasts(present) {
             (present.why, present.steered) = (order.why, order.steered);
         }
         present.tell = order.tell.or(present.tell.take());

@@ -388,6 +388,49 @@ fn a_resume_undoes_no_later_pause() {
     assert_eq!(bench.seen(), DONE, "it was resumed, and parked since");
 }
 
+/// k, paused until then.
+fn paused_until(end: u64) -> Record {
+    Record { tail: format!("||z9+{end}"), ..seen(JobState::Parked, 7) }
+}
+
+#[test]
+fn a_resume_names_the_end_that_it_saw() {
+    let mut bench = steering_of(Way::Resume, paused_until(7_000));
+    let longer = after_a_lost_answer(&mut bench, paused_until(9_000));
+    assert_eq!(longer, ["steer k/n.k@7+50 y '|9000|'"], "it is the same pause, and goes on");
+}
+
+#[test]
+fn a_pause_is_not_done_by_the_end_of_a_shorter_one() {
+    for (reason, is_done) in [("a|60|x", true), ("a|91|x", false), ("a||x", false)] {
+        let mut bench = Bench::attached();
+        let deadline = bench.now + secs(30);
+        let (way, reason) = (Way::Pause, reason.to_owned());
+        bench.command(|reply| Command::Steer { reply, key: key("k"), way, reason: reason.clone(), deadline });
+        found(&mut bench, Some(paused_until(55)));
+        let goes_on = since(JobState::Queued, (7, 90), Cause::PauseOver);
+        let expected =
+            if is_done { DONE.map(str::to_owned) } else { [format!("steer k/n.k@7+90 z '{reason}'")] };
+        assert_eq!(after_a_lost_answer(&mut bench, goes_on), expected, "{reason}");
+    }
+}
+
+#[test]
+fn of_two_pauses_of_a_run_the_longer_one_counts() {
+    for texts in [["a|50|x", "b||y"], ["b||y", "a|50|x"], ["a|50|x", "b|60|y"]] {
+        let mut bench = Bench::with_worker();
+        bench.running(7, &["k"]);
+        for (at, text) in (9..).zip(texts) {
+            let jobs = vec![(key("k"), Token(7), Way::Pause, text.to_owned())];
+            bench.worker_event(1, at, WorkerEvent::Steer { jobs });
+        }
+        bench.all();
+        bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
+        let longest = texts.into_iter().find(|text| text.starts_with('b')).unwrap();
+        assert_eq!(released(&mut bench), format!("release 1: k@7 p result='{longest}'"));
+    }
+}
+
 #[test]
 fn a_pause_and_a_park_undo_no_later_start() {
     for (way, cause) in [(Way::Pause, Cause::Resumed), (Way::Park, Cause::Unparked)] {

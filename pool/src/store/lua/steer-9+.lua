@@ -5,7 +5,8 @@
 -- KEYS: pool workers settings jobs owners queue parked errors starts, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; a letter per job: its way, n begins
 --       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
---       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing
+--       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing. That of a
+--       resume has the end that the caller saw, in the same place
 -- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | Y paused, now or before | C its record is another one,
 --          nothing done | S stopping | N no job of that dispatch | R recovering | X bad record. SHUTDOWN
 --@base
@@ -42,6 +43,9 @@ local function lasts(p, pause)
   return has < 9e15 and (not ends or ends > has)
 end
 
+-- Whether a paused job has the end that the caller saw. A pause that was made longer meanwhile is not resumed.
+local function ends_as(p, seen) return (tonumber(end_of(seen)) or 9e15) == tonumber(wakes_at(p)) end
+
 local function answer(i)
   local key, way, reason = argv[base + i], sub(ways, i, i), argv[of_reasons + i]
   if head[2] == 'R' then return 'R' end -- an owner that has not attested yet may run it
@@ -55,6 +59,7 @@ local function answer(i)
     local paused = is_paused(p)
     if paused and way ~= 'y' and not (way == 'z' and lasts(p, reason)) then return 'Y' end
     if not paused and way ~= 'n' and way ~= 'z' then return 'P' end
+    if way == 'y' and not ends_as(p, reason) then return 'C' end
   elseif way == 'y' then
     return 'C'
   end

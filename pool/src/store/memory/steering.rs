@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
+use crate::model::paused::Paused;
 use crate::model::record::JobState;
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
@@ -65,6 +66,10 @@ impl State {
             (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => return SteerReply::Parked,
             (JobState::Parked, Way::Resume) if !record.is_paused() => return SteerReply::Parked,
             (JobState::Running | JobState::Assigned | JobState::Queued, Way::Resume) => {
+                return SteerReply::Changed;
+            }
+            // It was made longer meanwhile.
+            (JobState::Parked, Way::Resume) if record.paused_until() != Paused::end_of(reason) => {
                 return SteerReply::Changed;
             }
             _ if !is_seen && !self.broken.has(Mutation::LateSteerWins) => return SteerReply::Changed,
