@@ -300,12 +300,16 @@ impl Arena {
         let family = victim.family();
         let node = victim.node().ok_or("there is no node")?;
         let stopped: Vec<_> = family.iter().filter(|it| it.is_keeper()).chain([&node]).collect();
-        stopped.iter().for_each(|member| member.signal(Signal::STOP));
+        for member in &stopped {
+            member.signal(Signal::STOP);
+        }
         self.faults.insert(ChildrenFault::StopNode, 1);
         let found = async || self.traces.notes("overlaps").is_ok_and(|overlaps| !overlaps.is_empty());
         // The judges say whether it was found.
         let _ = within(FOUND, "two programs of a key run at once", found).await;
-        stopped.iter().for_each(|member| member.signal(Signal::CONT));
+        for member in &stopped {
+            member.signal(Signal::CONT);
+        }
         Ok(())
     }
 

@@ -134,7 +134,7 @@ impl User {
     async fn dispatch(&self, key: &str) -> Known {
         let job = JobSpec::new(key, "").restart(RestartPolicy::Always);
         match timeout(DEADLINE + LATE, self.node.dispatch(job).deadline(DEADLINE)).await {
-            Ok(Ok(_) | Err(DispatchError::Deadline { accepted: true, .. })) => Known::Lives,
+            Ok(Ok(()) | Err(DispatchError::Deadline { accepted: true, .. })) => Known::Lives,
             Ok(Err(DispatchError::JobExists { .. })) => {
                 self.says(format!("{key}: it was stopped, and exists"))
             }
