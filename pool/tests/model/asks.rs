@@ -199,12 +199,11 @@ impl Pool {
                         may(Asking::HandOver { worker, number: of });
                         may(Asking::TurnAway { worker, number: of });
                     }
-                    At::Waits(_) => {}
                     At::Handed(_) => may(Asking::Answer { worker, number: of }),
                     At::Said(_, word) if number_is && !world.said.contains(word) => {
                         may(Asking::Tell { worker, number: of });
                     }
-                    At::Said(..) => {}
+                    At::Waits(_) | At::Said(..) => {}
                 }
             }
         }
