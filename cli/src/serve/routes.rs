@@ -80,7 +80,9 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         router = router.route(&app.base, get(|| async move { Redirect::permanent(&to) }));
     }
     router
-        .fallback(|| async { Problem::absent("there is nothing here: openapi.json beside the page says what there is") })
+        .fallback(|| async {
+            Problem::absent("there is nothing here: openapi.json beside the page says what there is")
+        })
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this is not asked for in that way")
         })

@@ -80,7 +80,6 @@ pub(super) struct Job {
     pub(super) since: SystemTime,
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
-    /// Its pause: by whom, and why.
     /// Its pause: by whom, why, and until when.
     pub(super) paused: Option<(String, String, Option<SystemTime>)>,
 }

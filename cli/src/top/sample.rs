@@ -145,7 +145,7 @@ pub(super) fn simulated(supposed: &Supposed) -> Simulated {
     }
     let jobs: u64 = workers.iter().map(|share| share.before).sum();
     let moves_percent = 100.0 * moves as f64 / jobs as f64;
-    let forecast = Forecast { jobs, moves, moves_percent, workers };
+    let forecast = Forecast { jobs, moves, moves_percent, between: 0, workers };
     Simulated { supposed: supposed.clone(), forecast, whole: true }
 }
 

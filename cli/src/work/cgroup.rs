@@ -129,17 +129,22 @@ impl Group {
         self.bounds_memory
     }
 
-    /// Whether the kernel has killed in it for want of memory.
+    /// Whether the kernel has killed in it because its own bound was reached.
     pub(crate) fn was_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
         self.bounds_memory && has_killed(&events)
     }
 }
 
-/// Whether these events of a group's memory tell of a kill.
+/// Whether these events of a group's memory tell of a kill by its own bound. A machine without memory kills in it, too, and then
+/// counts no `oom` of the group.
 fn has_killed(events: &str) -> bool {
-    let counts = events.lines().filter_map(|line| line.strip_prefix("oom_kill "));
-    counts.filter_map(|count| count.parse::<u64>().ok()).any(|count| count > 0)
+    let has = |name: &str| {
+        let count =
+            events.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+        count.is_some_and(|count| count > 0)
+    };
+    has("oom") && has("oom_kill")
 }
 
 impl Drop for Group {
@@ -173,6 +178,7 @@ mod tests {
     #[test]
     fn a_kill_for_want_of_memory_is_read_from_the_events() {
         assert!(has_killed("low 0\nhigh 0\nmax 9\noom 1\noom_kill 3\noom_group_kill 1\n"));
+        assert!(!has_killed("low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\n"), "the machine had no memory");
         assert!(!has_killed("low 0\nmax 9\noom 1\noom_kill 0\noom_group_kill 0\n") && !has_killed(""));
     }
 

@@ -65,7 +65,6 @@ impl Run {
             Came::Late => {
                 self.stop().await;
                 let limit = humantime::format_duration(limit);
-                // Another machine may be faster.
                 Start::Failed(
                     JobEnd::Lost(format!("it was not ready within {limit}{}", self.status())).into(),
                 )

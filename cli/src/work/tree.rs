@@ -185,7 +185,9 @@ mod tests {
         outer.args(["-c", "sh -c \"$INNER\" & wait"]).env("INNER", inner).stdin(Stdio::null());
         let mut child = outer.spawn().unwrap();
         let root = pid(&child);
+        let began = std::time::Instant::now();
         while below(&children(root)).len() < 7 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", below(&children(root)));
             thread::sleep(Duration::from_millis(1));
         }
         let all = below(&children(root));

@@ -54,7 +54,8 @@ pub enum EventKind {
     Asked,
     /// A job has started. Only with [`Settings::history_all`](crate::Settings::history_all).
     Started,
-    /// A job has ended for good, or was stopped: [`Event::text`] has its outcome, or is empty. Only with that setting.
+    /// A job that ran has ended for good, or was stopped: [`Event::text`] has its outcome, or is empty. Only with that setting, and
+    /// not for every one: that of a release whose answer was lost, or of a worker that is lost, is missing.
     Ended,
     /// A kind that this version does not know.
     #[serde(other)]

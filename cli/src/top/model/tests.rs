@@ -88,7 +88,7 @@ fn a_paused_job_is_resumed_and_another_one_paused() {
     assert_eq!(press(&mut model, "y"), Some(Effect::Act(pause)));
     model.update(Msg::Done(Ok("acme is paused".to_owned())));
     let mut later = picture();
-    later.jobs.as_mut().unwrap().jobs[0].paused = Some(("anna".to_owned(), "their move".to_owned()));
+    later.jobs.as_mut().unwrap().jobs[0].paused = Some(("anna".to_owned(), "their move".to_owned(), None));
     later.explained.as_mut().unwrap().paused = true;
     model.update(Msg::Read(Box::new(later)));
     for keys in ["P", "<>P"] {

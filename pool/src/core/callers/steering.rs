@@ -96,11 +96,10 @@ impl Requests {
             _ if steering.was_done(record) => return self.finish(ctx, to, Ok(())),
             Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
             Way::Now if went_on && (is_paused || !waits) => return self.finish(ctx, to, Ok(())),
-            Way::Resume if is_paused => {}
+            // Its pause is there, or is over sooner than is wanted.
+            Way::Resume | Way::Pause if is_paused => {}
             Way::Resume if record.state == JobState::Parked => return self.refuse(ctx, to, Error::Parked),
             Way::Resume => return self.finish(ctx, to, Ok(())),
-            // It is over sooner than is wanted.
-            Way::Pause if is_paused => {}
             _ if is_paused => return self.refuse(ctx, to, Error::Paused),
             Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
             Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),

@@ -23,7 +23,8 @@ pub(super) struct MovesNow {
 impl MovesNow {
     /// Another incarnation has other revisions.
     pub(super) fn reset(&mut self, now: Time) {
-        if self.busy || self.by.take().is_some() {
+        let had = self.by.take().is_some();
+        if self.busy || had {
             self.look_at = Some(now);
         }
     }

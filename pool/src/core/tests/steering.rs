@@ -422,7 +422,7 @@ fn of_two_pauses_of_a_run_the_longer_one_counts() {
         bench.running(7, &["k"]);
         for (at, text) in (9..).zip(texts) {
             let jobs = vec![(key("k"), Token(7), Way::Pause, text.to_owned())];
-            bench.worker_event(1, at, WorkerEvent::Steer { jobs });
+            bench.event(1, at, WorkerEvent::Steer { jobs });
         }
         bench.all();
         bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
