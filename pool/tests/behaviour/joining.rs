@@ -10,7 +10,7 @@ on_both_stores!(a_join_is_refused_for_each_setting_that_differs);
 
 type Differ = fn(&mut Settings);
 
-const DIFFER: [Differ; 21] = [
+const DIFFER: [Differ; 22] = [
     |s| s.worker_ttl += Duration::from_millis(1),
     |s| s.max_queued += 1,
     |s| s.route_timeout += Duration::from_millis(1),
@@ -27,6 +27,7 @@ const DIFFER: [Differ; 21] = [
     |s| s.payload_max -= 1,
     |s| s.checkpoint_max += 1,
     |s| s.history_max += 1,
+    |s| s.history_all = !s.history_all,
     |s| s.hold = !s.hold,
     |s| s.move_rate += 1,
     |s| s.move_now += 1,
