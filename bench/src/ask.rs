@@ -83,7 +83,7 @@ async fn dispatch(arena: &mut Arena, jobs: u64) -> Result<f64, Error> {
     Ok(run.p50_ms)
 }
 
-/// What became of the asks of jobs that moved.
+/// The ends of the asks of jobs that moved.
 struct Drained {
     asks: f64,
     unknown: f64,

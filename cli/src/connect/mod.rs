@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Finds the pool and its server. In order, it asks a flag, the context that a flag names, the environment, and the
+    /// The way to the pool and its server. In order, it asks a flag, the context that a flag names, the environment, and the
     /// context in use.
     ///
     /// # Errors

@@ -326,7 +326,7 @@ async fn hear(socket: UnixDatagram, talk: Arc<Talk>) {
                     talk.given_up.notify_waiters();
                 }
                 Some(("EXTEND_TIMEOUT_USEC", micros)) => {
-                    // What is no number is passed over, as all that the protocol does not have.
+                    // A value that is no number is passed over, as all that the protocol does not have.
                     let more = micros.parse().map_or(0, |micros| Duration::from_micros(micros).as_millis());
                     let until = clock::now().saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
                     talk.more_until.fetch_max(until, Ordering::Relaxed);

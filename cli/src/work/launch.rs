@@ -171,7 +171,7 @@ pub(crate) enum Word {
     Started(Pid),
     /// The program could not be started, for this reason.
     NotStarted(String),
-    /// The processes have so many bytes of memory, which is more than they may. They are killed.
+    /// The processes hold this many bytes of memory, which is beyond their limit. They are killed.
     TooMuchMemory(u64),
     /// The program has ended. Other processes of the job may still run.
     Ended(End),

@@ -24,7 +24,7 @@ async fn orders(job: Job, told: UnboundedSender<String>) -> Result<(), BoxError>
                 count += 1;
                 told.send(format!("{customer} orders {}", text(Some(&order))))?;
             }
-            // Whoever asks knows by the answer that the order was handled.
+            // The caller knows by the answer that the order was handled.
             ask = job.asked() => {
                 count += 1;
                 told.send(format!("{customer} orders {}", text(Some(ask.body()))))?;

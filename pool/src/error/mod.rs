@@ -147,15 +147,15 @@ pub enum Error {
     /// The job neither waits nor is parked: a worker has it. Nothing was changed.
     #[error("a worker has the job {0}, so there is nothing to retry; nothing was changed")]
     NotWaiting(JobKey),
-    /// The job that is to be started if there is none cannot be the one of this call. Nothing was written.
+    /// The job to start where there is none cannot be the one of this call. Nothing was written.
     #[error("the job to start for {key} {why}; nothing was written")]
     WrongStart {
         /// The key that the call is about.
         key: JobKey,
-        /// What is wrong with the job.
+        /// The fault of the job.
         why: &'static str,
     },
-    /// There was no job, and the one to start in its place was not. What it was to get was not kept.
+    /// There was no job, and the one to start in its place was not. The message or the ask for it was not kept.
     #[error("the job was not started: {0}")]
     NotStarted(Box<DispatchError>),
     /// The job with this key is another dispatch than the caller has named. It was left as it is.

@@ -6,7 +6,7 @@ use super::{DispatchError, Error};
 use crate::model::id::IdError;
 use crate::model::settings::InvalidSetting;
 
-/// What is wrong with a [`JobSpec`](crate::JobSpec).
+/// The fault of a [`JobSpec`](crate::JobSpec).
 #[derive(Clone, Debug)]
 pub(crate) enum SpecError {
     /// Its key.

@@ -25,7 +25,7 @@ async fn up(node: &Node, workers: usize) {
     .await;
 }
 
-/// Waits until so many jobs run, and says who has them.
+/// Waits until this many jobs run, and says who has them.
 async fn running(world: &World, node: &Node, jobs: usize) -> Holders {
     eventually(PATIENCE, "the jobs to run", async || world.recorder.running().len() == jobs).await;
     world.holders(node).await

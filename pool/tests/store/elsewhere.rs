@@ -58,7 +58,7 @@ async fn elsewhere_drops_the_refusals_of_the_present_worker(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().strikes, 6, "the refusals were 4 of 3 a worker");
 }
 
-/// The pauses after each of so many releases, s; 0 for none.
+/// The pauses after each of this many releases, s; 0 for none.
 async fn pauses(lab: &Lab, workers: u32, releases: usize) -> Vec<u64> {
     let worker = lab.worker().await;
     lab.dispatch("k", "node1.g").await;

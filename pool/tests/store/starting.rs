@@ -55,7 +55,7 @@ async fn changes_nothing(lab: &Lab, item: NotifyOrStartItem) -> NotifyOrStartRep
     reply
 }
 
-/// What the worker takes under its token.
+/// The notifications that the worker takes under its token.
 async fn taken(lab: &Lab, name: &str, worker: WorkerId) -> Vec<String> {
     let token = lab.token(name).await;
     let taken = lab.take(name, worker, token, 0).await.unwrap();

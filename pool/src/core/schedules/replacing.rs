@@ -15,7 +15,7 @@ use crate::store::{DispatchItem, Result, Turn, UpdateItem, UpdateReply};
 /// For the digest of a key: that of the payload, and the generation that the job has it in.
 type Kept = BTreeMap<u64, (u64, u64)>;
 
-/// What a planner remembers from one plan to the next.
+/// The memory of a planner from one plan to the next.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     turn: Option<Turn>,
@@ -27,7 +27,7 @@ pub(super) struct Remembered {
 pub(super) struct Replacing {
     /// As the plan before left it.
     before: Kept,
-    /// What this plan has seen kept.
+    /// The payloads that this plan has seen kept.
     now: Kept,
     updates: Batcher<UpdateItem>,
 }
@@ -38,7 +38,7 @@ impl Replacing {
         Self { before, ..Self::default() }
     }
 
-    /// What the next plan in this turn needs.
+    /// The memory for the next plan in this turn.
     pub(super) fn remembered(&mut self, turn: &Turn) -> Remembered {
         Remembered { turn: Some(turn.clone()), kept: std::mem::take(&mut self.now) }
     }

@@ -1,4 +1,4 @@
-//! Workers that take so many jobs and no more: the others go to the next worker at once.
+//! Workers with a capacity: the others go to the next worker at once.
 
 use super::bench::{Bench, secs, up};
 use crate::core::call::{Call, Done};

@@ -12,7 +12,7 @@ use crate::model::wire;
 use crate::mutation::Mutation;
 use crate::store::{Refusal, Result, Turn, UpdateItem, UpdateReply, Updates, WorkerEvent, check_batch};
 
-/// What one call has for each owner.
+/// The updates of one call, by owner.
 type Told = BTreeMap<WorkerId, Vec<(JobKey, Token, u64)>>;
 
 #[async_trait]
