@@ -154,6 +154,7 @@ impl Jobs {
     }
 
     /// The present time by which delays count, ms.
+    #[cfg(feature = "cron")]
     pub(crate) async fn now(&self) -> Result<u64, Error> {
         self.call(|store, _| async move { store.time().await }.boxed()).await
     }
