@@ -99,9 +99,9 @@ mod cases {
         }
     }
 
-    /// A job leaves a state and fails at once, while the server keeps none. Another job on the same worker, which has
-    /// started after it, ends after it: when that one is gone, the worker has given up the first one, too, if it waits
-    /// for no checkpoint. Then the server keeps states again.
+    /// A job leaves a state and fails at once, while the server keeps none. Another job of the same worker starts
+    /// after it and ends after it. When that one is gone, a worker that waits for no checkpoint has given up the first one,
+    /// too. Then the server keeps states again.
     pub(super) async fn b04_the_last_state_before_a_failure_is_kept(ground: Ground) {
         let (home, runs) = (OneThread::start(), Runs::default());
         let (go, failed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

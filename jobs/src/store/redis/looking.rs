@@ -6,8 +6,8 @@ use crate::model::id::Incarnation;
 use crate::store::{Result, StoreError};
 
 impl RedisStore {
-    /// Finds the data of the set. The next steps go to their server. A set without data is [`StoreError::NoSet`], and none are
-    /// made.
+    /// Looks for the data of the set. The next steps go to their server. A set without data is [`StoreError::NoSet`], and none
+    /// are made.
     pub(crate) async fn find(&self) -> Result<Incarnation> {
         let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
         let mut command = redis::cmd("HGET");
