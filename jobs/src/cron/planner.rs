@@ -130,7 +130,6 @@ impl Jobs {
         let crons = crons.into_iter().map(Cron::checked).collect::<Result<BTreeMap<_, _>, _>>()?;
         self.declare(&Queue::new(QUEUE).attempts(0)).await?;
         let mut incarnations = self.own_link().incarnations();
-        incarnations.mark_unchanged();
         for (id, spec) in &crons {
             bring_in(self, id, spec).await?;
         }
@@ -140,7 +139,9 @@ impl Jobs {
         let follows = CancellationToken::new();
         let (jobs, ended) = (self.clone(), follows.clone());
         let follow = async move {
-            while incarnations.changed().await.is_ok() {
+            loop {
+                incarnations.changed().await;
+                incarnations.see();
                 for (id, spec) in &crons {
                     while let Err(error) = bring_in(&jobs, id, spec).await {
                         if matches!(error, Error::Closed) {

@@ -141,10 +141,8 @@ pub(crate) async fn run(
                 }
                 None => return,
             },
-            changed = incarnations.changed() => {
-                if changed.is_err() {
-                    return;
-                }
+            () = incarnations.changed() => {
+                incarnations.see();
                 look_again(&link, &ears, &keeper).await;
             }
         }

@@ -419,7 +419,7 @@ mod tests {
         let (store, node) = (MemoryStore::new(), NodeName::new("n").unwrap());
         let link = Link::new(Arc::new(store.clone()), &SetName::new("s").unwrap(), node.clone(), None);
         link.follow(Incarnation(0)).await.unwrap();
-        let (inc, mut lane) = (*link.incarnations().borrow(), Lane::new("l"));
+        let (inc, mut lane) = (link.incarnations().latest(), Lane::new("l"));
         let (keeper, mut executions) = (Keeper::default(), Vec::new());
         for (name, lease) in [("short", 3_000), ("long", 60_000)] {
             let queue = QueueName::new(name).unwrap();

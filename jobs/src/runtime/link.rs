@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tenure_connection::Backoff;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::incarnations::Incarnations;
 use super::metrics::Metrics;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName, QueueName, SetName, Token};
@@ -32,7 +33,7 @@ struct Shared {
     node: NodeName,
     /// Tells the lanes of this life of the node from those of any other.
     life: String,
-    incarnation: watch::Sender<Incarnation>,
+    incarnations: Incarnations,
     /// The highest token that this node has seen.
     seen: AtomicU64,
     queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
@@ -61,7 +62,7 @@ impl Link {
             metrics: Metrics::new(set, &node),
             node,
             life: ulid::Ulid::generate().to_string(),
-            incarnation: watch::Sender::new(Incarnation(0)),
+            incarnations: Incarnations::default(),
             seen: AtomicU64::new(0),
             queues: std::sync::Mutex::default(),
             repairing: Mutex::new(()),
@@ -98,9 +99,11 @@ impl Link {
         &self.shared.closed
     }
 
-    /// Says so when the set has come to another incarnation.
-    pub(crate) fn incarnations(&self) -> watch::Receiver<Incarnation> {
-        self.shared.incarnation.subscribe()
+    /// The incarnation that this node follows, seen by the caller, and word of the next ones.
+    pub(crate) fn incarnations(&self) -> Incarnations {
+        let mut view = self.shared.incarnations.clone();
+        view.see();
+        view
     }
 
     pub(crate) fn see(&self, token: Token) {
@@ -159,7 +162,7 @@ impl Link {
     async fn once<T>(&self, step: &impl Call<T>) -> StoreResult<T> {
         let mut last = StoreError::NoSet;
         for _ in 0..3 {
-            let inc = *self.shared.incarnation.borrow();
+            let inc = self.shared.incarnations.latest();
             match step(self.store.clone(), inc).await {
                 Err(error @ (StoreError::NoSet | StoreError::Stale(_) | StoreError::OtherServer { .. })) => {
                     self.follow(inc).await?;
@@ -174,7 +177,7 @@ impl Link {
     /// Follows the set from an incarnation that is over to the next one, or makes the set.
     pub(crate) async fn follow(&self, former: Incarnation) -> StoreResult<()> {
         let _alone = self.shared.repairing.lock().await;
-        if *self.shared.incarnation.borrow() != former {
+        if self.shared.incarnations.latest() != former {
             return Ok(());
         }
         let seen = Token(self.shared.seen.load(Ordering::Relaxed));
@@ -205,7 +208,7 @@ impl Link {
             self.metrics().data_are_lost();
             tracing::warn!(node = %self.shared.node, %incarnation, "the data of the jobs were lost or went back");
         }
-        self.shared.incarnation.send_replace(incarnation);
+        self.shared.incarnations.change(incarnation);
         Ok(())
     }
 
@@ -256,9 +259,9 @@ mod tests {
                 link("new").follow(Incarnation(0)).await.unwrap();
             }
             assert!(matches!(take(&second).await, TakeReply::Hold(_)));
-            let incarnation = *second.incarnations().borrow();
+            let incarnation = second.incarnations().latest();
             assert!(matches!(take(&first).await, TakeReply::Hold(_)));
-            assert_eq!(*first.incarnations().borrow(), incarnation, "one recovery is enough");
+            assert_eq!(first.incarnations().latest(), incarnation, "one recovery is enough");
         }
     }
 }

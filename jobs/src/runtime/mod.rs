@@ -3,11 +3,12 @@
 //! `link` sends a step until it is answered, and follows the set through losses of data. `adder` gathers jobs that come
 //! in. `taker` lets jobs begin and says what became of them. `keeper` renews leases and ends executions that are over.
 //! `ticker` does what is due, and `hearer` hands out the messages to the node. `attesting` tells data that were lost what
-//! the node runs.
+//! the node runs, and `incarnations` says to all parts that they were lost.
 
 pub(crate) mod adder;
 pub(crate) mod attesting;
 pub(crate) mod hearer;
+pub(crate) mod incarnations;
 pub(crate) mod keeper;
 pub(crate) mod link;
 pub(crate) mod metrics;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
 use super::hearer::Ears;
+use super::incarnations::Incarnations;
 use super::keeper::{End, Event, Execution, Keeper};
 use super::link::Link;
 use crate::error::Error;
@@ -67,7 +68,7 @@ pub(crate) struct Taker {
     settle_lane: Lane,
     journal_lane: Lane,
     journal: Journal,
-    incarnations: watch::Receiver<Incarnation>,
+    incarnations: Incarnations,
     woken: Arc<Notify>,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
@@ -149,7 +150,7 @@ impl Taker {
             }
             // After the events: a slot that was freed after an order to take no more takes no more.
             self.heed_orders();
-            if self.incarnations.has_changed().unwrap_or(false) {
+            if self.incarnations.has_changed() {
                 self.repeat().await;
                 continue;
             }
@@ -188,7 +189,7 @@ impl Taker {
                 order = self.orders.recv(), if self.owned => self.heed(order),
                 () = self.woken.notified() => self.look = true,
                 // It is looked at above.
-                Ok(()) = self.incarnations.changed() => self.incarnations.mark_changed(),
+                () = self.incarnations.changed() => {}
                 () = rested => self.rests = None,
                 () = tokio::time::sleep_until(upkeep), if keeps_up => self.look = true,
             }
@@ -243,7 +244,7 @@ impl Taker {
 
     /// The data were lost, or went back: they learn what has lately ended, before other nodes take it.
     async fn repeat(&mut self) {
-        let inc = *self.incarnations.borrow_and_update();
+        let inc = self.incarnations.see();
         if self.link.is_broken(Breakage::NoJournal) {
             return;
         }
@@ -424,7 +425,7 @@ impl Taker {
         self.link.metrics().begins(&execution.record.queue);
         self.keeper.add(&execution);
         // Its data were lost while the answer was on its way.
-        if inc != *self.incarnations.borrow() {
+        if inc != self.incarnations.latest() {
             self.keeper.renew_all();
         }
         (self.plan.runner)(execution);

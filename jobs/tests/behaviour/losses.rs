@@ -235,6 +235,27 @@ async fn children_are_made_and_read_right_after_a_loss() {
     assert_eq!(said.all(), ["made", "0 children"], "their ends were lost, and nothing failed");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_idle_node_tells_its_ends_within_the_hold() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let node = async |name: &str| {
+        let builder = Jobs::over(Arc::new(store.clone())).name(name).queue(Queue::new("q").keep(MINUTE));
+        builder.join().await.unwrap()
+    };
+    let idle = node("idle").await;
+    let _worker = idle.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    let id = idle.add("q", &()).await.unwrap().id;
+    assert!(idle.wait(&id).await.unwrap().is_done());
+    let other = node("other").await;
+    store.wipe();
+    // The other one notices, and begins the hold.
+    other.add("q", &()).delay(MINUTE).await.unwrap();
+    tokio::time::sleep(2 * SECOND).await;
+    let known = store.dump_without_lanes().value("extras", &format!("a:{id}")).is_some();
+    assert!(known, "the data know what has ended: {:?}", store.dump_without_lanes().lines());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_attestation_is_made_again_soon() {
     let server = RedisServer::start().unwrap();
