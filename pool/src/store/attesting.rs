@@ -48,6 +48,9 @@ pub enum Attest {
     Ended {
         /// The outcome of a dispatch with the caller's own id; otherwise empty.
         outcome: Outcome,
+        /// The generation of the payload that it ended with. A record with a higher one goes on: it is queued, unless
+        /// somebody stops it. `None`: it has ended, whatever its payload.
+        ran: Option<u64>,
     },
     /// The worker gave it up so that it runs again: it needs a worker, or is parked.
     HandedOff(HandedOff),

@@ -190,6 +190,12 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local newer = true", by "an_attested_job_takes_no_older_payload";
     "a lost job comes back without its generation": "attest", "newer and '|' .. num(generation) or ''"
         => "''", by "a_lost_job_comes_back_with_its_generation";
+    "an end with an older payload ends an updated job": "attest", "if p and p.state ~= 'S' and generation_of(p.tail) > tonumber(ran) then"
+        => "if false then", by "an_end_with_an_older_payload_ends_no_updated_job";
+    "a stopped job goes on with its later payload": "attest", "if p and p.state ~= 'S' and generation_of(p.tail) > tonumber(ran) then\n    return handed_off("
+        => "if p and generation_of(p.tail) > tonumber(ran) then\n    p.state = 'R'\n    return handed_off(", by "an_end_with_an_older_payload_ends_no_updated_job";
+    "an end with its own payload ends no job": "attest", "generation_of(p.tail) > tonumber(ran)"
+        => "generation_of(p.tail) >= tonumber(ran)", by "an_end_with_the_payload_of_the_record_is_one";
     "any generation is attested": "attest", " and #argv[at + 10] <= 15"
         => "", by "a_generation_that_no_pool_gives_is_not_attested";
     "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"

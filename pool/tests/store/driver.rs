@@ -327,7 +327,11 @@ impl<'a> Driver<'a> {
         let id = if said.right_id { record.id } else { dispatch_id(said.key) };
         let plan = if record.plan.is_empty() && said.key == 9 { "a".to_owned() } else { record.plan };
         let what = match said.what {
-            0 => Attest::Ended { outcome: ["", "ok", "e:no"][said.key % 3].to_owned() },
+            0 => {
+                let outcome = ["", "ok", "e:no"][said.key % 3].to_owned();
+                let ran = (said.key % 2 == 0).then(|| generation.saturating_sub(u64::from(said.payload)));
+                Attest::Ended { outcome, ran }
+            }
             what @ (1 | 2) => {
                 let error = "boom".to_owned();
                 let modes = [

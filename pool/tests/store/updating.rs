@@ -1,6 +1,7 @@
 //! Other payloads for jobs, and their generations.
 
 use bytes::Bytes;
+use tenure_pool::Cause;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
@@ -34,6 +35,8 @@ scenarios! {
     an_attested_job_whose_payload_is_lost_has_the_older_one,
     a_lost_job_comes_back_with_its_generation,
     a_generation_that_no_pool_gives_is_not_attested,
+    an_end_with_an_older_payload_ends_no_updated_job,
+    an_end_with_the_payload_of_the_record_is_one,
 }
 
 pub(crate) fn update(
@@ -416,6 +419,50 @@ async fn a_lost_job_comes_back_with_its_generation(kind: Kind) {
         let record = lab.record(name).await.unwrap();
         assert_eq!((record.state, record.tail.as_str()), (JobState::Running, tail));
         assert_eq!(lab.payload(name).await, "theirs");
+    }
+}
+
+fn ended_with(ran: Option<u64>) -> Attest {
+    Attest::Ended { outcome: String::new(), ran }
+}
+
+async fn an_end_with_an_older_payload_ends_no_updated_job(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let mut tokens = Vec::new();
+    for name in ["runs", "queued", "stops"] {
+        tokens.push(lab.run(name, "node1.g", worker).await);
+        lab.update(name, 0, Some(worker), "two").await;
+    }
+    lab.release("queued", worker, ReleaseMode::HandOff).await;
+    lab.stop("stops", "node1.g", Some(worker)).await;
+    let queued = lab.record("queued").await;
+    lab.recover().await;
+    for (at, name, reply) in [(0, "runs", AttestReply::Requeued), (1, "queued", AttestReply::Nothing)] {
+        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(Some(0))).await, reply, "{name}");
+    }
+    let record = lab.record("runs").await.unwrap();
+    assert_eq!((record.state, record.owner, record.attempts), (JobState::Queued, None, 0));
+    assert_eq!((record.generation(), record.why().map(|why| why.cause)), (1, Some(Cause::Updated)));
+    assert_eq!(lab.payload("runs").await, "two");
+    assert!(!lab.lookup("runs", "node1.g").await.ended);
+    assert_eq!(lab.record("queued").await, queued);
+    assert_eq!(lab.attests(worker, "stops", tokens[2], ended_with(Some(0))).await, AttestReply::Ended);
+    assert_eq!(lab.record("stops").await, None);
+}
+
+async fn an_end_with_the_payload_of_the_record_is_one(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let mut tokens = Vec::new();
+    for name in ["same", "whatever"] {
+        tokens.push(lab.run(name, "node1.g", worker).await);
+        lab.update(name, 0, Some(worker), "two").await;
+    }
+    lab.recover().await;
+    for (at, (name, ran)) in [("same", Some(1)), ("whatever", None)].into_iter().enumerate() {
+        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(ran)).await, AttestReply::Ended);
+        assert_eq!(lab.record(name).await, None, "{name}");
     }
 }
 

@@ -35,8 +35,9 @@ pub(super) struct Past {
 /// How a job left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It has ended. The outcome is kept for a caller's own id; else it is empty.
-    Ended(Outcome),
+    /// It has ended with a payload of this generation, or whatever its payload. The outcome is kept for a caller's own
+    /// id; else it is empty.
+    Ended(Outcome, Option<u64>),
     /// It goes on elsewhere from `due` on, or is parked with this error.
     HandedOff { begun: Begun, mode: ReleaseMode, cause: Cause, attempts: u32, due: Time, error: String },
 }
@@ -45,7 +46,7 @@ impl Past {
     /// Its item of a report after a loss of data.
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
-            Left::Ended(outcome) => Attest::Ended { outcome },
+            Left::Ended(outcome, ran) => Attest::Ended { outcome, ran },
             Left::HandedOff { begun, mode, cause, attempts, due, error } => {
                 Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay: due.since(now), error })
             }
@@ -55,7 +56,7 @@ impl Past {
 
     /// Its size in a report, in bytes.
     pub(super) fn size(&self) -> usize {
-        let (Left::Ended(text) | Left::HandedOff { error: text, .. }) = &self.left;
+        let (Left::Ended(text, _) | Left::HandedOff { error: text, .. }) = &self.left;
         self.key.as_bytes().len() + text.len()
     }
 }
@@ -138,7 +139,9 @@ impl Jobs {
         };
         let left = if ended {
             let own = id.caller_id().is_some();
-            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() })
+            // A lost answer may have said that the job goes on with a later payload.
+            let ran = item.ran.filter(|_| !out.stopped);
+            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() }, ran)
         } else {
             let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
             let error = if parks { item.rest().unwrap_or(&item.result) } else { "" }.to_owned();

@@ -1032,12 +1032,25 @@ fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
         bench.released();
         bench.lost(2);
         let said = said_of_the_past(&bench);
-        let [Attest::Ended { outcome }] = &said[..] else { panic!("{said:?}") };
+        let [Attest::Ended { outcome, .. }] = &said[..] else { panic!("{said:?}") };
         outcome.clone()
     };
     assert_eq!(outcome(true, HandlerEvent::Ended(Ok(())), true), "ok");
     assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), true), "e:boom");
     assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), false), "", "nobody asks for it");
+}
+
+#[test]
+fn an_end_is_reported_with_the_generation_it_ran_with() {
+    let mut bench = Bench::with_worker();
+    bench.assign(1, 3, 3, &["k"]);
+    bench.begun_with(false, |record| record.set_generation(4));
+    bench.handler(1, "k", 3, HandlerEvent::Started);
+    bench.started_noted();
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    bench.released();
+    bench.lost(2);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: String::new(), ran: Some(4) }]);
 }
 
 #[test]
@@ -1048,7 +1061,7 @@ fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
     bench.begun_with(false, |record| record.id = super::bench::id("n.!k"));
     bench.released();
     bench.lost(2);
-    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into() }]);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into(), ran: None }]);
 }
 
 #[test]
@@ -1061,7 +1074,7 @@ fn a_stop_that_overtakes_a_begin_keeps_an_earlier_start() {
     });
     bench.released();
     bench.lost(2);
-    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "ok".into() }]);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "ok".into(), ran: None }]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(super) fn call(call: &Call) -> String {
                         let how = if *begun == Begun::Started { "started" } else { "begun" };
                         format!("{how}{}", if payload.is_some() { "+payload" } else { "" })
                     }
-                    Attest::Ended { outcome } => format!("ended{}", quoted(outcome)),
+                    Attest::Ended { outcome, .. } => format!("ended{}", quoted(outcome)),
                     Attest::HandedOff(_) => "handed-on".into(),
                 };
                 format!("{}@{} {what}", i.key, i.token)

@@ -1,5 +1,7 @@
 //! Recovery: the reports of living workers about their jobs, and the end of phase R.
 
+use std::time::Duration;
+
 use super::membership::is_meta;
 use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
@@ -86,7 +88,7 @@ impl State {
         }
         match &item.what {
             Attest::Runs { .. } => self.attest_running(now, inc, worker, item),
-            Attest::Ended { outcome } => self.attest_ended(now, item, outcome),
+            Attest::Ended { outcome, ran } => self.attest_ended(now, item, outcome, *ran, starts),
             Attest::HandedOff(on) => self.attest_handed_off(now, item, on, starts),
         }
     }
@@ -181,11 +183,27 @@ impl State {
         if stops { AttestReply::MustStop } else { AttestReply::Kept }
     }
 
-    fn attest_ended(&mut self, now: u64, item: &AttestItem, outcome: &str) -> AttestReply {
+    fn attest_ended(
+        &mut self,
+        now: u64,
+        item: &AttestItem,
+        outcome: &str,
+        ran: Option<u64>,
+        starts: &mut Starts,
+    ) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
         let record = self.record(key).filter(|record| record.id.is_same(id)).cloned();
         if record.as_ref().is_some_and(|r| r.owner.is_some() && r.token > *token) {
             return AttestReply::Nothing;
+        }
+        // Its worker had not heard of a later payload: it goes on, as after a release.
+        let is_later =
+            |r: &Record| ran.is_some_and(|ran| r.generation() > ran) && r.state != JobState::Stopping;
+        if record.as_ref().is_some_and(is_later) {
+            let (mode, cause, begun) = (ReleaseMode::HandOff, Cause::Updated, Begun::Begun);
+            let (attempts, delay, error) = (0, Duration::ZERO, String::new());
+            let on = HandedOff { begun, mode, cause, attempts, delay, error };
+            return self.attest_handed_off(now, item, &on, starts);
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
         let created = record.as_ref().map_or(0, |record| record.created);

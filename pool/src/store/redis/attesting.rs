@@ -9,6 +9,9 @@ use crate::model::member::Member;
 use crate::model::record::Begun;
 use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOff, Result};
 
+/// Higher than every generation, and the highest number that the step reads.
+const ANY_GENERATION: u64 = 999_999_999_999_999;
+
 #[async_trait]
 impl Attestation for RedisStore {
     async fn attest(
@@ -33,8 +36,8 @@ impl Attestation for RedisStore {
                     call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
                     call.arg(*generation);
                 }
-                Attest::Ended { outcome } => {
-                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(0);
+                Attest::Ended { outcome, ran } => {
+                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(ran.unwrap_or(ANY_GENERATION));
                 }
                 Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay, error }) => {
                     call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay));

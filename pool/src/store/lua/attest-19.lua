@@ -7,7 +7,7 @@
 -- ARGV: inc, wid, its entry in workers, then per job (kind, key, token, id, begun, attempts, created, plan or '',
 --       1 if the payload follows else 0, payload or '', generation of the payload that it runs with or 0).
 --       A kind: r it runs | e it has ended | h it was handed off.
---       e has its outcome or '' in place of the payload.
+--       e has its outcome or '' in place of the payload. A record with a higher generation than the one named goes on.
 --       h has the attempts that it was left with. In place of created it has the ms that it must wait. In place of the
 --       plan it has the mode of its release h|b|r|e|q|p and the letter why. In place of the payload it has the reason
 --       of its parking or ''.
@@ -124,21 +124,6 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   return stops and 'S' or 'K'
 end
 
-local function ended(key, p, token, id, outcome)
-  if p and not same(p.id, id) then p = nil end
-  if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
-  if p then id = p.id end
-  know(key, id, nil)
-  if outcome == '' then outcome = 'ended' end
-  if p then
-    delete(key, p, t, outcome, late_ms, retention_ms)
-    write_deletions()
-  end
-  settle(id, outcome, t, retention_ms)
-  call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)
-  return 'E'
-end
-
 local function handed_off(key, p, token, id, begun, attempts, delay, name, reason)
   if not p then return has_ended(key, id, nil) and '-' or 'G' end
   local mode = sub(name, 1, 1)
@@ -158,6 +143,25 @@ local function handed_off(key, p, token, id, begun, attempts, delay, name, reaso
   requeue(key, p, t, math.min(tonumber(delay), 240000), route_ms, mode == 'p' and 0 or max_attempts, reason)
   write_requeued()
   return 'Q'
+end
+
+local function ended(key, p, token, id, outcome, ran)
+  if p and not same(p.id, id) then p = nil end
+  if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
+  -- It has ended with a payload that was replaced, and its worker had not heard of that: it goes on, as after a release.
+  if p and p.state ~= 'S' and generation_of(p.tail) > tonumber(ran) then
+    return handed_off(key, p, token, id, '1', '0', '0', 'hc', '')
+  end
+  if p then id = p.id end
+  know(key, id, nil)
+  if outcome == '' then outcome = 'ended' end
+  if p then
+    delete(key, p, t, outcome, late_ms, retention_ms)
+    write_deletions()
+  end
+  settle(id, outcome, t, retention_ms)
+  call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)
+  return 'E'
 end
 
 if call('HEXISTS', WORKERS, wid) == 0 then
@@ -188,7 +192,7 @@ for i = 1, n do
   elseif kind == 'r' then
     out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 10))
   elseif kind == 'e' then
-    out[i + 1] = ended(key, p, token, id, argv[at + 9])
+    out[i + 1] = ended(key, p, token, id, argv[at + 9], argv[at + 10])
   else
     out[i + 1] = handed_off(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end
