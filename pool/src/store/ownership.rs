@@ -191,6 +191,22 @@ pub struct ReleaseItem {
 }
 
 impl ReleaseItem {
+    /// A job that is given up at once, whatever its payload. Nobody waits for it.
+    pub fn new(key: JobKey, token: Token, mode: ReleaseMode, cause: Cause) -> Self {
+        Self {
+            key,
+            token,
+            mode,
+            ran: None,
+            rests: String::new(),
+            cause,
+            delay: Duration::ZERO,
+            tell: None,
+            tell_stopper: None,
+            result: String::new(),
+        }
+    }
+
     /// Why an operator wants the job to rest, if one does: a later payload does not start it.
     pub(crate) fn rest(&self) -> Option<&str> {
         let reason = if self.mode == ReleaseMode::Delete { &self.rests } else { &self.result };

@@ -60,19 +60,7 @@ impl Jobs {
         held.phase = JobPhase::Stopping;
         let (worker, token) = (self.worker, held.token);
         if goes_on(why) && ctx.config.broken.has(Mutation::HandOffBeforeStop) {
-            let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
-            let item = ReleaseItem {
-                key: key.clone(),
-                token,
-                mode,
-                cause: Cause::Moved,
-                ran: None,
-                rests: String::new(),
-                delay,
-                tell: None,
-                tell_stopper: None,
-                result,
-            };
+            let item = ReleaseItem::new(key.clone(), token, ReleaseMode::HandOff, Cause::Moved);
             self.push_release(item, LeavingJob::default(), Vec::new());
         }
         self.arm(key, Some(ctx.now + ctx.config.stop_timeout));
@@ -171,19 +159,7 @@ impl Jobs {
         let unnoted = held.unsaid.has(Word::Start);
         let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
         let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
-        let rests = String::new();
-        let mut item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause,
-            ran: None,
-            rests,
-            delay,
-            tell,
-            tell_stopper: None,
-            result,
-        };
+        let mut item = ReleaseItem { delay, tell, result, ..ReleaseItem::new(key, token, mode, cause) };
         let mut entries = Vec::new();
         let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
         let is_free = !held.ends_for_good();

@@ -1,7 +1,5 @@
 //! Jobs that a worker gives back, and why they leave it (a part of [`Jobs`]).
 
-use std::time::Duration;
-
 use tenure_streaming::EntryId;
 
 use super::Jobs;
@@ -60,19 +58,7 @@ impl Jobs {
         tell: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
-        let (mode, delay, result) = (ReleaseMode::GiveBack, Duration::ZERO, String::new());
-        let item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause,
-            ran: None,
-            rests: String::new(),
-            delay,
-            tell,
-            tell_stopper: None,
-            result,
-        };
+        let item = ReleaseItem { tell, ..ReleaseItem::new(key, token, ReleaseMode::GiveBack, cause) };
         self.push_release(item, out, entries);
     }
 
@@ -85,19 +71,8 @@ impl Jobs {
         tell_stopper: Option<NodeName>,
         entries: Vec<EntryId>,
     ) {
-        let (mode, delay, result) = (ReleaseMode::Delete, Duration::ZERO, String::new());
-        let item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause: Cause::Updated,
-            ran: None,
-            rests: String::new(),
-            delay,
-            tell: None,
-            tell_stopper,
-            result,
-        };
+        let item = ReleaseItem::new(key, token, ReleaseMode::Delete, Cause::Updated);
+        let item = ReleaseItem { tell_stopper, ..item };
         self.push_release(item, out, entries);
     }
 

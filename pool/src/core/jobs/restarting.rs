@@ -172,9 +172,7 @@ impl Jobs {
         };
         let ran = Some(record.generation());
         let cause = if mode == ReleaseMode::Refuse { Cause::Refused } else { Cause::Failed };
-        let rests = String::new();
-        let item =
-            ReleaseItem { key, token, mode, cause, ran, rests, delay, tell, tell_stopper: None, result };
+        let item = ReleaseItem { ran, delay, tell, result, ..ReleaseItem::new(key, token, mode, cause) };
         self.push_release(item, out, Vec::new());
     }
 }

@@ -129,8 +129,6 @@ impl Unsaid {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::model::why::Cause;
     use crate::store::{ReleaseItem, ReleaseMode};
@@ -140,22 +138,7 @@ mod tests {
     }
 
     fn release((key, token): (JobKey, Token)) -> ToRelease {
-        let (mode, delay, result) = (ReleaseMode::HandOff, Duration::ZERO, String::new());
-        (
-            ReleaseItem {
-                key,
-                token,
-                mode,
-                cause: Cause::Moved,
-                ran: None,
-                rests: String::new(),
-                delay,
-                tell: None,
-                tell_stopper: None,
-                result,
-            },
-            Vec::new(),
-        )
+        (ReleaseItem::new(key, token, ReleaseMode::HandOff, Cause::Moved), Vec::new())
     }
 
     fn words(of: &[Word]) -> Words {

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use metrics::{Key, KeyName, Metadata, Recorder, SharedString};
 
@@ -125,19 +124,7 @@ fn each_label_value_means_what_is_documented() {
     );
     let release_for = |reply, mode, cause| {
         let key = JobKey::try_from("k").unwrap();
-        let (token, delay, result) = (Token(1), Duration::ZERO, String::new());
-        let item = ReleaseItem {
-            key,
-            token,
-            mode,
-            cause,
-            ran: None,
-            rests: String::new(),
-            delay,
-            tell: None,
-            tell_stopper: None,
-            result,
-        };
+        let item = ReleaseItem::new(key, Token(1), mode, cause);
         released(&item, reply).unwrap_or("nothing")
     };
     let release = |reply, mode| release_for(reply, mode, Cause::Moved);

@@ -82,7 +82,7 @@ macro_rules! scripts {
 scripts! {
     ask = "ask-4+",
     attend = "attend-15",
-    attest = "attest-19",
+    attest = "attest-18",
     begin = "begin-9+",
     bootstrap = "bootstrap-4",
     change_settings = "change_settings-3",
