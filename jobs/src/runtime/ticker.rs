@@ -11,7 +11,7 @@ use crate::store::Ticked;
 
 /// The most leases and timers of one tick.
 const MOST: u32 = 128;
-/// The longest pause between two ticks or looks, ms: a node that has nothing to do notices a loss of data within it, and
+/// The longest pause between two ticks or looks, ms. A node that has nothing to do notices a loss of data within it. So it
 /// tells what it has ended before the hold is over.
 const PAUSE: u64 = 1_000;
 /// How long no lease is lost after a longer pause, ms.
