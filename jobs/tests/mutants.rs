@@ -394,10 +394,22 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_open_parent_waits_for_more";
     "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  bury"
         => "bury", by "a_removed_job_halts_whoever_runs_it";
-    "an answer about jobs has no bound": "peek", "if bytes > 1048576 then break end"
-        => "", by "an_answer_with_much_data_ends_early";
-    "ends of children count for nothing": "peek", "+ #out[z + 3] + more"
-        => "+ #out[z + 3]", by "an_answer_with_much_data_ends_early";
+    "an answer about jobs has no bound": "peek", "if behind or bytes > 1048576 then break end"
+        => "if behind then break end", by "an_answer_with_much_data_ends_early";
+    "ends of children count for nothing": "peek", "bytes, ends = bytes + #behind + #text, ends + 1"
+        => "ends = ends + 1", by "an_answer_with_much_data_ends_early";
+    "an answer has all ends of a parent": "peek", "if bytes > 1048576 or ends == 4096 then"
+        => "if ends == 4096 then", by "long_results_of_children_come_page_by_page";
+    "an answer has any number of ends": "peek", "if bytes > 1048576 or ends == 4096 then"
+        => "if bytes > 1048576 then", by "ends_of_many_children_come_page_by_page";
+    "a page of ends begins with the last one of the former": "peek", "'(' .. prefix .. '|' .. behind\n"
+        => "'[' .. prefix .. '|' .. behind\n", by "long_results_of_children_come_page_by_page";
+    "a page of ends is the first one again": "peek", "goes_on and argv[3] or ''"
+        => "''", by "long_results_of_children_come_page_by_page";
+    "a page of ends has the data again": "peek", "if not goes_on then"
+        => "if true then", by "long_results_of_children_come_page_by_page";
+    "jobs follow one that is not whole": "peek", "if behind or bytes > 1048576 then break end"
+        => "if bytes > 1048576 then break end", by "ends_of_many_children_come_page_by_page";
     "an answer to a watcher has no bound": "watch", "if bytes > 1048576 then break end"
         => "", by "an_answer_with_much_data_ends_early";
     "what has ended is watched": "watch", "if on and not was and not is_over(j) then"

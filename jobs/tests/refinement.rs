@@ -16,8 +16,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
-    AddMode, Adding, Attesting, Data, Kind, Lane, Listing, NewJob, Request, ScriptPatch, Settle, Settling,
-    Steer, TakeReply, TakenJob, Taking, Watching,
+    AddMode, Adding, Attesting, Data, Ends, Kind, Lane, Listing, NewJob, Request, ScriptPatch, Settle,
+    Settling, Steer, TakeReply, TakenJob, Taking, Watching,
 };
 use tenure_jobs::{JobId, Token};
 
@@ -368,8 +368,10 @@ impl Walk {
             };
             both!(self, lab => again(lab).await)?.ok();
         }
-        let ids: Vec<_> = (0..8).map(|i| id(&name(i))).collect();
-        both!(self, lab => lab.store.peek(lab.inc.get(), true, &ids).await.unwrap())?;
+        let ids: Vec<_> = (0..8).map(|i| id(&name(n[1].wrapping_add(i)))).collect();
+        let behind = Ends::Behind(format!("{}.{}", ids[0], n[2] % 3).into());
+        let ends = of(&[Ends::With, Ends::With, Ends::Without, behind], n[2] / 3);
+        both!(self, lab => lab.store.peek(lab.inc.get(), &ends, &ids).await.unwrap())?;
         let queues: Vec<_> = QUEUES.iter().map(|(name, _)| queue(name)).collect();
         both!(self, lab => lab.store.figures(lab.inc.get(), &queues).await.unwrap())?;
         for listing in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::add::Add;
 use super::jobs::Jobs;
-use super::view::{ChildEnd, JobView};
+use super::view::ChildEnd;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
@@ -200,7 +200,7 @@ impl Ctx {
     ///
     /// A run may be cut off when it has made some of its children. So count the ends, and spawn all children again when some
     /// are missing: none is made twice. Count the names of the children, not what they are made of: two of one name are one
-    /// child. Of more than 4,096 children some ends are missing.
+    /// child. Of many children, or such with long results, the ends come by several calls.
     ///
     /// # Errors
     /// [`Error::Halted`] when the job is gone, and [`Error::Store`].
@@ -211,21 +211,9 @@ impl Ctx {
         if !self.record().has('c') {
             return Ok(None);
         }
-        let (jobs, own) = (&self.shared.jobs, self.shared.execution.clone());
-        let link = jobs.link().clone();
-        let found = jobs
-            .call(move |store, inc| {
-                let (own, link) = (own.clone(), link.clone());
-                async move {
-                    let id = [own.id.clone()];
-                    attest_running(&link, inc, [own]).await?;
-                    store.peek(inc, true, &id).await
-                }
-                .boxed()
-            })
-            .await?;
-        let found = found.into_iter().next().flatten().ok_or_else(|| Error::Halted(self.id().clone()))?;
-        Ok(Some(JobView::new(self.id().clone(), found).children().to_vec()))
+        let view = self.shared.jobs.own(&self.shared.execution).await?;
+        let view = view.ok_or_else(|| Error::Halted(self.id().clone()))?;
+        Ok(Some(view.into_children()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs as they are, and as they change.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures::FutureExt;
 
@@ -10,7 +11,9 @@ use super::view::{Ended, JobView};
 use super::watch::Watch;
 use crate::error::Error;
 use crate::model::id::JobId;
-use crate::store::{Listing, MOST, StoreError};
+use crate::runtime::attesting::attest_running;
+use crate::runtime::keeper::Execution;
+use crate::store::{Ends, Listing, MOST, Peeked, StoreError};
 
 impl Jobs {
     /// A job as it is; `None` when it is not there.
@@ -36,22 +39,70 @@ impl Jobs {
         let (mut views, mut most) = (Vec::with_capacity(ids.len()), MOST);
         while views.len() < ids.len() {
             let rest = &ids[views.len()..];
-            let own = rest[..most.min(rest.len())].to_vec();
-            let found = self
-                .call(move |store, inc| {
-                    let ids = own.clone();
-                    async move { store.peek(inc, true, &ids).await }.boxed()
-                })
-                .await?;
+            let found = self.peek(None, &Ends::With, &rest[..most.min(rest.len())]).await?;
             if found.is_empty() {
                 return Err(StoreError::damaged("peek answered for no job").into());
             }
             // Of jobs with much data, an answer has only some.
             most = (2 * found.len()).min(MOST);
-            let found = rest.iter().zip(found);
-            views.extend(found.map(|(id, peeked)| peeked.map(|peeked| JobView::new(id.clone(), peeked))));
+            for (id, peeked) in rest.iter().zip(found) {
+                let whole = match peeked {
+                    Some(peeked) => self.whole(None, id, peeked).await?,
+                    None => None,
+                };
+                views.push(whole.map(|peeked| JobView::new(id.clone(), peeked)));
+            }
         }
         Ok(views)
+    }
+
+    /// Jobs as they are, as many as one answer has. An execution that reads is made known to the data before.
+    async fn peek(
+        &self,
+        reader: Option<&Arc<Execution>>,
+        ends: &Ends,
+        ids: &[JobId],
+    ) -> Result<Vec<Option<Peeked>>, Error> {
+        let (reader, link) = (reader.cloned(), self.link().clone());
+        let (ends, ids): (_, Arc<[JobId]>) = (ends.clone(), ids.into());
+        self.call(move |store, inc| {
+            let (reader, link, ends, ids) = (reader.clone(), link.clone(), ends.clone(), ids.clone());
+            async move {
+                attest_running(&link, inc, reader).await?;
+                store.peek(inc, &ends, &ids).await
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// A job with the ends of all its children, which may come by several answers. One that begins another life meanwhile
+    /// is read anew.
+    async fn whole(
+        &self,
+        reader: Option<&Arc<Execution>>,
+        id: &JobId,
+        mut peeked: Peeked,
+    ) -> Result<Option<Peeked>, Error> {
+        let of = std::slice::from_ref(id);
+        while let Some(behind) = peeked.more.clone() {
+            let page = self.peek(reader, &Ends::Behind(behind), of).await?.pop().flatten();
+            if !peeked.goes_on(page) {
+                let Some(anew) = self.peek(reader, &Ends::With, of).await?.pop().flatten() else {
+                    return Ok(None);
+                };
+                peeked = anew;
+            }
+        }
+        Ok(Some(peeked))
+    }
+
+    /// The job of an execution as it is; `None` when it is gone.
+    pub(super) async fn own(&self, reader: &Arc<Execution>) -> Result<Option<JobView>, Error> {
+        let (id, by) = (&reader.id, Some(reader));
+        let found = self.peek(by, &Ends::With, std::slice::from_ref(id)).await?.pop().flatten();
+        let Some(found) = found else { return Ok(None) };
+        Ok(self.whole(by, id, found).await?.map(|peeked| JobView::new(id.clone(), peeked)))
     }
 
     /// The jobs with this value of an attribute, by id.

@@ -59,7 +59,7 @@ pub(crate) fn children(ends: Vec<(JobId, char, Bytes)>) -> Vec<ChildEnd> {
 
 impl JobView {
     pub(crate) fn new(id: JobId, peeked: Peeked) -> Self {
-        let Peeked { seen, begins_at, children: ends } = peeked;
+        let Peeked { seen, begins_at, children: ends, .. } = peeked;
         Self {
             id,
             record: seen.record,
@@ -134,6 +134,10 @@ impl JobView {
     /// The ends of its children, as far as they have ended.
     pub fn children(&self) -> &[ChildEnd] {
         &self.children
+    }
+
+    pub(crate) fn into_children(self) -> Vec<ChildEnd> {
+        self.children
     }
 }
 

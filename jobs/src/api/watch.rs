@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::record::State;
 use crate::runtime::hearer::Heard;
-use crate::store::{Seen, Watching};
+use crate::store::{Ends, Seen, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
 const LOOK: Duration = Duration::from_secs(5);
@@ -137,7 +137,7 @@ impl Watch {
             .jobs
             .call(move |store, inc| {
                 let ids = [own.clone()];
-                async move { store.peek(inc, false, &ids).await }.boxed()
+                async move { store.peek(inc, &Ends::Without, &ids).await }.boxed()
             })
             .await?;
         let Some(peeked) = found.into_iter().next().flatten() else {

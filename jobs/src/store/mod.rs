@@ -40,6 +40,9 @@ pub const MOST: usize = 128;
 /// An answer with more bytes of data than this ends there.
 pub(crate) const FULL: usize = 1_048_576;
 
+/// The most ends of children in an answer.
+pub(crate) const MOST_ENDS: usize = 4_096;
+
 /// A call within a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -208,6 +211,18 @@ pub enum Watching {
     End,
 }
 
+/// The ends of children in an answer about jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ends {
+    /// None.
+    Without,
+    /// Those of all jobs.
+    With,
+    /// The same, but the first job goes on: it has those behind this child, as [`Peeked::more`] names it, and no data.
+    Behind(Box<str>),
+}
+
 /// A job as it is, with its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,6 +233,20 @@ pub struct Peeked {
     pub begins_at: u64,
     /// The ends of its children: id, `C` done, `F` failed or `X` cancelled, and the result or the reason.
     pub children: Vec<(JobId, char, Bytes)>,
+    /// The answer was full, and there are more ends behind this child; of an empty name: from the first one on.
+    pub more: Option<Box<str>>,
+}
+
+impl Peeked {
+    /// Goes on with another page of the same job. False, with nothing changed, when the job is gone or has begun another
+    /// life: the ends of the former one are forgotten.
+    pub(crate) fn goes_on(&mut self, page: Option<Self>) -> bool {
+        let birth = &self.seen.record.birth;
+        let Some(page) = page.filter(|page| page.seen.record.birth == *birth) else { return false };
+        self.children.extend(page.children);
+        self.more = page.more;
+        true
+    }
 }
 
 /// How many jobs a queue has.
@@ -373,8 +402,9 @@ pub trait Store: Send + Sync + 'static {
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>>;
 
-    /// Jobs as they are, at most [`MOST`]. An answer with more than 1 MiB of data is shorter than `ids`, but never empty.
-    async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>>;
+    /// Jobs as they are, at most [`MOST`]. An answer with more than 1 MiB of data or 4,096 ends is shorter than `ids`, but
+    /// never empty. The last job of it may have [more ends](Peeked::more).
+    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>>;
 
     /// How many jobs queues have.
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>>;
@@ -397,4 +427,35 @@ pub trait Store: Send + Sync + 'static {
 
     /// The same store over connections of its own, for another runtime.
     fn apart(&self) -> std::sync::Arc<dyn Store>;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A page of a parent in the life that begins with `birth`, with the end of one child.
+    fn page(birth: &str, child: &str, more: Option<&str>) -> Peeked {
+        let record = format!("1|W|7|1|||c||0|0|q||1a3185c5000000000|0|0|0|{birth}|0|");
+        let record = Record::parse(&record).unwrap();
+        Peeked {
+            seen: Seen { record, body: Bytes::new(), result: Bytes::new() },
+            begins_at: 0,
+            children: vec![(JobId::new(child).unwrap(), 'C', Bytes::new())],
+            more: more.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_life_is_no_part_of_a_parent() {
+        let (first, other) = ("1a3185c5000000000", "1a3185c5000000001");
+        let mut parent = page(first, "p.1", Some("p.1"));
+        let before = parent.clone();
+        assert!(!parent.goes_on(None) && !parent.goes_on(Some(page(other, "p.2", None))));
+        assert_eq!(parent, before);
+        assert!(parent.goes_on(Some(page(first, "p.2", Some("p.2")))));
+        assert!(parent.goes_on(Some(page(first, "p.3", None))));
+        let ids: Vec<_> = parent.children.iter().map(|(id, ..)| id.as_str()).collect();
+        assert_eq!((ids, parent.more), (vec!["p.1", "p.2", "p.3"], None));
+    }
 }

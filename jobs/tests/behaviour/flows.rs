@@ -17,6 +17,7 @@ stories! {
     a_flow_has_a_life,
     attempts_are_counted_by_queue,
     children_are_waited_for_and_their_results_are_there,
+    long_results_of_many_children_are_all_there,
     a_parent_that_waits_for_no_child_goes_on,
     a_failed_child_fails_its_parent_if_that_is_asked_for,
     a_parent_that_runs_again_makes_no_child_twice,
@@ -243,6 +244,32 @@ async fn children_are_waited_for_and_their_results_are_there(world: World) {
     assert_eq!(said.all(), ["grant 1", "grant 1"], "waiting is no attempt");
     let view = jobs.get(&id).await.unwrap().unwrap();
     assert_eq!(view.children().len(), 2);
+}
+
+async fn long_results_of_many_children_are_all_there(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let parent = jobs.worker("grant", async |ctx: Ctx, (): ()| {
+        let Some(children) = ctx.children().await? else {
+            for n in 0..24 {
+                ctx.spawn("discord", &format!("{n:02}"), &n).await?;
+            }
+            return Ok(Outcome::wait());
+        };
+        // More than one answer of the store has.
+        let results =
+            children.iter().map(|child| child.result::<(u32, String)>()).collect::<Result<Vec<_>, _>>()?;
+        Ok(Outcome::result(&results.into_iter().map(|(n, text)| (n, text.len())).collect::<Vec<_>>())?)
+    });
+    let child = jobs.worker("discord", async |_: Ctx, n: u32| Ok(Outcome::result(&(n, "x".repeat(60_000)))?));
+    let _workers = (parent.start().unwrap(), child.start().unwrap());
+    let id = jobs.add("grant", &()).keep(MINUTE).await.unwrap().id;
+    let read = jobs.wait(&id).await.unwrap().result::<Vec<(u32, usize)>>().unwrap();
+    assert_eq!(read, (0..24).map(|n| (n, 60_000)).collect::<Vec<_>>());
+    let views = jobs.get_many(&[id.clone(), id]).await.unwrap();
+    assert_eq!(
+        views.iter().map(|view| view.as_ref().unwrap().children().len()).collect::<Vec<_>>(),
+        [24, 24]
+    );
 }
 
 async fn a_failed_child_fails_its_parent_if_that_is_asked_for(world: World) {

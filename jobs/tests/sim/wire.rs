@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_jobs::store::{
-    AddReply, Adding, Attesting, Booted, Extended, Hint, Lane, Listing, Page, Peeked, Request, Result, Seen,
-    SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked, Watching,
+    AddReply, Adding, Attesting, Booted, Ends, Extended, Hint, Lane, Listing, Page, Peeked, Request, Result,
+    Seen, SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked, Watching,
 };
 use tenure_jobs::{Figures, Incarnation, JobId, NodeName, QueueName, Record, Settings, StoreError, Token};
 use tokio::sync::mpsc;
@@ -182,8 +182,8 @@ impl Store for Wire {
         self.pass(self.world.store.watch(inc, node, watching, ids), |own, _| own.saw(&Word::Other)).await
     }
 
-    async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        self.pass(self.world.store.peek(inc, children, ids), |own, _| own.saw(&Word::Read)).await
+    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
+        self.pass(self.world.store.peek(inc, ends, ids), |own, _| own.saw(&Word::Read)).await
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tenure_jobs::State;
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Data, Kind, NewJob, Settle, SettleReply, Steer, SteerReply,
+    AddMode, AddReply, Adding, Data, Ends, Kind, NewJob, Peeked, Settle, SettleReply, Settling, Steer,
+    SteerReply,
 };
 
 use super::lab::{Lab, Which, done, fail, id, queue, retry, with_result};
@@ -28,6 +29,8 @@ scenarios! {
     a_stranger_with_the_name_of_a_child_stays,
     a_cancelled_parent_takes_its_children_with_it,
     a_tick_clears_so_many_children_of_all_parents,
+    long_results_of_children_come_page_by_page,
+    ends_of_many_children_come_page_by_page,
 }
 
 /// A parent that waits for its children, in one call.
@@ -396,4 +399,76 @@ async fn a_tick_clears_so_many_children_of_all_parents(which: Which) {
         lab.tick().await;
     }
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+/// A running parent with this body, and so many children that have succeeded with this result.
+async fn parent_of(lab: &Lab, body: &str, count: usize, result: &str) {
+    lab.add_body("a", "P", body, AddMode::Keep, |_| {}).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    let mut kind = Kind::new(queue("b"));
+    kind.parent = Some(id("P"));
+    let (kind, numbers) = (Arc::new(kind), (0..count).collect::<Vec<_>>());
+    for some in numbers.chunks(if result.len() > 1_000 { 16 } else { 128 }) {
+        let child = |n: &usize| NewJob::new(id(&format!("P.{n:04}")), "", kind.clone());
+        let mut adding = Adding::new(some.iter().map(child).collect());
+        adding.token = Some(parent);
+        lab.add_all(&adding).await;
+        let taken = lab.take_n("b", 128).await;
+        let settled =
+            taken.iter().map(|child| Settling::new(id(child), lab.token.get(), with_result(result)));
+        let settled: Vec<_> = settled.collect();
+        lab.store.settle(lab.inc.get(), &lab.lane("s"), &settled).await.unwrap();
+    }
+}
+
+/// The answers about the parent, one after the other, until all ends are there.
+async fn pages(lab: &Lab, mut ends: Ends) -> Vec<Peeked> {
+    let mut pages = Vec::new();
+    loop {
+        let mut answer = lab.store.peek(lab.inc.get(), &ends, &[id("P"), id("no")]).await.unwrap();
+        let page = answer.remove(0).unwrap();
+        assert_eq!(answer.is_empty(), page.more.is_some(), "a job that is not whole is the last one");
+        let more = page.more.clone();
+        pages.push(page);
+        let Some(behind) = more else { return pages };
+        ends = Ends::Behind(behind);
+    }
+}
+
+fn all_of(pages: &[Peeked]) -> Vec<String> {
+    pages.iter().flat_map(|page| &page.children).map(|(id, ..)| id.to_string()).collect()
+}
+
+async fn long_results_of_children_come_page_by_page(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    let result = "x".repeat(60_000);
+    parent_of(&lab, &"y".repeat(400_000), 40, &result).await;
+    let names: Vec<_> = (0..40).map(|n| format!("P.{n:04}")).collect();
+    let read = pages(&lab, Ends::With).await;
+    // 11 results follow the data, and 18 make a page of their own: the last one of a page goes beyond its bound.
+    assert_eq!(read.iter().map(|page| page.children.len()).collect::<Vec<_>>(), [11, 18, 11]);
+    assert_eq!(read.iter().map(|page| page.seen.body.len()).collect::<Vec<_>>(), [400_000, 0, 0]);
+    assert!(read.iter().flat_map(|page| &page.children).all(|(_, end, text)| *end == 'C' && *text == result));
+    assert_eq!(all_of(&read), names);
+    // Others have filled the answer already: none of its ends is there yet.
+    for job in ["j0", "j1"] {
+        lab.add_body("a", job, &"y".repeat(500_000), AddMode::Keep, |_| {}).await;
+    }
+    let ids = ["j0", "j1", "P", "j0"].map(id);
+    let mut answer = lab.store.peek(lab.inc.get(), &Ends::With, &ids).await.unwrap();
+    assert_eq!(answer.len(), 3);
+    let first = answer.remove(2).unwrap();
+    assert_eq!((first.children.len(), first.more.as_deref()), (0, Some("")));
+    let rest = pages(&lab, Ends::Behind("".into())).await;
+    assert_eq!(rest.iter().map(|page| page.children.len()).collect::<Vec<_>>(), [18, 18, 4]);
+    assert_eq!(all_of(&rest), names);
+}
+
+async fn ends_of_many_children_come_page_by_page(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    parent_of(&lab, "", 4_100, "").await;
+    let read = pages(&lab, Ends::With).await;
+    assert_eq!(read.iter().map(|page| page.children.len()).collect::<Vec<_>>(), [4_096, 4]);
+    assert_eq!(all_of(&read), (0..4_100).map(|n| format!("P.{n:04}")).collect::<Vec<_>>());
 }

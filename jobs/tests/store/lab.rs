@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tenure_connection::{Client, Connection};
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Attesting, Booted, Dump, Hint, Kind, Lane, MemoryStore, NewJob, Peeked,
+    AddMode, AddReply, Adding, Attesting, Booted, Dump, Ends, Hint, Kind, Lane, MemoryStore, NewJob, Peeked,
     RedisStore, Request, ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError,
     TakeReply, TakenJob, Taking, Ticked,
 };
@@ -329,7 +329,7 @@ impl Lab {
     }
 
     pub(crate) async fn peek(&self, job: &str) -> Option<Peeked> {
-        self.store.peek(self.inc.get(), true, &[id(job)]).await.unwrap().remove(0)
+        self.store.peek(self.inc.get(), &Ends::With, &[id(job)]).await.unwrap().remove(0)
     }
 
     pub(crate) async fn record(&self, job: &str) -> Option<Record> {

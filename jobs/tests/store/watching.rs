@@ -1,7 +1,7 @@
 //! News of jobs.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddMode, Data, Hint, News, Seen, Settle, Steer, Watching};
+use tenure_jobs::store::{AddMode, Data, Ends, Hint, News, Seen, Settle, Steer, Watching};
 
 use super::lab::{Lab, Which, id, node, retry, with_result};
 
@@ -137,7 +137,7 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
     assert_eq!(watch(Watching::End, 0).await, [0; 5]);
     assert_eq!(watched().await, 0);
     let peek = async |from: usize| {
-        let peeked = lab.store.peek(lab.inc.get(), true, &ids[from..]).await.unwrap();
+        let peeked = lab.store.peek(lab.inc.get(), &Ends::With, &ids[from..]).await.unwrap();
         peeked.into_iter().map(|peeked| peeked.unwrap().seen.body.len()).collect::<Vec<_>>()
     };
     assert_eq!(peek(0).await, [400_000; 3]);
@@ -154,7 +154,8 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
         lab.settle(child, with_result(&large)).await;
     }
     let ids = [id("parent"), id("j0")];
-    let peeked = lab.store.peek(lab.inc.get(), true, &ids).await.unwrap();
-    assert_eq!((peeked.len(), peeked[0].as_ref().unwrap().children.len()), (1, 3));
-    assert_eq!(lab.store.peek(lab.inc.get(), false, &ids).await.unwrap().len(), 2);
+    let peeked = lab.store.peek(lab.inc.get(), &Ends::With, &ids).await.unwrap();
+    let parent = peeked[0].as_ref().unwrap();
+    assert_eq!((peeked.len(), parent.children.len(), &parent.more), (1, 3, &None));
+    assert_eq!(lab.store.peek(lab.inc.get(), &Ends::Without, &ids).await.unwrap().len(), 2);
 }

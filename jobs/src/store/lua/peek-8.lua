@@ -1,9 +1,10 @@
 #!lua flags=no-writes
 -- Jobs as they are, with what their children came to.
 -- KEYS: meta queues jobs bodies extras ready groups index
--- ARGV: inc, 1 with the ends of children or '', id*
--- Returns: OK, then per job, in their order until an answer of 1 MiB is full: record or false, body, result, the time when the limit of its group lets it begin (ms, 0 when
---          nothing is in its way), a list of child, end and text
+-- ARGV: inc, 1 with the ends of children, 2 the first job goes on with those behind one of them, or '', that one, id*
+-- Returns: OK, then per job, in their order until an answer of 1 MiB or 4,096 ends is full: record or false, body, result,
+--          the time when the limit of its group lets it begin (ms, 0 when nothing is in its way), a list of child, end and
+--          text, and behind which child there are more of them, or false. A job that goes on has no body and no result
 --@base
 --@records
 --@queues
@@ -25,32 +26,42 @@ local function begins_at(j)
   return blocked > t and max(blocked, at) or at
 end
 
-local function children_of(j)
-  local out, bytes = {}, 0
-  if argv[2] ~= '1' or not has(j, 'c') then return out, bytes end
-  local of = j.id .. '#' .. j.birth
-  local members = call('ZRANGE', INDEX, '[c:' .. of .. '|', '(c:' .. of .. '}', 'BYLEX', 'LIMIT', 0, 4096)
-  for i = 1, #members do
-    local text = call('HGET', EXTRAS, members[i]) or 'X'
-    local z = #out
-    out[z + 1], out[z + 2], out[z + 3] = sub(members[i], #of + 4), sub(text, 1, 1), sub(text, 2)
-    bytes = bytes + #out[z + 1] + #out[z + 3]
+local out, bytes, ends, ids = { 'OK' }, 0, 0, { unpack(argv, 4) }
+
+-- What its children came to, from one on, until the answer is full; and behind which of them there are more.
+local function children_of(j, behind)
+  local list, prefix = {}, 'c:' .. j.id .. '#' .. j.birth
+  local from = behind == '' and '[' .. prefix .. '|' or '(' .. prefix .. '|' .. behind
+  while true do
+    local members = call('ZRANGE', INDEX, from, '(' .. prefix .. '}', 'BYLEX', 'LIMIT', 0, 128)
+    for i = 1, #members do
+      if bytes > 1048576 or ends == 4096 then return list, behind end
+      local text, z = call('HGET', EXTRAS, members[i]) or 'X', #list
+      behind = sub(members[i], #prefix + 2)
+      list[z + 1], list[z + 2], list[z + 3] = behind, sub(text, 1, 1), sub(text, 2)
+      bytes, ends = bytes + #behind + #text, ends + 1
+    end
+    if #members < 128 then return list, false end
+    from = '(' .. members[128]
   end
-  return out, bytes
 end
 
-local out, bytes, ids = { 'OK' }, 0, { unpack(argv, 3) }
 read(ids)
 for i = 1, #ids do
   local j, z = sound(ids[i]), #out
   if j then
-    out[z + 1], out[z + 2], out[z + 3] = pack(j), call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
-    local children, more = children_of(j)
-    out[z + 4], out[z + 5] = num(begins_at(j)), children
-    bytes = bytes + #out[z + 2] + #out[z + 3] + more
-    if bytes > 1048576 then break end
+    local goes_on = argv[2] == '2' and i == 1
+    out[z + 1], out[z + 2], out[z + 3] = pack(j), '', ''
+    if not goes_on then
+      out[z + 2], out[z + 3] = call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
+    end
+    bytes = bytes + #out[z + 2] + #out[z + 3]
+    local children, behind = {}, false
+    if argv[2] ~= '' and has(j, 'c') then children, behind = children_of(j, goes_on and argv[3] or '') end
+    out[z + 4], out[z + 5], out[z + 6] = num(begins_at(j)), children, behind
+    if behind or bytes > 1048576 then break end
   else
-    out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5] = false, '', '', '0', {}
+    out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5], out[z + 6] = false, '', '', '0', {}, false
   end
 end
 return out

@@ -1,6 +1,7 @@
 //! The steps, one at a time.
 
 use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,9 +17,9 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Breakage, Extended, FULL, Figures, Hint, Lane, Listing, Page,
-    Peeked, Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, Taking,
-    Ticked, Watching, letters,
+    AddReply, Adding, Attesting, Booted, Breakage, Ends, Extended, FULL, Figures, Hint, Lane, Listing,
+    MOST_ENDS, Page, Peeked, Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError,
+    TakeReply, Taking, Ticked, Watching, letters,
 };
 
 /// The answer to the last call of a lane, if this is it.
@@ -70,14 +71,38 @@ fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
     if group.blocked > step.now { at.max(group.blocked) } else { at }
 }
 
-fn children(step: &Step<'_>, id: &JobId, job: &Record) -> Vec<(JobId, char, Bytes)> {
-    let prefix = format!("c:{id}#{}|", job.birth);
-    let ends = with_prefix(&step.state.data.index, &prefix).take(4_096).filter_map(|member| {
+/// What an answer about jobs has so far.
+#[derive(Default)]
+struct Answered {
+    bytes: usize,
+    ends: usize,
+}
+
+/// What the children of a job came to, from one on, until the answer is full; and behind which of them there are more.
+fn children(
+    step: &Step<'_>,
+    id: &JobId,
+    job: &Record,
+    behind: &str,
+    answered: &mut Answered,
+) -> (Vec<(JobId, char, Bytes)>, Option<Box<str>>) {
+    let (prefix, mut behind, mut children) =
+        (format!("c:{id}#{}|", job.birth), behind.to_owned(), Vec::new());
+    let from = (Excluded(format!("{prefix}{behind}")), Unbounded);
+    let members = step.state.data.index.range(from).take_while(|member| member.starts_with(&prefix));
+    for member in members {
+        if answered.bytes > FULL || answered.ends == MOST_ENDS {
+            return (children, Some(behind.into()));
+        }
+        member[prefix.len()..].clone_into(&mut behind);
         let end = step.state.data.extras.get(member).cloned().unwrap_or_else(|| Bytes::from_static(b"X"));
         let letter = end.first().map_or('X', |letter| char::from(*letter));
-        Some((JobId::new(&member[prefix.len()..]).ok()?, letter, end.slice(1.min(end.len())..)))
-    });
-    ends.collect()
+        answered.bytes += behind.len() + end.len();
+        answered.ends += 1;
+        let Ok(child) = JobId::new(&behind) else { continue };
+        children.push((child, letter, end.slice(1.min(end.len())..)));
+    }
+    (children, None)
 }
 
 #[async_trait]
@@ -282,25 +307,48 @@ impl Store for MemoryStore {
     ) -> Result<Vec<Option<Seen>>> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
-        Ok(until_full(ids, |id| {
+        let (mut jobs, mut bytes) = (Vec::with_capacity(ids.len()), 0);
+        for id in ids {
             let seen = watch(&mut step, node, watching, id);
-            let bytes = seen.as_ref().map_or(0, size);
-            (seen, bytes)
-        }))
+            bytes += seen.as_ref().map_or(0, size);
+            jobs.push(seen);
+            if bytes > FULL {
+                break;
+            }
+        }
+        Ok(jobs)
     }
 
-    async fn peek(&self, inc: Incarnation, with: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
+    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
         let (now, mut state) = (self.now(), self.state());
         let step = Step::begin(&mut state, now, inc)?;
-        Ok(until_full(ids, |id| {
-            let Some(seen) = seen(&step, id) else { return (None, 0) };
+        let (mut jobs, mut answered) = (Vec::with_capacity(ids.len()), Answered::default());
+        for id in ids {
+            let Some(mut seen) = seen(&step, id) else {
+                jobs.push(None);
+                continue;
+            };
+            let behind = match ends {
+                Ends::Behind(child) if jobs.is_empty() => {
+                    (seen.body, seen.result) = (Bytes::new(), Bytes::new());
+                    child
+                }
+                _ => "",
+            };
+            answered.bytes += size(&seen);
             let begins_at = begins_at(&step, id, &seen.record);
-            let children =
-                if with && seen.record.has('c') { children(&step, id, &seen.record) } else { Vec::new() };
-            let ends = children.iter().map(|(id, _, end)| id.as_str().len() + end.len());
-            let bytes = size(&seen) + ends.sum::<usize>();
-            (Some(Peeked { seen, begins_at, children }), bytes)
-        }))
+            let (children, more) = if *ends != Ends::Without && seen.record.has('c') {
+                children(&step, id, &seen.record, behind, &mut answered)
+            } else {
+                (Vec::new(), None)
+            };
+            let is_full = more.is_some() || answered.bytes > FULL;
+            jobs.push(Some(Peeked { seen, begins_at, children, more }));
+            if is_full {
+                break;
+            }
+        }
+        Ok(jobs)
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
@@ -359,20 +407,6 @@ impl Store for MemoryStore {
     fn apart(&self) -> Arc<dyn Store> {
         Arc::new(self.clone())
     }
-}
-
-/// Answers in the order of the jobs, each with its bytes of data, until there are more of those than one answer has.
-fn until_full<T>(ids: &[JobId], mut answer: impl FnMut(&JobId) -> (T, usize)) -> Vec<T> {
-    let (mut answers, mut bytes) = (Vec::with_capacity(ids.len()), 0);
-    for id in ids {
-        let (own, more) = answer(id);
-        answers.push(own);
-        bytes += more;
-        if bytes > FULL {
-            break;
-        }
-    }
-    answers
 }
 
 fn size(seen: &Seen) -> usize {

@@ -86,10 +86,14 @@ impl Values {
         self.bytes_or_nil()?.ok_or_else(|| self.strange("bytes", &Value::Nil))
     }
 
+    pub(super) fn text_or_nil(&mut self) -> Result<Option<String>> {
+        let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
+        let text = String::from_utf8(bytes.to_vec());
+        text.map(Some).map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
+    }
+
     pub(super) fn text(&mut self) -> Result<String> {
-        let bytes = self.bytes()?;
-        String::from_utf8(bytes.to_vec())
-            .map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
+        self.text_or_nil()?.ok_or_else(|| self.strange("text", &Value::Nil))
     }
 
     pub(super) fn number(&mut self) -> Result<u64> {

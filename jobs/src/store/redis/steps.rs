@@ -15,7 +15,7 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason,
+    AddReply, Adding, Attesting, Booted, Ends, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason,
     Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking,
     Ticked, Watching, letters,
 };
@@ -276,11 +276,16 @@ impl Store for RedisStore {
         Ok(jobs)
     }
 
-    async fn peek(&self, inc: Incarnation, children: bool, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
+    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
         let mut call = self.scripts.peek.call();
-        call.arg(inc.0).arg(if children { "1" } else { "" }).args(ids.iter().map(JobId::as_str));
+        let (how, behind) = match ends {
+            Ends::Without => ("", ""),
+            Ends::With => ("1", ""),
+            Ends::Behind(child) => ("2", &**child),
+        };
+        call.arg(inc.0).arg(how).arg(behind).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("peek", &call).await?;
-        let mut jobs = Vec::with_capacity(values.len() / 5);
+        let mut jobs = Vec::with_capacity(values.len() / 6);
         while values.len() > 0 {
             let found = seen(&mut values)?;
             let begins_at = values.number()?;
@@ -290,7 +295,8 @@ impl Store for RedisStore {
                 let (id, end) = (list.id()?, list.text()?);
                 children.push((id, end.chars().next().unwrap_or('X'), list.bytes()?));
             }
-            jobs.push(found.map(|seen| Peeked { seen, begins_at, children }));
+            let more = values.text_or_nil()?.map(String::into_boxed_str);
+            jobs.push(found.map(|seen| Peeked { seen, begins_at, children, more }));
         }
         Ok(jobs)
     }
