@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
 use tenure_jobs::{
-    BoxError, CatchUp, Client, Cron, Ctx, Error, JobId, Jobs, MemoryStore, Planner, Queue, State, Worker,
+    CatchUp, Client, Cron, Ctx, Error, JobId, Jobs, MemoryStore, Outcome, Planner, Queue, State, Worker,
 };
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::Notify;
@@ -282,9 +282,15 @@ async fn is_listed_again_after_a_loss(jobs: &Jobs, lose: impl AsyncFnOnce()) {
     // In the place of the planner: a run that does not end.
     let (id, begun) = (JobId::new("cron:x").unwrap(), Arc::new(Notify::new()));
     let begins = begun.clone();
+    let goes_on = Arc::new(Notify::new());
+    let ends = goes_on.clone();
     let hangs = jobs.worker("tenure:cron", move |_: Ctx, _: IgnoredAny| {
+        let ends = ends.clone();
         begins.notify_one();
-        std::future::pending::<Result<(), BoxError>>()
+        async move {
+            ends.notified().await;
+            Ok(Outcome::later(MINUTE, "as planned"))
+        }
     });
     let hangs = hangs.start().unwrap();
     jobs.run_now(&id).await.unwrap();
@@ -296,11 +302,15 @@ async fn is_listed_again_after_a_loss(jobs: &Jobs, lose: impl AsyncFnOnce()) {
     })
     .await;
     assert_eq!(jobs.crons().await.unwrap(), []);
-    let _planner = plan(jobs, &[x()]).await;
+    // It takes no other run, and this one ends.
+    let ended = async {
+        tokio::join!(async { hangs.close(MINUTE).await.unwrap() }, async { goes_on.notify_one() });
+    };
+    let crons = [x()];
+    let (_planner, ()) = tokio::join!(plan(jobs, &crons), ended);
     let crons = jobs.crons().await.unwrap();
     assert_eq!((crons.len(), &*crons[0].name), (1, "x"));
     assert!(crons[0].planned_until.is_some(), "it goes on from where it was");
-    drop(hangs);
 }
 
 #[tokio::test(start_paused = true)]

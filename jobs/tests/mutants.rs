@@ -164,8 +164,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) >= 0", by "a_node_that_is_gone_is_passed_over";
     "a job is added over another": "add", "if j and (mode == 'k' or parent or"
         => "if j and (parent or", by "a_job_is_added_once";
-    "look-ups of one that is added again are lost": "add", "letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N'"
+    "look-ups of one that is added again are lost": "add", "letter == 'A' or letter == 'U' or letter == 'N'"
         => "letter == 'A'", by "one_that_is_added_again_is_found_by_its_new_look_ups";
+    "a running job gets other look-ups": "add", "letter == 'A' or letter == 'U' or letter == 'N'"
+        => "letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N'", by "one_that_runs_is_found_as_before";
     "former look-ups stay": "add", "if has(j, 'l') then drop_lookups(j) end"
         => "", by "one_that_is_added_again_is_found_by_its_new_look_ups";
     "a job of another queue is added again": "add", "j.queue ~= kind.q.name or"

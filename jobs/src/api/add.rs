@@ -55,7 +55,8 @@ pub enum Unique {
     /// The one that is there stays as it is.
     #[default]
     Keep,
-    /// One that waits gets the new time and data. One that runs runs once more. One that has ended is there anew.
+    /// One that waits gets the new time and data. One that runs runs once more, with its data as they were. One that has
+    /// ended is there anew.
     Again,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,
@@ -197,7 +198,8 @@ impl<'a> Add<'a> {
     }
 
     /// An attribute by which it is found with [`Jobs::find`]. It may have several values; a job has at most 64 of all
-    /// attributes. A job that is there, and is changed, runs again or is there anew, has these in the place of its former ones.
+    /// attributes. A job that is there, and is changed or is there anew, has these in the place of its former ones. One that
+    /// runs keeps those that it has, as it keeps its data.
     pub fn lookup(self, attribute: &str, value: impl std::fmt::Display) -> Self {
         self.with(|draft| {
             draft.lookups.push(lookup(attribute, &value.to_string())?);

@@ -214,7 +214,7 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
     let bring = async {
         loop {
             let view = jobs.get(id).await?.filter(|view| !view.state().is_over());
-            // One that ran while all data were lost is there again, but is not found by its look-up.
+            // One that ran while all data were lost is there again, but is not found by its look-up until it is added again.
             let is_listed = view.as_ref().is_some_and(|view| view.record().has('l'));
             let plan = match view.and_then(|view| view.data::<Plan>().ok()) {
                 Some(plan) if plan.spec == *spec && is_listed => return Ok(()),
@@ -223,7 +223,7 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
                 None => Plan { spec: spec.clone(), planned: 0, formers: Vec::new(), changed: None },
             };
             let add = Add::new(jobs, QUEUE, data::encode(&plan)).named(Ok(id.clone())).unique(Unique::Again);
-            // One that runs is listed, and keeps its data. It is changed when it has run.
+            // One that runs keeps its data and its look-ups. It is changed when it has run.
             if add.lookup(MARK, 1).await?.how != How::RunsAgain {
                 return Ok(());
             }

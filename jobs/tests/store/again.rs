@@ -16,6 +16,7 @@ scenarios! {
     one_of_another_queue_stays,
     one_that_failed_while_it_was_asked_for_runs_again,
     one_that_is_added_again_is_found_by_its_new_look_ups,
+    one_that_runs_is_found_as_before,
 }
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
@@ -144,36 +145,62 @@ async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {
     assert_eq!(lab.state("j").await, Some(State::Ready), "also when its lease was lost");
 }
 
+/// Adds a job that is kept, with these look-ups.
+async fn add_with(lab: &Lab, mode: AddMode, lookups: &[&str]) -> AddReply {
+    let mut kind = Kind::new(queue("t"));
+    kind.keep = -1;
+    let mut job = NewJob::new(id("j"), lookups.concat(), kind);
+    job.lookups = lookups.iter().map(|lookup| (*lookup).to_owned()).collect();
+    let mut adding = Adding::new(vec![job]);
+    adding.mode = mode;
+    lab.add_all(&adding).await[0]
+}
+
+/// How many jobs these look-ups find, each.
+async fn found<const N: usize>(lab: &Lab, lookups: [&str; N]) -> [usize; N] {
+    let mut counts = [0; N];
+    for (count, lookup) in counts.iter_mut().zip(lookups) {
+        let listing = Listing::With(lookup.to_owned());
+        *count = lab.store.list(&listing, None, 9).await.unwrap().ids.len();
+    }
+    counts
+}
+
 async fn one_that_is_added_again_is_found_by_its_new_look_ups(which: Which) {
     let lab = Lab::new(which, &[("t", "")]).await;
-    let add = async |mode, lookups: &[&str]| {
-        let mut kind = Kind::new(queue("t"));
-        kind.keep = -1;
-        let mut job = NewJob::new(id("j"), "b", kind);
-        job.lookups = lookups.iter().map(|lookup| (*lookup).to_owned()).collect();
-        let mut adding = Adding::new(vec![job]);
-        adding.mode = mode;
-        lab.add_all(&adding).await[0]
-    };
-    let found = async |lookup: &str| {
-        let listing = Listing::With(lookup.to_owned());
-        lab.store.list(&listing, None, 9).await.unwrap().ids.len()
-    };
-    assert_eq!(add(AddMode::Again, &[]).await, AddReply::Added);
-    assert_eq!(add(AddMode::Again, &["k=1", "k=2"]).await, AddReply::Changed);
-    assert_eq!((found("k=1").await, found("k=2").await), (1, 1));
-    assert_eq!(add(AddMode::Keep, &["k=9"]).await, AddReply::Exists);
-    assert_eq!((found("k=9").await, found("k=1").await), (0, 1), "one that stays has those that it had");
-    assert_eq!(lab.take("t").await, ["j"]);
-    assert_eq!(add(AddMode::Again, &["k=2", "k=3"]).await, AddReply::RunsAgain);
-    assert_eq!((found("k=1").await, found("k=2").await, found("k=3").await), (0, 1, 1));
-    lab.done("j").await;
+    assert_eq!(add_with(&lab, AddMode::Again, &[]).await, AddReply::Added);
+    assert_eq!(add_with(&lab, AddMode::Again, &["k=1", "k=2"]).await, AddReply::Changed);
+    assert_eq!(found(&lab, ["k=1", "k=2"]).await, [1, 1]);
+    assert_eq!(add_with(&lab, AddMode::Keep, &["k=9"]).await, AddReply::Exists);
+    assert_eq!(found(&lab, ["k=9", "k=1"]).await, [0, 1], "one that stays has those that it had");
+    assert_eq!(add_with(&lab, AddMode::Replace, &["k=2", "k=3"]).await, AddReply::Changed);
+    assert_eq!(found(&lab, ["k=1", "k=2", "k=3"]).await, [0, 1, 1]);
     lab.take("t").await;
     lab.done("j").await;
-    assert_eq!(add(AddMode::Again, &["k=4"]).await, AddReply::Anew);
-    assert_eq!((found("k=3").await, found("k=4").await), (0, 1));
-    assert_eq!(add(AddMode::Again, &[]).await, AddReply::Changed);
-    assert_eq!(found("k=4").await, 1, "without new ones they stay");
+    assert_eq!(add_with(&lab, AddMode::Again, &["k=4"]).await, AddReply::Anew);
+    assert_eq!(found(&lab, ["k=3", "k=4"]).await, [0, 1]);
+    assert_eq!(add_with(&lab, AddMode::Again, &[]).await, AddReply::Changed);
+    assert_eq!(found(&lab, ["k=4"]).await, [1], "without new ones they stay");
     lab.steer("j", Steer::Remove).await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn one_that_runs_is_found_as_before(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    for (before, as_before) in [(&["k=1", "k=2"][..], [1, 1, 0]), (&[], [0, 0, 0])] {
+        add_with(&lab, AddMode::Keep, before).await;
+        lab.take("t").await;
+        let body = lab.body("j").await;
+        for mode in [AddMode::Again, AddMode::Schedule] {
+            assert_eq!(add_with(&lab, mode, &["k=2", "k=3"]).await, AddReply::RunsAgain);
+        }
+        assert_eq!(found(&lab, ["k=1", "k=2", "k=3"]).await, as_before);
+        // It runs once more with the data that they come from.
+        assert_eq!(lab.done("j").await, SettleReply::Pending);
+        lab.take("t").await;
+        assert_eq!((lab.body("j").await, found(&lab, ["k=1", "k=2", "k=3"]).await), (body, as_before));
+        lab.done("j").await;
+        lab.steer("j", Steer::Remove).await;
+    }
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }

@@ -263,11 +263,12 @@ for _, j in pairs(waits) do
     enter(j, 'Q')
   end
 end
--- Look-ups of a job that is new, or was asked for again: then they stand in the place of its former ones.
+-- Look-ups of a job that is new, or has new data: then they stand in the place of its former ones. One that runs keeps
+-- both.
 for i = of_lookups + 1, base - 1, 2 do
   local item, entry = tonumber(argv[i]), argv[i + 1]
   local letter = letters[item]
-  local j = (letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N') and job(argv[base + item])
+  local j = (letter == 'A' or letter == 'U' or letter == 'N') and job(argv[base + item])
   if j then
     if j.looked_up ~= item then
       if has(j, 'l') then drop_lookups(j) end

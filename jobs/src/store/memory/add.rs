@@ -37,7 +37,7 @@ pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
         }
     }
     for (job, letter) in adding.jobs.iter().zip(&letters) {
-        if matches!(letter, b'A' | b'U' | b'R' | b'N')
+        if matches!(letter, b'A' | b'U' | b'N')
             && !job.lookups.is_empty()
             && let Some(mut record) = step.job(job.id.as_str())
         {
