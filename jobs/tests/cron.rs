@@ -237,6 +237,46 @@ async fn a_changed_cron_loses_nothing_when_its_first_run_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_changed_cron_catches_up_as_asked_after_long_trouble() {
+    for (catch_up, expected) in [
+        (CatchUp::None, &[][..]),
+        (CatchUp::Last, &["12:10"]),
+        (CatchUp::Most(3), &["12:08", "12:09", "12:10"]),
+        // From the change on, though the former one was planned further than that.
+        (CatchUp::Most(100), &["12:01", "12:02", "12:03"]),
+    ] {
+        for changed_again in [true, false] {
+            let (store, ran) = (set(), Ran::default());
+            let jobs = Jobs::over(Arc::new(store.clone())).name("a").queue(Queue::new("old"));
+            let jobs = jobs.join().await.unwrap();
+            let mut parts = vec![plan(&jobs, &[Cron::new("x", "* * * * *", "old", "")]).await];
+            sleep(Duration::from_secs(30)).await;
+            // The old ones are taken back. For ten minutes the new ones cannot be added: their queue is not there.
+            let queue = if changed_again { "late" } else { "q" };
+            let changed = Cron::new("x", "* * * * *", queue, "late").catch_up(catch_up);
+            parts.push(plan(&jobs, &[changed]).await);
+            sleep(10 * MINUTE).await;
+            let after = node(&store, "b").await;
+            let _worker = worker(&after, &ran, None);
+            if changed_again {
+                parts.push(plan(&after, &[cron("x", "* * * * *").catch_up(catch_up)]).await);
+            }
+            sleep(2 * MINUTE).await;
+            let mut minutes: Vec<_> = ran.of("x").iter().map(|at| at[11..16].to_owned()).collect();
+            minutes.sort();
+            let caught_up = minutes.len() - 2;
+            assert_eq!(minutes[caught_up..], ["12:11", "12:12"], "{catch_up:?} {changed_again}");
+            minutes.truncate(caught_up);
+            if catch_up == CatchUp::Most(100) {
+                assert_eq!(minutes.len(), 10);
+                minutes.truncate(3);
+            }
+            assert_eq!(minutes, expected, "{catch_up:?} {changed_again}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cron_that_is_changed_twice_keeps_nothing_of_the_first() {
     let (store, ran) = (set(), Ran::default());
     let jobs = node(&store, "a").await;

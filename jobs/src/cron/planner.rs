@@ -49,7 +49,7 @@ struct Plan {
     planned: u64,
     /// The calendars of those whose place it took, until their occurrences are taken back and its own are there.
     formers: Vec<Calendar>,
-    /// When a run began to take those back, ms: its own occurrences begin then, also when that run was cut off.
+    /// When a run began to take those back, ms: occurrences begin then, also when that run was cut off for a while.
     changed: Option<u64>,
 }
 
@@ -269,11 +269,13 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
     let since = if planned > 0 { planned } else { now };
     let mut from = since.max(now);
     if !formers.is_empty() {
-        from = changed.unwrap_or(now);
         if changed.is_none() {
             // Before the first one is gone: a run that takes over adds those that are due meanwhile.
-            ctx.checkpoint(&Progress { planned, formers: &formers, changed: Some(from) }).await?;
+            let progress = Progress { planned: planned.min(now), formers: &formers, changed: Some(now) };
+            ctx.checkpoint(&progress).await?;
         }
+        // The former ones were there for so long. What comes after them was missed, as when nobody plans.
+        from = changed.filter(|at| now <= at + HORIZON).unwrap_or(now);
         take_back(&jobs, ctx.id(), &formers, now).await?;
     }
     let missed = times.last(since.min(from), from.min(now), spec.missed as usize);
