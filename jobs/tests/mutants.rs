@@ -350,6 +350,52 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "what_is_watched_is_kept_for_a_minute";
     "who does not hear is told for ever": "settle", "if call('SPUBLISH', CHANNEL .. node, message) > 0 then"
         => "if call('SPUBLISH', CHANNEL .. node, message) >= 0 then", by "a_node_that_does_not_hear_is_forgotten";
+    "a running job of a group stays ready": "take", "if #gone > 0 then call('ZREM', READY, unpack(gone)) end"
+        => "", by "ten_jobs_of_two_groups_keep_to_their_reservoir";
+    "a job of a group runs without a lease": "take", "unpack(leases))\n    out[2] = of_token"
+        => "unpack({ 1, 'x' }))\n    out[2] = of_token", by "a_job_that_comes_back_keeps_its_turn";
+    "attempts in a group are not counted": "take", "local record = start .. num(attempts + 1)"
+        => "local record = start .. attempts", by "a_limited_group_waits_and_others_go_on";
+    "running jobs of a limited queue are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
+        => "", by "a_queue_has_a_concurrency";
+    "a node waits beside ready jobs of a group": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
+        => "    if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
+    "an answer with limited jobs has no bound": "take", "full = bytes > 1048576"
+        => "full = false", by "a_large_answer_ends_early_and_says_so";
+    "a call takes any number of limited jobs": "take", "want - #ids, 128 - #ids, q.most"
+        => "want - #ids, q.most", by "a_call_takes_so_many_jobs_at_most";
+    "a head start in a group is none": "add", "return (due > 0 and due or t) - priority * q.step"
+        => "return due > 0 and due or t", by "a_strict_priority_goes_first";
+    "a birth in a group follows the clock": "add", "return birth_of(mint(), item) end"
+        => "return place_at(t, item) end", by "each_life_has_a_birth_of_its_own";
+    "a deadline of a parent is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\n  if kind.waits"
+        => "  end\n  if kind.waits", by "a_parent_that_is_never_closed_fails_at_its_deadline";
+    "a child that is taken over is not counted": "add", "  changed[j.id] = j\n  parent.open = parent.open + 1"
+        => "  changed[j.id] = j", by "children_of_a_former_life_run_for_the_new_one";
+    "a running child gets other data": "add", "    j.again = num(kind.due)\n    return 'R'\n  end\n  local over"
+        => "    j.again = num(kind.due)\n    set_body(j.id, body)\n    return 'R'\n  end\n  local over", by "a_running_child_that_is_taken_over_keeps_its_data";
+    "a new job of a bounded queue wakes nobody": "add", "kind.stir.added = kind.stir.added + 1"
+        => "", by "a_node_that_waits_is_woken_by_a_job";
+    "any token ends an execution whose result is kept": "settle", "jobs[id] == nil and sub(record, 1, #start) == start then"
+        => "jobs[id] == nil then", by "another_token_changes_nothing";
+    "an execution whose result is kept ends twice": "settle", "  jobs[id] = false\n  unleased"
+        => "  unleased", by "an_execution_is_settled_once_in_a_call";
+    "a job takes its attempts along to a group": "settle", "j.attempts, j.due, j.place = 0, 0,"
+        => "j.due, j.place = 0,", by "a_job_moves_on_in_the_same_step";
+    "a dead letter is kept for ever": "settle", "timers['r:' .. j.id] = t + keep"
+        => "", by "a_job_fails_for_good_after_its_last_attempt";
+    "a free slot of one that failed wakes nobody": "settle", "    if q.concurrency > 0 then q.free = q.free + 1 end\n  elseif state"
+        => "  elseif state", by "a_slot_that_is_free_again_wakes_a_node";
+    "jobs of a group that failed are not counted down": "settle", "      g.running = max(0, g.running - 1)\n    end\n    if q.concurrency"
+        => "    end\n    if q.concurrency", by "a_job_that_comes_back_keeps_its_turn";
+    "a job that is tried again wakes nobody": "settle", "      q.added = q.added + 1\n    end\n  elseif state == 'D'"
+        => "    end\n  elseif state == 'D'", by "a_job_that_is_tried_again_wakes_a_node";
+    "a cancelled job is given back": "settle", "if has(j, 'x') then return finish(j, 'X', 'cancelled') end\n  if j.again ~= '' then return finish(j, 'F', '') end"
+        => "if j.again ~= '' then return finish(j, 'F', '') end", by "a_job_that_runs_is_asked_to_end";
+    "a job that has ended is there": "settle", "call('HDEL', JOBS, unpack(gone))"
+        => "", by "look_ups_come_and_go_with_their_jobs";
+    "a job that has ended has its data": "settle", "call('HDEL', BODIES, unpack(gone))"
+        => "", by "look_ups_come_and_go_with_their_jobs";
     "any token renews a lease": "extend", "sub(record, 1, #running) == running"
         => "sub(record, 1, 4) == '1|R|'", by "another_token_changes_nothing";
     "a lease is not renewed": "extend", "if #leases > 0 then call('ZADD', LEASES, 'XX', unpack(leases)) end"

@@ -26,6 +26,7 @@ scenarios! {
     a_parent_that_ends_first_leaves_no_children,
     children_of_a_former_life_run_for_the_new_one,
     a_child_that_is_taken_over_has_its_new_deadline,
+    a_running_child_that_is_taken_over_keeps_its_data,
     a_stranger_with_the_name_of_a_child_stays,
     a_cancelled_parent_takes_its_children_with_it,
     a_tick_clears_so_many_children_of_all_parents,
@@ -337,6 +338,27 @@ async fn a_child_that_is_taken_over_has_its_new_deadline(which: Which) {
             assert_eq!(lab.state("P.1").await, Some(state), "{of_former} {before} {after}");
         }
     }
+}
+
+async fn a_running_child_that_is_taken_over_keeps_its_data(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    lab.spawn("c", "P", Some(parent), "P.1").await;
+    lab.take("c").await;
+    let child = lab.token.get();
+    lab.settle_as("P", parent, fail("no")).await;
+    lab.steer("P", Steer::Replay(0)).await;
+    lab.take("a").await;
+    let mut kind = Kind::new(queue("c"));
+    kind.parent = Some(id("P"));
+    let mut adding = Adding::new(vec![NewJob::new(id("P.1"), "other", kind)]);
+    adding.token = Some(lab.token.get());
+    assert_eq!(lab.add_all(&adding).await, [AddReply::RunsAgain]);
+    assert_eq!(lab.body("P.1").await, "b");
+    assert_eq!(lab.settle_as("P.1", child, done()).await, SettleReply::Pending);
+    assert_eq!((lab.take("c").await, lab.body("P.1").await), (vec!["P.1".to_owned()], "b".into()));
 }
 
 async fn a_stranger_with_the_name_of_a_child_stays(which: Which) {

@@ -199,6 +199,7 @@ async fn a_job_moves_on_in_the_same_step(which: Which) {
     let record = lab.record("j").await.unwrap();
     assert_eq!((record.priority, &*record.group, record.queue), (5, "acme", queue("g")));
     assert_eq!(lab.take("g").await, ["j"]);
+    assert_eq!(lab.record("j").await.unwrap().attempts, 1, "also in a queue with groups");
 }
 
 async fn a_job_that_moves_to_nowhere_still_runs(which: Which) {

@@ -453,7 +453,12 @@ async fn a_job_is_made_again_while_its_lease_lasts(which: Which) {
 }
 
 async fn each_life_has_a_birth_of_its_own(which: Which) {
-    let lab = Lab::new(which, &[("a", "max=1")]).await;
+    for words in ["max=1", "g max=1"] {
+        each_life_in(&Lab::new(which, &[("a", words)]).await).await;
+    }
+}
+
+async fn each_life_in(lab: &Lab) {
     let mut births = Vec::new();
     let mut born = async || births.push(lab.record("j").await.unwrap().birth);
     let again = async || lab.add_body("a", "j", "b", AddMode::Again, |_| {}).await;

@@ -74,12 +74,14 @@ async fn a_priority_is_a_head_start_and_nobody_starves(which: Which) {
 }
 
 async fn a_strict_priority_goes_first(which: Which) {
-    let lab = Lab::new(which, &[("a", "step=100000000000")]).await;
-    for (job, priority) in [("p1", 1), ("p3", 3), ("m2", -2), ("p2", 2)] {
-        lab.add_one("a", job, |kind| kind.priority = priority).await;
-        lab.advance(60_000).await;
+    for words in ["step=100000000000", "g step=100000000000"] {
+        let lab = Lab::new(which, &[("a", words)]).await;
+        for (job, priority) in [("p1", 1), ("p3", 3), ("m2", -2), ("p2", 2)] {
+            lab.add_one("a", job, |kind| kind.priority = priority).await;
+            lab.advance(60_000).await;
+        }
+        assert_eq!(lab.take("a").await, ["p3", "p2", "p1", "m2"], "{words}");
     }
-    assert_eq!(lab.take("a").await, ["p3", "p2", "p1", "m2"]);
 }
 
 async fn a_job_without_a_queue_is_refused(which: Which) {
@@ -172,11 +174,13 @@ async fn names_that_are_none_are_refused(which: Which) {
 }
 
 async fn a_call_takes_so_many_jobs_at_most(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    let ids: Vec<_> = (0..200).map(|i| format!("j{i}")).collect();
-    for ids in ids.chunks(100) {
-        lab.add("a", &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let lab = Lab::new(which, &[("a", ""), ("limited", "limit=1000/1000")]).await;
+    for name in ["a", "limited"] {
+        let ids: Vec<_> = (0..200).map(|i| format!("{name}{i}")).collect();
+        for ids in ids.chunks(100) {
+            lab.add(name, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        }
+        assert_eq!((lab.take_n(name, 100_000).await.len(), lab.more.get()), (128, true));
+        assert_eq!((lab.take_n(name, 100_000).await.len(), lab.more.get()), (72, false));
     }
-    assert_eq!((lab.take_n("a", 100_000).await.len(), lab.more.get()), (128, true));
-    assert_eq!((lab.take_n("a", 100_000).await.len(), lab.more.get()), (72, false));
 }

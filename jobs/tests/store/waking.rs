@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tenure_jobs::store::{Hint, Request, SteerReply, Taking, Ticked};
+use tenure_jobs::store::{Hint, Request, SettleReply, SteerReply, Taking, Ticked};
 
-use super::lab::{Lab, Which, node, queue};
+use super::lab::{Lab, Which, done, fail, node, queue, retry};
 
 scenarios! {
     a_node_that_waits_is_woken_by_a_job,
@@ -14,6 +14,7 @@ scenarios! {
     a_node_behind_many_that_are_gone_is_woken_at_once,
     a_node_that_is_full_wakes_the_next,
     a_wake_up_for_another_queue_is_passed_on,
+    a_job_that_is_tried_again_wakes_a_node,
     a_registration_is_taken_back,
     a_queue_that_is_resumed_wakes_its_nodes,
     a_slot_that_is_free_again_wakes_a_node,
@@ -28,16 +29,31 @@ async fn wait(lab: &Lab, name: &str, queues: &[&str], slots: u32) -> Vec<String>
 }
 
 async fn a_node_that_waits_is_woken_by_a_job(which: Which) {
-    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
-    lab.listen("n1").await;
-    assert!(wait(&lab, "n1", &["a"], 4).await.is_empty());
-    assert!(lab.registration.borrow().is_some());
-    lab.add("b", &["k"]).await;
-    assert!(lab.woken().await.is_empty());
-    lab.add("a", &["j"]).await;
-    assert_eq!(lab.woken().await, ["n1"]);
-    lab.add("a", &["j2"]).await;
-    assert!(lab.woken().await.is_empty(), "it is woken once");
+    for words in ["", "cap=9", "g"] {
+        let lab = Lab::new(which, &[("a", words), ("b", "")]).await;
+        lab.listen("n1").await;
+        assert!(wait(&lab, "n1", &["a"], 4).await.is_empty());
+        assert!(lab.registration.borrow().is_some());
+        lab.add("b", &["k"]).await;
+        assert!(lab.woken().await.is_empty());
+        lab.add("a", &["j"]).await;
+        assert_eq!(lab.woken().await, ["n1"], "{words}");
+        lab.add("a", &["j2"]).await;
+        assert!(lab.woken().await.is_empty(), "it is woken once");
+    }
+}
+
+async fn a_job_that_is_tried_again_wakes_a_node(which: Which) {
+    for words in ["", "g"] {
+        let lab = Lab::new(which, &[("a", words)]).await;
+        lab.listen("n1").await;
+        lab.add("a", &["j"]).await;
+        lab.take("a").await;
+        let token = lab.token.get();
+        assert!(wait(&lab, "n1", &["a"], 4).await.is_empty());
+        assert_eq!(lab.settle_as("j", token, retry(0, "busy")).await, SettleReply::Pending);
+        assert_eq!(lab.woken().await, ["n1"], "{words}");
+    }
 }
 
 async fn a_node_that_is_gone_is_passed_over(which: Which) {
@@ -200,14 +216,14 @@ async fn a_queue_that_is_resumed_wakes_its_nodes(which: Which) {
 }
 
 async fn a_slot_that_is_free_again_wakes_a_node(which: Which) {
-    let lab = Lab::new(which, &[("a", "conc=1"), ("g", "g gconc=1")]).await;
-    lab.listen("n1").await;
-    for name in ["a", "g"] {
-        lab.add(name, &[&format!("{name}1"), &format!("{name}2")]).await;
-        assert_eq!(wait(&lab, "n1", &[name], 5).await, [format!("{name}1")]);
+    for (name, end) in [("a", done()), ("a", fail("no")), ("g", done()), ("g", fail("no"))] {
+        let lab = Lab::new(which, &[("a", "conc=1"), ("g", "g gconc=1")]).await;
+        lab.listen("n1").await;
+        lab.add(name, &["j1", "j2"]).await;
+        assert_eq!(wait(&lab, "n1", &[name], 5).await, ["j1"]);
         assert!(lab.woken().await.is_empty());
-        lab.done(&format!("{name}1")).await;
-        assert_eq!(lab.woken().await, ["n1"]);
+        lab.settle("j1", end).await;
+        assert_eq!(lab.woken().await, ["n1"], "{name}");
     }
 }
 
