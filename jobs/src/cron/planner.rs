@@ -274,7 +274,7 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
             let progress = Progress { planned: planned.min(now), formers: &formers, changed: Some(now) };
             ctx.checkpoint(&progress).await?;
         }
-        // The former ones were there for so long. What comes after them was missed, as when nobody plans.
+        // The former ones were there for so long. Later ones were missed, as when nobody plans.
         from = changed.filter(|at| now <= at + HORIZON).unwrap_or(now);
         take_back(&jobs, ctx.id(), &formers, now).await?;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_jobs::{Backoff, BoxError, Ctx, Error, Flow, Outcome, Queue, State, Worker};
+use tenure_jobs::{Backoff, BoxError, ChildEnd, Ctx, Error, Flow, Outcome, Queue, State, Worker};
 
 use super::world::{MINUTE, SECOND, Said, World};
 
@@ -221,7 +221,7 @@ fn parent(jobs: &tenure_jobs::Jobs, said: &Said) -> Worker {
             }
             let granted =
                 children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
-            let failed = children.iter().filter_map(tenure_jobs::ChildEnd::error).collect::<Vec<_>>();
+            let failed = children.iter().filter_map(ChildEnd::error).collect::<Vec<_>>();
             Ok(Outcome::result(&(granted, failed))?)
         }
     });
@@ -257,7 +257,7 @@ async fn long_results_of_many_children_are_all_there(world: World) {
         };
         // More than one answer of the store has.
         let results =
-            children.iter().map(|child| child.result::<(u32, String)>()).collect::<Result<Vec<_>, _>>()?;
+            children.iter().map(ChildEnd::result::<(u32, String)>).collect::<Result<Vec<_>, _>>()?;
         Ok(Outcome::result(&results.into_iter().map(|(n, text)| (n, text.len())).collect::<Vec<_>>())?)
     });
     let child = jobs.worker("discord", async |_: Ctx, n: u32| Ok(Outcome::result(&(n, "x".repeat(60_000)))?));

@@ -423,7 +423,7 @@ async fn a_tick_clears_so_many_children_of_all_parents(which: Which) {
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 
-/// A running parent with this body, and so many children that have succeeded with this result.
+/// A running parent with this body, and `count` children that have succeeded with this result.
 async fn parent_of(lab: &Lab, body: &str, count: usize, result: &str) {
     lab.add_body("a", "P", body, AddMode::Keep, |_| {}).await;
     lab.take("a").await;

@@ -3,8 +3,9 @@
 -- KEYS: meta queues jobs bodies extras ready groups index
 -- ARGV: inc, 1 with the ends of children, 2 the first job goes on with those behind one of them, or '', that one, id*
 -- Returns: OK, then per job, in their order until an answer of 1 MiB or 4,096 ends is full: record or false, body, result,
---          the time when the limit of its group lets it begin (ms, 0 when nothing is in its way), a list of child, end and
---          text, and behind which child there are more of them, or false. A job that goes on has no body and no result
+--          begins, ends, more. Begins: the time when the limit of its group lets it begin, ms; 0 when nothing is in its way.
+--          Ends: a list of child, end and text. More: the child behind which there are more of them, or false.
+--          A job that goes on has no body and no result
 --@base
 --@records
 --@queues
@@ -28,7 +29,7 @@ end
 
 local out, bytes, ends, ids = { 'OK' }, 0, 0, { unpack(argv, 4) }
 
--- What its children came to, from one on, until the answer is full; and behind which of them there are more.
+-- The ends of its children, from one on, until the answer is full; and behind which of them there are more.
 local function children_of(j, behind)
   local list, prefix = {}, 'c:' .. j.id .. '#' .. j.birth
   local from = behind == '' and '[' .. prefix .. '|' or '(' .. prefix .. '|' .. behind

@@ -71,28 +71,22 @@ fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
     if group.blocked > step.now { at.max(group.blocked) } else { at }
 }
 
-/// What an answer about jobs has so far.
+/// The fill of an answer about jobs.
 #[derive(Default)]
 struct Answered {
     bytes: usize,
     ends: usize,
 }
 
-/// What the children of a job came to, from one on, until the answer is full; and behind which of them there are more.
-fn children(
-    step: &Step<'_>,
-    id: &JobId,
-    job: &Record,
-    behind: &str,
-    answered: &mut Answered,
-) -> (Vec<(JobId, char, Bytes)>, Option<Box<str>>) {
-    let (prefix, mut behind, mut children) =
-        (format!("c:{id}#{}|", job.birth), behind.to_owned(), Vec::new());
+/// Tells the ends of the children of a job, from one on, until the answer is full; and behind which of them there are more.
+fn tell_ends(step: &Step<'_>, id: &JobId, behind: &str, peeked: &mut Peeked, answered: &mut Answered) {
+    let (prefix, mut behind) = (format!("c:{id}#{}|", peeked.seen.record.birth), behind.to_owned());
     let from = (Excluded(format!("{prefix}{behind}")), Unbounded);
     let members = step.state.data.index.range(from).take_while(|member| member.starts_with(&prefix));
     for member in members {
         if answered.bytes > FULL || answered.ends == MOST_ENDS {
-            return (children, Some(behind.into()));
+            peeked.more = Some(behind.into());
+            return;
         }
         member[prefix.len()..].clone_into(&mut behind);
         let end = step.state.data.extras.get(member).cloned().unwrap_or_else(|| Bytes::from_static(b"X"));
@@ -100,9 +94,8 @@ fn children(
         answered.bytes += behind.len() + end.len();
         answered.ends += 1;
         let Ok(child) = JobId::new(&behind) else { continue };
-        children.push((child, letter, end.slice(1.min(end.len())..)));
+        peeked.children.push((child, letter, end.slice(1.min(end.len())..)));
     }
-    (children, None)
 }
 
 #[async_trait]
@@ -337,13 +330,12 @@ impl Store for MemoryStore {
             };
             answered.bytes += size(&seen);
             let begins_at = begins_at(&step, id, &seen.record);
-            let (children, more) = if *ends != Ends::Without && seen.record.has('c') {
-                children(&step, id, &seen.record, behind, &mut answered)
-            } else {
-                (Vec::new(), None)
-            };
-            let is_full = more.is_some() || answered.bytes > FULL;
-            jobs.push(Some(Peeked { seen, begins_at, children, more }));
+            let mut peeked = Peeked { seen, begins_at, children: Vec::new(), more: None };
+            if *ends != Ends::Without && peeked.seen.record.has('c') {
+                tell_ends(&step, id, behind, &mut peeked, &mut answered);
+            }
+            let is_full = peeked.more.is_some() || answered.bytes > FULL;
+            jobs.push(Some(peeked));
             if is_full {
                 break;
             }
