@@ -1,7 +1,7 @@
 //! The handler of a worker: each job goes into the hands of its host.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::link::{Held, Link, NotHeld, Wish};
-use super::table::{Began, End, Waits};
+use super::table::{Began, End, OnEnd, Waits};
 use super::wire::body::{Body, Key, State};
 use super::wire::down::{self, Down, Trace};
 
@@ -42,34 +42,18 @@ pub(super) struct Times {
 
 /// The handler of a worker.
 pub(super) struct Handler {
-    pub(super) node: Node,
-    pub(super) gate: watch::Receiver<Gate>,
-    pub(super) times: Times,
-    pub(super) places: Mutex<HashMap<JobKey, Place>>,
+    node: Node,
+    gate: watch::Receiver<Gate>,
+    times: Times,
+    /// The jobs that live, and do not end now.
+    places: Mutex<HashMap<JobKey, Place>>,
+    on_end: OnEnd<Job>,
 }
 
-/// Where a job is.
-#[derive(Clone)]
-pub(super) struct Place {
+/// Where a job is. It has no task and no future: a host has thousands.
+struct Place {
     token: Token,
-    link: Arc<Link>,
-    number: u64,
-}
-
-/// Forgets the place of a job when its run is over.
-struct Entry {
-    handler: Arc<Handler>,
-    key: JobKey,
-    token: Token,
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut places = self.handler.places();
-        if places.get(&self.key).is_some_and(|place| place.token == self.token) {
-            places.remove(&self.key);
-        }
-    }
+    held: Held,
 }
 
 /// A handler that its runs can hold.
@@ -92,16 +76,28 @@ impl JobHandler for Shared {
             Err(NotHeld::Over) => return Start::Elsewhere,
             Err(NotHeld::Full) => return Start::Refused { backoff: None },
         };
-        let place = Place { token: job.token(), link: link.clone(), number: held.number };
-        let entry = Entry { handler: handler.clone(), key: job.key().clone(), token: job.token() };
-        handler.places().insert(job.key().clone(), place);
-        handler.begin(Run { job, held, waits, _entry: entry, times: handler.times }, lease).await
+        handler.begin(Run { job, held, waits, times: handler.times }, lease).await
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        // A job that is in no place has ended by its own word.
+        let Some(Place { mut held, .. }) = self.0.taken(job) else { return Ok(()) };
+        let waiting = held.link.table().wait(held.number);
+        let Some(end) = waiting else {
+            held.is_over();
+            return Ok(());
+        };
+        let mut run = Run { job: job.clone(), held, waits: Waits { began: None, end }, times: self.0.times };
+        match run.stop(Some(why)).await {
+            End::Ended { error: Some(error), .. } => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
         // A job that has ended takes nothing: its next owner does.
         let ended = || Err(NotYet::after(Duration::ZERO).because("the job has ended").into());
-        let Some(Place { link, number, .. }) = self.0.place(job) else { return ended() };
+        let Some((link, number)) = self.0.place(job) else { return ended() };
         let given = link.table().note(number);
         let Some((n, noted)) = given else { return ended() };
         let message = Down::Notify { job: number, n, refusals: job.refusals(), body: Body::of(&body) };
@@ -118,7 +114,7 @@ impl JobHandler for Shared {
     }
 
     async fn ask(&self, job: &Job, ask: Ask) {
-        let Some(Place { link, number, .. }) = self.0.place(job) else { return };
+        let Some((link, number)) = self.0.place(job) else { return };
         if !link.has("ask") {
             return ask.refuse("its host takes no asks");
         }
@@ -134,7 +130,7 @@ impl JobHandler for Shared {
     }
 
     async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
-        let Some(Place { link, number, .. }) = self.0.place(job) else { return std::future::pending().await };
+        let Some((link, number)) = self.0.place(job) else { return std::future::pending().await };
         if !link.has("update") {
             return Err(Restart.into());
         }
@@ -158,12 +154,43 @@ impl JobHandler for Shared {
 const TOLD_EARLY: &str = "it was told to end before it ran";
 
 impl Handler {
+    pub(super) fn new(node: Node, gate: watch::Receiver<Gate>, times: Times) -> Arc<Self> {
+        Arc::new_cyclic(|handler: &Weak<Self>| {
+            let handler = handler.clone();
+            let on_end = move |job: &Job, end| {
+                if let Some(handler) = handler.upgrade() {
+                    handler.has_ended(job, end);
+                }
+            };
+            Self { node, gate, times, places: Mutex::default(), on_end: Arc::new(on_end) }
+        })
+    }
+
+    /// A job that lived has ended, and its host has said its last word on it.
+    fn has_ended(&self, job: &Job, end: End) {
+        if let Some(mut place) = self.taken(job) {
+            place.held.is_over();
+        }
+        // One that must end just now is in the hands of its stop, and this word comes too late.
+        job.end(by_itself(end));
+    }
+
     fn places(&self) -> MutexGuard<'_, HashMap<JobKey, Place>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, job: &Job) -> Option<Place> {
-        self.places().get(job.key()).filter(|place| place.token == job.token()).cloned()
+    /// The host of a job that lives, and the job's number there.
+    fn place(&self, job: &Job) -> Option<(Arc<Link>, u64)> {
+        let places = self.places();
+        let place = places.get(job.key()).filter(|place| place.token == job.token())?;
+        Some((place.held.link.clone(), place.held.number))
+    }
+
+    /// The place of a job that lives, which it has no longer.
+    fn taken(&self, job: &Job) -> Option<Place> {
+        let mut places = self.places();
+        places.get(job.key()).filter(|place| place.token == job.token())?;
+        places.remove(job.key())
     }
 
     /// The host, if there is one or one comes in a moment.
@@ -212,7 +239,7 @@ impl Handler {
             () = sleep(run.times.start) => Err(Some(StopReason::StartTimeout)),
         };
         match came {
-            Ok(Ok(Began::Started)) => Start::Running(Box::pin(run.live())),
+            Ok(Ok(Began::Started)) => self.live(run),
             Ok(Ok(Began::Failed { error, park: false })) => run.failed(error.into()),
             Ok(Ok(Began::Failed { error, park: true })) => run.failed(JobEnd::Park(error).into()),
             Ok(Ok(Began::Refused { elsewhere: true, .. })) => {
@@ -224,13 +251,7 @@ impl Handler {
                 Start::Refused { backoff: retry }
             }
             // It ran for no time at all.
-            Ok(Ok(Began::Over(end))) => {
-                run.held.is_over();
-                match by_itself(end) {
-                    Ok(()) => Start::Running(Box::pin(std::future::ready(Ok(())))),
-                    Err(why) => Start::Failed(why),
-                }
-            }
+            Ok(Ok(Began::Over(end))) => run.over(end),
             // The table holds the other end as long as the job.
             Ok(Err(_)) => run.failed(HOST_GONE.into()),
             Err(why) => {
@@ -246,6 +267,28 @@ impl Handler {
     }
 }
 
+impl Handler {
+    /// Lets a job that has started live on.
+    fn live(&self, run: Run) -> Start {
+        let Run { job, held, mut waits, times } = run;
+        let (link, number) = (held.link.clone(), held.number);
+        let former = self.places().insert(job.key().clone(), Place { token: job.token(), held });
+        // One that the pool has given up, and that has not ended, ends with its host.
+        drop(former);
+        let lives = link.table().lives_on(number, self.on_end.clone());
+        if lives {
+            return Start::Started;
+        }
+        match self.taken(&job) {
+            Some(Place { held, .. }) => {
+                let end = waits.end.try_recv().unwrap_or_else(|_| End::Gone(HOST_GONE.to_owned()));
+                Run { job, held, waits, times }.over(end)
+            }
+            None => Start::Failed(JobEnd::Lost(HOST_GONE.to_owned()).into()),
+        }
+    }
+}
+
 const HOST_GONE: &str = "its host has gone";
 const TOO_LONG: &str = "payload and checkpoint do not fit into a line of the host protocol";
 
@@ -254,7 +297,6 @@ struct Run {
     job: Job,
     held: Held,
     waits: Waits,
-    _entry: Entry,
     times: Times,
 }
 
@@ -264,24 +306,12 @@ impl Run {
         Start::Failed(why)
     }
 
-    /// The job's life, until it has ended.
-    async fn live(mut self) -> Result<(), BoxError> {
-        let end = tokio::select! {
-            biased;
-            end = &mut self.waits.end => Some(end),
-            () = self.job.cancelled() => None,
-        };
-        match end {
-            Some(Ok(end)) => {
-                self.held.is_over();
-                by_itself(end)
-            }
-            // The table holds the other end as long as the job.
-            Some(Err(_)) => Err(JobEnd::Lost(HOST_GONE.to_owned()).into()),
-            None => match self.stop(self.job.stop_reason()).await {
-                End::Ended { error: Some(error), .. } => Err(error.into()),
-                _ => Ok(()),
-            },
+    /// The job ran for no time at all.
+    fn over(mut self, end: End) -> Start {
+        self.held.is_over();
+        match by_itself(end) {
+            Ok(()) => Start::Running(Box::pin(std::future::ready(Ok(())))),
+            Err(why) => Start::Failed(why),
         }
     }
 

@@ -1,9 +1,8 @@
 //! The node of `tenure host`: the guard's child, and the parent of its hosts' keepers.
 
-use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
@@ -86,8 +85,7 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let workers: Vec<_> = (0..host.place.workers)
         .map(|number| {
             let (gate, seen) = watch::channel(Gate::Coming);
-            let places = Mutex::new(HashMap::new());
-            let handler = Arc::new(Handler { node: node.clone(), gate: seen, times, places });
+            let handler = Handler::new(node.clone(), seen, times);
             let (hosts, node) = (hosts.clone(), node.clone());
             let (max_jobs, handoff) = (host.place.max_jobs, time.handoff);
             Serves { number, hosts, node, gate, handler, max_jobs, handoff }

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 
+use crate::error::BoxError;
+use crate::job::Job;
 use crate::job::typed::{self, DecodeError, Payload};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::unsaved::NotSaved;
@@ -70,23 +72,35 @@ impl IntoFuture for Saving {
     }
 }
 
-/// The way of checkpoints from all jobs of a node to the engine.
+/// A job that ends by its own word, and how.
+pub(crate) type OwnEnd = (Job, Result<(), BoxError>);
+
+/// The ways of checkpoints and of ends from all jobs of a node to its driver.
 #[derive(Debug)]
 pub(crate) struct Savers {
     to: mpsc::UnboundedSender<Arc<Slot>>,
+    ends: mpsc::UnboundedSender<OwnEnd>,
     /// The pool's `checkpoint_max`.
     max: AtomicUsize,
 }
 
 impl Savers {
-    pub(crate) fn new(to: mpsc::UnboundedSender<Arc<Slot>>, max: usize) -> Self {
-        Self { to, max: AtomicUsize::new(max) }
+    pub(crate) fn new(
+        (to, ends): (mpsc::UnboundedSender<Arc<Slot>>, mpsc::UnboundedSender<OwnEnd>),
+        max: usize,
+    ) -> Self {
+        Self { to, ends, max: AtomicUsize::new(max) }
+    }
+
+    /// The job ends in this way. A node that hears nothing has ended it already.
+    pub(crate) fn end(&self, job: &Job, result: Result<(), BoxError>) {
+        let _ = self.ends.send((job.clone(), result));
     }
 
     /// Those of a node that hears nothing.
     #[cfg(test)]
     pub(crate) fn unheard() -> Arc<Self> {
-        Arc::new(Self::new(mpsc::unbounded_channel().0, usize::MAX))
+        Arc::new(Self::new((mpsc::unbounded_channel().0, mpsc::unbounded_channel().0), usize::MAX))
     }
 
     pub(crate) fn go_by(&self, max: usize) {
@@ -217,7 +231,11 @@ mod tests {
     fn slot() -> (Arc<Slot>, Savers, mpsc::UnboundedReceiver<Arc<Slot>>) {
         let (to, from) = mpsc::unbounded_channel();
         let key = JobKey::try_from("k").unwrap_or_else(|error| panic!("{error}"));
-        (Arc::new(Slot::new(WorkerId(1), key, Token(1))), Savers::new(to, 4), from)
+        (
+            Arc::new(Slot::new(WorkerId(1), key, Token(1))),
+            Savers::new((to, mpsc::unbounded_channel().0), 4),
+            from,
+        )
     }
 
     #[tokio::test]

@@ -17,8 +17,9 @@ use crate::model::stop::StopReason;
 /// The result of a start handler.
 #[non_exhaustive]
 pub enum Start {
-    /// The job runs from now on, until it is stopped. It has a task only while one of its handlers runs. With a
-    /// payload of 100 bytes it takes less than 1 KB of its node's memory, besides the handler's own data.
+    /// The job runs from now on, until it is stopped or says [`Job::end`](crate::Job::end). It has a task only while one of
+    /// its handlers runs. With a payload of 100 bytes it takes less than 1 KB of its node's memory, besides the handler's own
+    /// data.
     Started,
     /// The job runs as this future. The future must end when the job's cancellation fires, and may end earlier. It
     /// has a task all that time: with the same payload about 2.5 KB, besides the future's own data.

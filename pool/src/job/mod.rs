@@ -30,6 +30,7 @@ use self::payload::{NewPayload, Present};
 use self::typed::{DecodeError, Payload};
 use crate::clock;
 use crate::core::time::Time;
+use crate::error::BoxError;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::stop::StopReason;
@@ -303,6 +304,19 @@ impl Job {
     /// token.
     pub fn lease(&self) -> &LeaseGuard {
         &self.shared.lease
+    }
+
+    /// Ends the job by its own word, with this result: for a job that runs without a future
+    /// ([`Start::Started`](crate::Start::Started)). The result counts like that of a future, and the restart policy decides.
+    ///
+    /// Nothing of the job may run any more when this is called: another worker may begin the job at once. The stop handler is
+    /// not called, unless the pool has begun to end the job, or does so first. Then the job has a stop handler's call
+    /// nevertheless, and a reason.
+    ///
+    /// The end comes after the start, and after the handler's calls in progress. The first call counts. It has no effect on a
+    /// job that runs as a future, or that has ended.
+    pub fn end(&self, result: Result<(), BoxError>) {
+        self.shared.savers.end(self, result);
     }
 
     /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each notification is returned

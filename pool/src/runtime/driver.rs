@@ -120,9 +120,11 @@ impl Driver {
     ) -> Self {
         let planners = Planners::new(config.node.clone(), home.clone());
         let (to, given) = mpsc::unbounded_channel();
-        let savers = Arc::new(Savers::new(to, config.settings.checkpoint_max as usize));
+        let (to_end, ends) = mpsc::unbounded_channel();
+        let savers = Arc::new(Savers::new((to, to_end), config.settings.checkpoint_max as usize));
         let beside = watched.beside.clone();
-        let actors = Actors::new(&config, leases.clone(), inputs.clone(), beside, savers, home.clone());
+        let actors =
+            Actors::new(&config, leases.clone(), inputs.clone(), beside, (savers, ends), home.clone());
         let log = Log::new(config.node.clone());
         let history = Chronicle::new(config.node.clone(), config.nonce, &config.settings);
         Self {

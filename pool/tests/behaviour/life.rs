@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tenure_pool::{Job, MemberState, StopReason};
+use tenure_pool::{Job, JobEnd, JobHandler, JobSpec, MemberState, RestartPolicy, Start, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -13,6 +13,7 @@ on_both_stores!(
     a_job_is_started_notified_moved_and_stopped,
     a_closures_job_is_notified_moved_and_stopped,
     a_job_knows_its_dispatch_and_its_lease,
+    a_job_without_a_future_ends_by_its_own_word,
 );
 
 async fn a_job_is_started_notified_moved_and_stopped(world: World) {
@@ -45,6 +46,34 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     b.shutdown().await.unwrap();
     assert_eq!(recorder.stops("more"), [StopReason::Shutdown]);
     assert!(recorder.running().is_empty());
+}
+
+/// Starts jobs without futures, and shows them.
+struct Shows(tokio::sync::mpsc::UnboundedSender<Job>);
+
+impl JobHandler for Shows {
+    async fn start(&self, job: Job) -> Start {
+        let _ = self.0.send(job);
+        Start::Started
+    }
+}
+
+async fn a_job_without_a_future_ends_by_its_own_word(world: World) {
+    let (to, mut started) = tokio::sync::mpsc::unbounded_channel();
+    let node = world.node("a").await;
+    node.add_worker(Shows(to)).await.unwrap();
+    node.dispatch(("well", "")).await.unwrap();
+    started.recv().await.unwrap().end(Ok(()));
+    eventually(PATIENCE, "the record to go", async || node.job("well").await.unwrap().is_none()).await;
+    let job = JobSpec::new("bad", "").restart(RestartPolicy::OnFailure);
+    node.dispatch(job).await.unwrap();
+    started.recv().await.unwrap().end(Err("bad luck".into()));
+    // It runs again after its pause.
+    let again = started.recv().await.unwrap();
+    assert_eq!((again.key().to_string(), again.attempts()), ("bad".to_owned(), 2));
+    again.end(Err(JobEnd::Park("no such plan".to_owned()).into()));
+    let parked = async || node.parked().await.unwrap().pop();
+    assert_eq!(eventually(PATIENCE, "it is parked", parked).await.error, "no such plan");
 }
 
 /// A closure's runs: their tokens, their notifications, and how many are over.

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::error::BoxError;
 use crate::job::asking::Ask;
 use crate::job::payload::NewPayload;
 use crate::model::stop::StopReason;
@@ -15,6 +16,8 @@ pub(crate) enum Mail {
     Deliver(Taken),
     Update(NewPayload),
     Asks(Vec<Ask>),
+    /// It ends by its own word.
+    End(Result<(), BoxError>),
     Stop(StopReason),
 }
 

@@ -169,6 +169,7 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
                 Ok(None)
             }
             Mail::Update(new) => Ok(updating::update(&task, new, &mut None).await.1),
+            Mail::End(result) => Err(end(&task, result.map_err(|error| Fault::of(&error))).await),
             Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
@@ -256,6 +257,10 @@ async fn run(task: &Task, body: Body) -> HandlerEvent {
                     return Box::pin(end(task, ended)).await;
                 }
             }
+            // Its future says when it ends.
+            Mail::End(_) => {
+                tracing::warn!(key = %task.job.key(), "a job that runs as a future said Job::end, it runs on");
+            }
             Mail::Stop(why) => {
                 let ended = ended(&mut body).await.map_err(Fault::text);
                 return HandlerEvent::Stopped(ended.and(Box::pin(stop(task, why)).await));
@@ -331,8 +336,8 @@ async fn hand_over(task: &Task, asks: Vec<Ask>, body: &mut Option<Body>) -> Opti
     None
 }
 
-/// The event for the end of the body. A body whose cancellation has fired was asked to end. The mail with the reason
-/// is on its way, and the job has not ended by itself.
+/// The event for the end of the body, or for a job's own word. A body whose cancellation has fired was asked to end. The
+/// mail with the reason is on its way, and the job has not ended by itself.
 async fn end(task: &Task, ended: Ended) -> HandlerEvent {
     if !task.job.is_ending() {
         task.leave();

@@ -22,7 +22,7 @@ use crate::core::ctx::Config;
 use crate::core::effect::{HandedAsk, HandedPayload, NewJob};
 use crate::core::input::{HandlerEvent, Input};
 use crate::job::asking::Ask;
-use crate::job::checkpoint::Savers;
+use crate::job::checkpoint::{OwnEnd, Savers};
 use crate::job::handler::AnyHandler;
 use crate::job::payload::NewPayload;
 use crate::job::serving::Served;
@@ -58,6 +58,8 @@ pub(super) struct Actors {
     home: Handle,
     beside: Beside,
     savers: Arc<Savers>,
+    /// Jobs that end by their own word.
+    ends: mpsc::UnboundedReceiver<OwnEnd>,
     recheck: bool,
     grace: Duration,
     tasks: JoinSet<Came>,
@@ -96,7 +98,7 @@ impl Actors {
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
         beside: Beside,
-        savers: Arc<Savers>,
+        (savers, ends): (Arc<Savers>, mpsc::UnboundedReceiver<OwnEnd>),
         home: Handle,
     ) -> Self {
         Self {
@@ -105,6 +107,7 @@ impl Actors {
             home,
             beside,
             savers,
+            ends,
             recheck: !config.broken.has(Mutation::NoRecheckAfterBegin),
             grace: notify_grace(config),
             tasks: JoinSet::new(),
@@ -172,6 +175,11 @@ impl Actors {
         self.mail(place, token, Mail::Update(NewPayload::new(new)));
     }
 
+    /// Ends a job by its own word, after its calls in progress. A job that is not here has ended.
+    fn end(&mut self, (job, result): OwnEnd) {
+        self.mail(&(job.worker(), job.key().clone()), job.token(), Mail::End(result));
+    }
+
     /// Hands asks over. Those for a job that is not here are sent back.
     pub(super) fn hand_over(&mut self, place: &Place, token: Token, asks: Vec<HandedAsk>) {
         let ask = |asked| Ask::new(asked, (place.0, place.1.clone(), token), self.inputs.clone());
@@ -195,14 +203,23 @@ impl Actors {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub(super) async fn next(&mut self) -> End {
-        match self.tasks.join_next_with_id().await {
-            Some(end) => end,
-            None => std::future::pending().await,
+        loop {
+            tokio::select! {
+                biased;
+                Some(end) = self.tasks.join_next_with_id() => return end,
+                Some(end) = self.ends.recv() => self.end(end),
+                else => std::future::pending().await,
+            }
         }
     }
 
     /// A task that has ended.
     pub(super) fn try_next(&mut self) -> Option<End> {
+        for _ in 0..self.ends.len() {
+            if let Ok(end) = self.ends.try_recv() {
+                self.end(end);
+            }
+        }
         self.tasks.try_join_next_with_id()
     }
 

@@ -16,7 +16,7 @@ use crate::core::lease::Timing;
 use crate::error::BoxError;
 use crate::job::checkpoint::Savers;
 use crate::job::handler::{JobHandler, Start};
-use crate::job::verdict::NotYet;
+use crate::job::verdict::{JobEnd, NotYet};
 use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::{Given, Settings};
 use crate::model::wire::{self, Envelope};
@@ -75,7 +75,7 @@ impl Bench {
                 leases.clone(),
                 inputs,
                 Beside::default(),
-                Savers::unheard(),
+                (Savers::unheard(), mpsc::unbounded_channel().1),
                 Handle::current(),
             ),
             leases,
@@ -223,6 +223,101 @@ async fn a_stop_during_a_notification_is_done_after_it() {
     let calls =
         ["start 1", "takes b\"a\"", "has b\"a\"", "takes b\"b\"", "has b\"b\"", "stop 1 Stopped true"];
     assert_eq!(writes.log(), calls);
+}
+
+/// Shares its job, and its calls' log.
+struct Shows {
+    job: Arc<Mutex<Option<Job>>>,
+    writes: Writes,
+}
+
+impl JobHandler for Shows {
+    async fn start(&self, job: Job) -> Start {
+        *self.job.lock().unwrap() = Some(job.clone());
+        JobHandler::start(&self.writes, job).await
+    }
+
+    async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
+        JobHandler::notify(&self.writes, job, body).await
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        JobHandler::stop(&self.writes, job, why).await
+    }
+}
+
+/// A job that runs without a future, the job as its handler has it, and the calls.
+async fn shown(bench: &mut Bench) -> (Job, Writes) {
+    let (job, writes) = (Arc::default(), Writes::new(0));
+    bench.start(Shows { job: Arc::clone(&job), writes: writes.clone() }, 1);
+    assert_eq!(bench.next().await, ["1 Started"]);
+    assert_eq!(writes.log(), ["start 1"]);
+    let job = job.lock().unwrap().clone().unwrap();
+    (job, writes)
+}
+
+#[tokio::test]
+async fn a_job_without_a_future_ends_by_its_own_word_once() {
+    let ends: [(Result<(), BoxError>, &str); 4] = [
+        (Ok(()), "1 Ended(Ok(()))"),
+        (Err("bad".into()), "1 Ended(Err(\"bad\"))"),
+        (Err(JobEnd::Lost("gone".into()).into()), "1 Lost(\"gone\")"),
+        (Err(JobEnd::Park("unfit".into()).into()), "1 Park(\"unfit\")"),
+    ];
+    for (result, event) in ends {
+        let mut bench = Bench::new();
+        let (job, writes) = shown(&mut bench).await;
+        bench.actors.end((job.clone(), result));
+        bench.actors.end((job.clone(), Ok(())));
+        assert_eq!(bench.next().await, [event]);
+        bench.actors.end((job, Ok(())));
+        assert_eq!((bench.counts(), bench.said().len(), bench.actors.places.len()), ((0, 0), 0, 0));
+        assert_eq!(writes.log(), Vec::<String>::new(), "nothing stops it");
+    }
+}
+
+#[tokio::test]
+async fn a_jobs_own_word_waits_for_its_calls_in_progress() {
+    let mut bench = Bench::new();
+    let (job, writes) = shown(&mut bench).await;
+    bench.deliver(1, &["a"]);
+    bench.actors.end((job, Ok(())));
+    writes.go.add_permits(1);
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Delivered".to_owned()], (1, 0)));
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Ended(Ok(()))".to_owned()], (0, 0)));
+    assert_eq!(writes.log(), ["takes b\"a\"", "has b\"a\""]);
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_before_a_jobs_own_word_is_done() {
+    for order in [["stop", "end"], ["end", "stop"]] {
+        let mut bench = Bench::new();
+        let (job, writes) = shown(&mut bench).await;
+        // The word meets a job whose cancellation has fired, and waits for the reason.
+        bench.actors.cancel(&place(), Token(1), StopReason::Stopped);
+        for call in order {
+            if call == "stop" { bench.stop(1) } else { bench.actors.end((job.clone(), Ok(()))) }
+        }
+        assert_eq!((bench.next().await, bench.counts()), (vec!["1 Stopped(Ok(()))".to_owned()], (0, 0)));
+        assert_eq!(writes.log(), ["stop 1 Stopped true"]);
+    }
+}
+
+#[tokio::test]
+async fn a_word_said_before_the_start_has_returned_counts() {
+    struct Early;
+    impl JobHandler for Early {
+        async fn start(&self, _: Job) -> Start {
+            tokio::task::yield_now().await;
+            Start::Started
+        }
+    }
+    let mut bench = Bench::new();
+    bench.start(Early, 1);
+    let job = bench.actors.busy.values().next().unwrap().job.clone();
+    bench.actors.end((job, Ok(())));
+    assert_eq!(bench.next().await, ["1 Started"]);
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Ended(Ok(()))".to_owned()], (0, 0)));
 }
 
 #[tokio::test]
