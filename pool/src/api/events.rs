@@ -44,7 +44,7 @@ impl EventCursor {
         Self { since, ..Self::default() }
     }
 
-    fn of_shard(&self, shard: usize) -> EntryId {
+    pub(crate) fn of_shard(&self, shard: usize) -> EntryId {
         self.read.get(shard).copied().unwrap_or_default().max(self.since)
     }
 }

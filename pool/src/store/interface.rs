@@ -383,6 +383,9 @@ pub trait History: Send + Sync + 'static {
     async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()>;
     /// A page of the entries after this one.
     async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage>;
+    /// Waits up to `block` for an entry after this one. False: there is none, and neither is there without a pool. A wait
+    /// that is dropped leaves nothing behind. Waits of one store wait for each other: take one [`apart`](Store::apart).
+    async fn await_history(&self, after: EntryId, block: Duration) -> Result<bool>;
 }
 
 /// Repair, and the end of a pool.

@@ -180,6 +180,30 @@ async fn a_follower_hears_what_comes(world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_waits_in_a_read_that_the_server_holds() {
+    let world = World::on_redis();
+    let node = world.node_with("a", 1).await;
+    let seen = world.inspector().await;
+    noted(&seen, "the worker", |event| event.kind == EventKind::Joined).await;
+    let mut coming = seen.follow(seen.events(&EventCursor::default(), 1_000).await.unwrap().next);
+    // The node's own reads end with it.
+    node.abandon();
+    node.closed().await;
+    let held = async || {
+        let info: String = redis::cmd("INFO").arg("clients").query(&mut world.client()).unwrap();
+        info.contains("blocked_clients:1\r\n")
+    };
+    tokio::select! {
+        event = coming.next() => panic!("{event:?}"),
+        () = eventually(PATIENCE, "the held read alone", held) => {}
+    }
+    let desk = world.builder("desk").client_only().join().await.unwrap();
+    desk.cordon("x").await.unwrap();
+    let event = tokio::time::timeout(PATIENCE, coming.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!(event.text, "cordon of x");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_passes_over_what_it_cannot_read() {
     let world = World::on_redis();
     let node = world.node_with("a", 1).await;

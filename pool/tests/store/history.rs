@@ -1,5 +1,7 @@
 //! The pool's history: entries that nodes note for people.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tenure_pool::id::Incarnation;
 use tenure_pool::store::{EntryId, HistoryPage, Refusal, Result};
@@ -16,6 +18,8 @@ scenarios! {
     a_lost_history_begins_anew,
     a_history_of_another_type_begins_anew,
     a_history_that_takes_no_entry_says_so,
+    a_wait_for_an_entry_ends_with_it,
+    a_wait_for_an_entry_ends_after_its_time,
 }
 
 impl Lab {
@@ -34,6 +38,28 @@ impl Lab {
 
 fn texts(page: &HistoryPage) -> Vec<String> {
     page.entries.iter().map(|(_, entry)| String::from_utf8_lossy(entry).into_owned()).collect()
+}
+
+async fn a_wait_for_an_entry_ends_with_it(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let apart = lab.store().apart();
+    for entry in ["one", "two"] {
+        let last =
+            lab.page(EntryId::default(), 100).await.entries.last().map_or(EntryId::default(), |(id, _)| *id);
+        let mut waits = std::pin::pin!(apart.await_history(last, Duration::from_secs(60)));
+        assert!(futures::poll!(&mut waits).is_pending());
+        lab.note(100, entry).await.unwrap();
+        assert!(waits.await.unwrap());
+        assert!(apart.await_history(last, Duration::from_secs(60)).await.unwrap(), "it is there already");
+    }
+}
+
+async fn a_wait_for_an_entry_ends_after_its_time(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.note(100, "one").await.unwrap();
+    let last = lab.page(EntryId::default(), 100).await.entries[0].0;
+    assert!(!lab.store().await_history(last, Duration::from_millis(20)).await.unwrap());
+    assert!(!lab.store().await_history(last, Duration::ZERO).await.unwrap());
 }
 
 async fn entries_are_kept_in_order(kind: Kind) {

@@ -1,11 +1,11 @@
 //! All that an inspector reads. A node has methods of the same names.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::FutureExt;
-use futures::stream::{self, Stream, TryStreamExt};
+use futures::stream::Stream;
 
 use super::Inspector;
 use crate::api::events::{EventCursor, EventPage};
@@ -20,15 +20,11 @@ use crate::api::scheduled::ScheduleInfo;
 use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
-use crate::model::event::Event;
 use crate::model::id::{IdError, JobKey};
 use crate::model::settings::{Given, Settings};
 use crate::model::status::NodeStatus;
 use crate::model::ticket::Ticket;
 use crate::store::Store;
-
-/// The pause before the next look for events.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// The reads. All of them may be dropped at any time. Each tries for up to 20 s, and fails with
 ///
@@ -248,30 +244,6 @@ impl Inspector {
     pub async fn events(&self, after: &EventCursor, limit: usize) -> Result<EventPage, Error> {
         self.read(self.reader.stores(), |reader| async move { reader.events(after, limit).await }.boxed())
             .await
-    }
-
-    /// The events after this one, those that are there and those that come. It looks twice a second, ends after the first
-    /// error, and can be dropped at any time.
-    pub fn follow(
-        &self,
-        after: EventCursor,
-    ) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + use<> {
-        let inspector = self.clone();
-        let pages = stream::try_unfold((inspector, after), |(inspector, mut after)| async move {
-            loop {
-                let page = inspector.events(&after, PAGE).await?;
-                if !page.events.is_empty() {
-                    let events = stream::iter(page.events.into_iter().map(Ok));
-                    return Ok::<_, Error>(Some((events, (inspector, page.next))));
-                }
-                // Entries that cannot be read are passed over.
-                after = page.next;
-                if page.is_last {
-                    tokio::time::sleep(LOOK).await;
-                }
-            }
-        });
-        Box::pin(pages.try_flatten())
     }
 
     /// The payload of a job.

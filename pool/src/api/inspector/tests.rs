@@ -2,16 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::future::FutureExt;
+use futures::stream::StreamExt;
 
 use super::Inspector;
+use crate::api::events::EventCursor;
 use crate::api::listing::WorkerInfo;
 use crate::api::node::{Node, PATIENCE};
+use crate::error::Error;
+use crate::model::event::{Entry, EventKind, Line, News, VERSION};
 use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
 use crate::model::settings::StoredSettings;
-use crate::store::MemoryStore;
+use crate::store::{History, MemoryStore, PoolState, Store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_meets_another_server_begins_again() {
@@ -67,4 +72,37 @@ fn a_number_of_shards_that_no_pool_has_is_refused() {
     assert_eq!(["0/2", "0/1024"].map(read), [Some(2), Some(1_024)]);
     assert_eq!(["0/1025", "0/4294967295", "0/1", "0/0", "1/3", "3", ""].map(read), [None; 7]);
     assert_eq!(super::count(&StoredSettings::default()), None);
+}
+
+#[tokio::test]
+async fn a_follower_is_woken_and_does_not_look() {
+    let store = &MemoryStore::new();
+    let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
+    node.abandon();
+    node.closed().await;
+    let state = store.pool_state().await.unwrap();
+    let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
+    store.bless(&run_id);
+    let seen = Inspector::open("p", store).await.unwrap();
+    let last = seen.events(&EventCursor::default(), 100).await.unwrap().next;
+    let mut coming = seen.follow(last);
+    // From now on, time only passes for one who sleeps.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    for n in 1..4 {
+        let text = format!("event {n}");
+        let next = &mut std::pin::pin!(coming.next());
+        assert!(futures::poll!(&mut *next).is_pending());
+        let line = Line::of(&News::new(EventKind::Asked).saying(&text), Duration::ZERO);
+        let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
+        store.note(incarnation, 100, &entry.encode()).await.unwrap();
+        assert_eq!(next.await.unwrap().unwrap().text, text);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    // The end of the pool is no event.
+    let next = &mut std::pin::pin!(coming.next());
+    assert!(futures::poll!(&mut *next).is_pending());
+    store.wipe();
+    assert!(matches!(next.await, Some(Err(Error::NoPool { .. }))));
+    assert!(coming.next().await.is_none());
 }

@@ -17,6 +17,7 @@ impl State {
         entry: &Bytes,
     ) -> Result<(), Refusal> {
         self.guard(inc)?;
+        self.appended += 1;
         self.history.append(now, entry.clone());
         self.history.trim(most.clamp(1, HISTORY_MAX) as usize);
         Ok(())

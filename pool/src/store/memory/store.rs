@@ -368,6 +368,11 @@ impl History for MemoryStore {
     async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage> {
         self.step(|state, _| state.history(after, limit)).await
     }
+
+    async fn await_history(&self, after: EntryId, block: Duration) -> Result<bool> {
+        let look = |state: &mut State, _| state.history.after(after).next().map(|_| ());
+        Ok(self.wait_for(block, look).await?.is_some())
+    }
 }
 
 #[async_trait]

@@ -1,10 +1,15 @@
 //! The pool's history.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
+use redis::Value;
 use tenure_streaming::EntryId;
 
 use super::RedisStore;
+use super::events::hold;
+use super::reply::failed;
 use crate::model::id::Incarnation;
 use crate::store::{History, HistoryPage, Result};
 
@@ -28,5 +33,14 @@ impl History for RedisStore {
             Ok((entry.parsed("an entry's id", |text| text.parse().ok())?, entry.bytes()?))
         })?;
         Ok(HistoryPage { oldest, entries })
+    }
+
+    async fn await_history(&self, after: EntryId, block: Duration) -> Result<bool> {
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(1);
+        hold(&mut command, block);
+        command.arg("STREAMS").arg(self.steps.keys.named("history")).arg(after.to_string());
+        let reply = self.history_reads.lock().await.command(&command, block).await.map_err(failed)?;
+        Ok(reply != Value::Nil)
     }
 }

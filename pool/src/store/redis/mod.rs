@@ -61,6 +61,7 @@ pub struct RedisStore {
     steps: Steps,
     pool_reads: Mutex<Blocking>,
     node_reads: Mutex<Blocking>,
+    history_reads: Mutex<Blocking>,
     maps: Arc<Maps>,
     clock: Clock,
 }
@@ -140,6 +141,7 @@ impl RedisStore {
             steps: Steps { keys, scripts, connection: guarded.commands(), told },
             pool_reads: Mutex::new(guarded.blocking()),
             node_reads: Mutex::new(guarded.blocking()),
+            history_reads: Mutex::new(guarded.blocking()),
             client: client.clone(),
             maps: Arc::new(maps),
             blessed,
@@ -156,6 +158,7 @@ impl RedisStore {
             steps: over(&self.steps, &guarded),
             pool_reads: Mutex::new(guarded.blocking()),
             node_reads: Mutex::new(guarded.blocking()),
+            history_reads: Mutex::new(guarded.blocking()),
             client: self.client.clone(),
             maps: self.maps.clone(),
             blessed: self.blessed.clone(),

@@ -138,7 +138,7 @@ impl Store for RedisStore {
 
     async fn close(&self) {
         self.maps.close().await;
-        for reads in [&self.pool_reads, &self.node_reads] {
+        for reads in [&self.pool_reads, &self.node_reads, &self.history_reads] {
             // A read in flight closes its connection itself when its future ends.
             if let Ok(mut reads) = reads.try_lock() {
                 reads.close();

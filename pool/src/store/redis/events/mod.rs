@@ -185,7 +185,8 @@ fn strikes(field: &[u8]) -> Option<u32> {
     }
 }
 
-fn hold(command: &mut Cmd, block: Duration) {
+/// Lets the server hold the command for this long.
+pub(super) fn hold(command: &mut Cmd, block: Duration) {
     // 0 would mean no limit.
     if let Some(ms) = u64::try_from(block.as_millis()).ok().filter(|ms| *ms > 0) {
         command.arg("BLOCK").arg(ms);

@@ -1,0 +1,97 @@
+//! The events of a pool as they come. Each shard's history has a read that its server holds until there is an entry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, FuturesUnordered, Stream, StreamExt, TryStreamExt};
+
+use super::{AGAIN, Inspector, may_pass};
+use crate::api::events::EventCursor;
+use crate::api::listing::PAGE;
+use crate::error::Error;
+use crate::model::event::Event;
+use crate::store::{Store, StoreError};
+
+/// How long a server holds a read. After that the pool is looked at again.
+const HOLD: Duration = Duration::from_secs(10);
+
+impl Inspector {
+    /// The events after this one: those that are there, and those that come. The stream ends after its first error, which
+    /// is one of a read.
+    ///
+    /// It waits for events over a connection of its own to each shard, and asks for nothing while none comes. Every 10 s it
+    /// sees whether the pool is still there. It does nothing until it is polled.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time, and so is a wait for its next event: the next wait has that event.
+    pub fn follow(
+        &self,
+        after: EventCursor,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + use<> {
+        let follower = Follower { inspector: self.clone(), after, watch: Watch::of(self.reader.stores()) };
+        let pages = stream::try_unfold(follower, |mut follower| async move {
+            let events = follower.page().await?;
+            Ok::<_, Error>(Some((stream::iter(events.into_iter().map(Ok)), follower)))
+        });
+        Box::pin(pages.try_flatten())
+    }
+}
+
+/// A reader of events that come.
+struct Follower {
+    inspector: Inspector,
+    /// The last event that it has.
+    after: EventCursor,
+    watch: Watch,
+}
+
+impl Follower {
+    /// The next events, at least one.
+    async fn page(&mut self) -> Result<Vec<Event>, Error> {
+        loop {
+            let page = self.inspector.events(&self.after, PAGE).await?;
+            self.after = page.next;
+            if !page.events.is_empty() {
+                return Ok(page.events);
+            }
+            // Entries that cannot be read are passed over.
+            if page.is_last {
+                match self.watch.change(&self.after).await {
+                    // The next look finds out how the pool is now.
+                    Err(error) if may_pass(&error) => tokio::time::sleep(AGAIN).await,
+                    other => other?,
+                }
+            }
+        }
+    }
+}
+
+/// Waits for entries in the histories of a pool's shards.
+struct Watch {
+    /// The shards, over connections of their own.
+    stores: Vec<Arc<dyn Store>>,
+    waits: FuturesUnordered<BoxFuture<'static, (usize, Result<bool, StoreError>)>>,
+    /// The shards without a wait.
+    resting: Vec<usize>,
+}
+
+impl Watch {
+    fn of(stores: &[Arc<dyn Store>]) -> Self {
+        let stores: Vec<_> = stores.iter().map(|store| store.apart()).collect();
+        Self { resting: (0..stores.len()).collect(), stores, waits: FuturesUnordered::new() }
+    }
+
+    /// Waits until a shard may have an entry after these, or its wait is over. The waits of the other shards go on; one for
+    /// an entry that was read meanwhile ends a later call too early.
+    async fn change(&mut self, after: &EventCursor) -> Result<(), StoreError> {
+        for shard in self.resting.drain(..) {
+            let (store, after) = (self.stores[shard].clone(), after.of_shard(shard));
+            self.waits.push(async move { (shard, store.await_history(after, HOLD).await) }.boxed());
+        }
+        // A pool has a shard.
+        let Some((shard, result)) = self.waits.next().await else { return std::future::pending().await };
+        self.resting.push(shard);
+        result.map(|_| ())
+    }
+}
