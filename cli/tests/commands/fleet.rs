@@ -260,6 +260,55 @@ async fn the_doctor_names_what_is_wrong_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_answers_monitors_in_their_forms() {
+    let world = World::new().await;
+    let nagios = async |extra: &[&str]| {
+        let args: Vec<_> = ["doctor", "--format", "nagios"].iter().chain(extra).copied().collect();
+        let done = world.run(&args).await;
+        (status(&done), printed(&done))
+    };
+    let (code, text) = nagios(&[]).await;
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.starts_with("TENURE CRITICAL - feeds: no worker is up: no job starts"), "{text}");
+    assert!(
+        text.contains("\nCRITICAL pool.workers: no worker is up: no job starts - start a node"),
+        "{text}"
+    );
+    assert!(text.lines().next().unwrap().contains(" pool.parked=0;;;0"), "{text}");
+    world.add_worker().await;
+    // Whether the server keeps a file is not this test's matter.
+    assert_eq!(nagios(&["--only", "pool"]).await.0, Some(0));
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    world.node.park("acme", "bad feed").await.unwrap();
+    let (code, text) = nagios(&["--only", "pool"]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with("TENURE WARNING - feeds: 1 jobs are parked"), "{text}");
+    assert!(text.contains(" warn=1;0;;0 fail=0;;0;0 ") && text.contains(" pool.parked=1;;;0"), "{text}");
+    let (code, text) = nagios(&["--pool", "typo"]).await;
+    assert!(code == Some(2) && text.starts_with("TENURE CRITICAL - typo: "), "{text}");
+    let (code, text) = nagios(&["--url", "nonsense"]).await;
+    assert!(code == Some(3) && text.starts_with("TENURE UNKNOWN - "), "{text}");
+
+    let done = world.run(&["doctor", "--format", "prometheus"]).await;
+    let metrics = printed(&done);
+    assert_eq!(status(&done), Some(0));
+    for line in [
+        "tenure_doctor_up{pool=\"feeds\"} 1",
+        "# TYPE tenure_doctor_severity gauge",
+        "tenure_doctor_severity{pool=\"feeds\",check=\"pool.parked\"} 1",
+        "tenure_doctor_severity{pool=\"feeds\",check=\"pool.workers\"} 0",
+        "tenure_doctor_jobs{pool=\"feeds\",check=\"pool.parked\"} 1",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    let done = world.run(&["doctor", "--format", "prometheus", "--pool", "typo"]).await;
+    assert_eq!(status(&done), Some(3));
+    assert!(printed(&done).contains("tenure_doctor_up{pool=\"typo\"} 0\n"));
+    let both = world.run(&["doctor", "--format", "nagios", "--fail-on", "warn"]).await;
+    assert_eq!(status(&both), Some(2), "one or the other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_bench_ends_the_pool_that_it_makes() {
     let server = tenure_testing::RedisServer::start().unwrap();
     let args = ["bench", "--jobs", "200", "--workers", "2", "-o", "json"];

@@ -1,13 +1,18 @@
 //! `tenure doctor`: what is wrong with a pool and its server, and what to do.
 
+mod monitor;
 mod pool;
 mod server;
+
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use self::monitor::Monitor;
 use super::Session;
 use super::watch::Watch;
+use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::out::{Cell, Column, List, Row, Tone};
 
@@ -20,6 +25,9 @@ pub(crate) struct Doctor {
     /// End with status 6 from this on
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = FailOn::Fail)]
     fail_on: FailOn,
+    /// Print for this monitor, in place of a list
+    #[arg(long, value_enum, value_name = "MONITOR", conflicts_with_all = ["fail_on", "watch", "output"])]
+    format: Option<Monitor>,
     /// Look at no more than this many jobs
     #[arg(long, value_name = "COUNT", default_value_t = 20_000)]
     sample: usize,
@@ -63,11 +71,40 @@ pub(crate) struct Finding {
     pub(crate) severity: Severity,
     pub(crate) text: String,
     pub(crate) remedy: Option<String>,
+    /// The number that the finding rests on: for monitors.
+    #[serde(skip)]
+    pub(crate) figure: Option<Figure>,
+}
+
+/// A number, and what it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) value: f64,
+    pub(crate) unit: Unit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Jobs,
+    Workers,
+    Bytes,
+    Seconds,
 }
 
 impl Finding {
     pub(crate) fn ok(check: &'static str, text: impl Into<String>) -> Self {
-        Self { check, severity: Severity::Ok, text: text.into(), remedy: None }
+        Self { check, severity: Severity::Ok, text: text.into(), remedy: None, figure: None }
+    }
+
+    /// The same finding with its number.
+    #[allow(clippy::cast_precision_loss, reason = "a monitor reads floating point numbers")]
+    pub(crate) fn count(self, count: u64, unit: Unit) -> Self {
+        Self { figure: Some(Figure { value: count as f64, unit }), ..self }
+    }
+
+    /// The same finding with its time.
+    pub(crate) fn takes(self, time: Duration) -> Self {
+        Self { figure: Some(Figure { value: time.as_secs_f64(), unit: Unit::Seconds }), ..self }
     }
 
     pub(crate) fn warn(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -100,20 +137,22 @@ impl Row for Finding {
 
 impl Doctor {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
-        let Self { only, fail_on, sample, watch } = self;
+        let fail_on = self.fail_on;
+        if let Some(monitor) = self.format {
+            let (place, named) = (session.place(), session.global.pool.as_deref().unwrap_or_default());
+            let pool = place.as_ref().map_or(named, |place| &place.pool).to_owned();
+            let findings = match place {
+                Ok(place) => self.findings(&place).await,
+                Err(failure) => Err(failure),
+            };
+            return monitor.print(&mut session.out, &pool, findings);
+        }
         let place = session.place()?;
-        let checks = |part| only.is_empty() || only.contains(&part);
+        let watch = self.watch;
         watch
             .run(session, async |session| {
-                let mut findings = Vec::new();
-                let pool = place.inspector().await?;
-                if checks(Part::Server) {
-                    findings.extend(server::check(&place, &pool).await?);
-                }
-                if checks(Part::Pool) {
-                    findings.extend(pool::check(&pool, sample).await?);
-                }
-                let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
+                let findings = self.findings(&place).await?;
+                let worst = worst(&findings);
                 List::print(&mut session.out, findings)?;
                 let limit = match fail_on {
                     FailOn::Warn => Severity::Warn,
@@ -123,4 +162,21 @@ impl Doctor {
             })
             .await
     }
+
+    async fn findings(&self, place: &Place) -> Result<Vec<Finding>, Failure> {
+        let checks = |part| self.only.is_empty() || self.only.contains(&part);
+        let mut findings = Vec::new();
+        let pool = place.inspector().await?;
+        if checks(Part::Server) {
+            findings.extend(server::check(place, &pool).await?);
+        }
+        if checks(Part::Pool) {
+            findings.extend(pool::check(&pool, self.sample).await?);
+        }
+        Ok(findings)
+    }
+}
+
+fn worst(findings: &[Finding]) -> Severity {
+    findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
 }

@@ -8,7 +8,7 @@ use tenure_pool::{
     Error, Figures, Inspector, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict, WorkerInfo,
 };
 
-use super::Finding;
+use super::{Finding, Unit};
 use crate::out::{shown, when};
 use crate::view::schedules::kind;
 
@@ -118,23 +118,24 @@ fn queue(figures: &Figures, settings: &Settings) -> Finding {
     let (queued, most) = (figures.queued, settings.max_queued);
     let text = format!("{queued} of at most {most} jobs wait for their first start");
     let remedy = "add workers, or raise it: tenure settings set max_queued=COUNT";
-    match queued {
+    let finding = match queued {
         queued if queued >= most => Finding::fail(CHECK, format!("{text}: dispatches are refused"), remedy),
         queued if queued.saturating_mul(5) >= most.saturating_mul(4) => Finding::warn(CHECK, text, remedy),
         _ => Finding::ok(CHECK, text),
-    }
+    };
+    finding.count(queued, Unit::Jobs)
 }
 
 fn oldest(figures: &Figures, settings: &Settings) -> Finding {
     const CHECK: &str = "pool.oldest";
     let Some(oldest) = figures.oldest_queued else {
-        return Finding::ok(CHECK, "no job waits for its first start");
+        return Finding::ok(CHECK, "no job waits for its first start").takes(Duration::ZERO);
     };
     let text = format!("the oldest job has waited for its first start for {}", when::brief(oldest));
     if oldest > settings.assign_timeout * 10 {
-        return Finding::fail(CHECK, text, "tenure explain --any says what it waits for");
+        return Finding::fail(CHECK, text, "tenure explain --any says what it waits for").takes(oldest);
     }
-    Finding::ok(CHECK, text)
+    Finding::ok(CHECK, text).takes(oldest)
 }
 
 fn balance(figures: &Figures) -> Finding {
@@ -166,14 +167,15 @@ async fn leases(pool: &Inspector, workers: &[WorkerInfo]) -> Result<Finding, Err
             silent.push(format!("worker {} of node {}", worker.id, worker.node));
         }
     }
-    Ok(match silent.first() {
+    let finding = match silent.first() {
         Some(first) => Finding::fail(
             CHECK,
             format!("{} of {looked} workers do not renew their leases, the first is {first}", silent.len()),
             "look at that process: it is dead, hangs, or is cut off. Its jobs go elsewhere after T",
         ),
         None => Finding::ok(CHECK, format!("{looked} workers with jobs renew their leases")),
-    })
+    };
+    Ok(finding.count(silent.len() as u64, Unit::Workers))
 }
 
 /// How many parked jobs are read at once, and how many are looked at.
@@ -183,7 +185,7 @@ const MOST_PARKED: usize = 4_096;
 async fn parked(pool: &Inspector, figures: &Figures) -> Result<Finding, Error> {
     const CHECK: &str = "pool.parked";
     if figures.parked == 0 {
-        return Ok(Finding::ok(CHECK, "no job is parked"));
+        return Ok(Finding::ok(CHECK, "no job is parked").count(0, Unit::Jobs));
     }
     let mut errors: BTreeMap<String, usize> = BTreeMap::new();
     let (mut paused, mut cursor) = (0, None);
@@ -205,13 +207,14 @@ async fn parked(pool: &Inspector, figures: &Figures) -> Result<Finding, Error> {
             None => format!("no job is parked, and {paused} are paused"),
             Some(_) => format!("the first {paused} of {} parked or paused jobs are paused", figures.parked),
         };
-        return Ok(Finding::ok(CHECK, text));
+        return Ok(Finding::ok(CHECK, text).count(figures.parked, Unit::Jobs));
     }
     let most = errors.into_iter().max_by_key(|(_, count)| *count);
     let most = most.map(|(error, count)| format!("; {count} with: {error}")).unwrap_or_default();
     let resting = if paused > 0 { format!(", {paused} of them paused") } else { String::new() };
     let text = format!("{} jobs are parked{resting}{most}", figures.parked);
-    Ok(Finding::warn(CHECK, text, "mend the cause, then tenure retry --state parked, or stop them"))
+    let remedy = "mend the cause, then tenure retry --state parked, or stop them";
+    Ok(Finding::warn(CHECK, text, remedy).count(figures.parked, Unit::Jobs))
 }
 
 async fn schedules(pool: &Inspector, settings: &Settings) -> Result<Finding, Error> {

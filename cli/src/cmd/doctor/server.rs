@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use redis::{Value, cmd};
 use tenure_pool::Inspector;
 
-use super::Finding;
+use super::{Finding, Unit};
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 
@@ -67,16 +67,18 @@ fn memory(used: u64, most: u64) -> Finding {
     const CHECK: &str = "server.memory";
     let mib = |bytes: u64| bytes >> 20;
     if most == 0 {
-        return Finding::ok(CHECK, format!("{} MiB are used, without a limit", mib(used)));
+        let text = format!("{} MiB are used, without a limit", mib(used));
+        return Finding::ok(CHECK, text).count(used, Unit::Bytes);
     }
     let text = format!("{} of {} MiB are used", mib(used), mib(most));
-    match used {
+    let finding = match used {
         used if used >= most => Finding::fail(CHECK, format!("{text}: jobs are refused"), "raise maxmemory"),
         used if used.saturating_mul(5) >= most.saturating_mul(4) => {
             Finding::warn(CHECK, text, "raise maxmemory before it is full: then jobs are refused")
         }
         _ => Finding::ok(CHECK, text),
-    }
+    };
+    finding.count(used, Unit::Bytes)
 }
 
 fn persistence(aof: &str, aof_written: &str, rdb_saved: &str) -> Finding {
@@ -165,9 +167,9 @@ impl Server {
         let text = format!("a round trip takes {half:.1?}, the longest of {TRIPS} took {worst:.1?}");
         if worst > ttl / 10 {
             let remedy = "look at the network, the server's slow log and its neighbours; leases need answers";
-            return Ok(Finding::warn(CHECK, text, remedy));
+            return Ok(Finding::warn(CHECK, text, remedy).takes(worst));
         }
-        Ok(Finding::ok(CHECK, text))
+        Ok(Finding::ok(CHECK, text).takes(worst))
     }
 
     async fn clock(&mut self) -> Result<Finding, Failure> {
@@ -180,9 +182,9 @@ impl Server {
         let text = format!("the clocks of the server and of this machine are {apart:.0?} apart");
         if apart > Duration::from_secs(2) {
             let remedy = "mend the clock that is wrong. The pool rests on no clock, and times in lists do";
-            return Ok(Finding::warn(CHECK, text, remedy));
+            return Ok(Finding::warn(CHECK, text, remedy).takes(apart));
         }
-        Ok(Finding::ok(CHECK, text))
+        Ok(Finding::ok(CHECK, text).takes(apart))
     }
 }
 
