@@ -22,6 +22,10 @@ type Park string
 
 func (p Park) Error() string { return string(p) }
 
+// ErrMoved says that the job's next owner shall have an ask, with which the job did nothing: its token was refused, or it is
+// about to end.
+var ErrMoved = errors.New("the job's next owner shall have the ask")
+
 // ErrRestart says that a running job cannot take another payload as it is. It starts again with it.
 var ErrRestart = errors.New("the job starts again with its other payload")
 

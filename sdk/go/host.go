@@ -42,7 +42,7 @@ type Host struct {
 	Job func(ctx context.Context, job *Job) error
 	// ExplicitReady: a job counts as started only when Job calls its Ready.
 	ExplicitReady bool
-	// Ask answers an ask. A *Refuse refuses it. Nil: the host takes no asks.
+	// Ask answers an ask. A *Refuse refuses it, and ErrMoved sends it to the job's next owner. Nil: the host takes no asks.
 	Ask func(ctx context.Context, job *Job, body []byte) ([]byte, error)
 	// Update takes another payload. ErrRestart restarts the job. Nil: each update does.
 	Update func(ctx context.Context, job *Job, payload []byte) error
@@ -354,7 +354,10 @@ func (h *Host) answerAsk(ctx context.Context, job *Job, m *message) {
 		f.put("body", body)
 		_, err = f.line()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrMoved):
+		f = fields{"op": "answer", "job": job.number, "n": m.N, "moved": true}
+	case err != nil:
 		f = fields{"op": "answer", "job": job.number, "n": m.N, "error": cut(err.Error())}
 	}
 	job.say(f)

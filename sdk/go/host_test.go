@@ -264,6 +264,9 @@ func TestAsksAndUpdatesHaveTheirAnswers(t *testing.T) {
 		if string(body) == "no" {
 			return nil, &Refuse{Text: "never"}
 		}
+		if string(body) == "moved" {
+			return nil, ErrMoved
+		}
 		return append(job.Payload(), body...), nil
 	}
 	host.Update = func(_ context.Context, _ *Job, payload []byte) error {
@@ -285,6 +288,10 @@ func TestAsksAndUpdatesHaveTheirAnswers(t *testing.T) {
 		}
 		p.say(fields{"op": "ask", "job": 1, "n": 2, "body": "no"})
 		if answer := p.hear("answer"); answer["error"] != "never" {
+			t.Fatal(answer)
+		}
+		p.say(fields{"op": "ask", "job": 1, "n": 3, "body": "moved"})
+		if answer := p.hear("answer"); answer["moved"] != true || answer["error"] != nil {
 			t.Fatal(answer)
 		}
 		p.say(fields{"op": "update", "job": 1, "n": 2, "body": "other"})

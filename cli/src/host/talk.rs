@@ -112,6 +112,7 @@ impl Talk {
                 }
                 Heard::Answer(ask, Ok(answer)) => ask.answer(answer),
                 Heard::Answer(ask, Err(why)) => ask.refuse(why),
+                Heard::Moved(ask) => ask.moved(),
                 Heard::Checkpoint { rid, of, state } => {
                     let Ok(permit) = link.calls.clone().try_acquire_owned() else {
                         link.send(&calls::busy(rid));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::{AskError, JobSpec, JobState, RestartPolicy};
+use tenure_pool::{AskError, JobSpec, JobState, NotHandled, RestartPolicy};
 use tenure_testing::eventually;
 
 use super::world::{PATIENCE, World, python};
@@ -20,6 +20,10 @@ async fn a_job_starts_answers_and_stops() {
     assert_eq!(world.ask("acme", "hi").await.unwrap(), "acme:hi");
     let refused = world.ask("acme", "no").await.unwrap_err();
     assert!(matches!(&refused, AskError::Refused(why) if why == "no"), "{refused}");
+    // The job stays where it is, so the ask comes back until its time is over.
+    let moved = world.node.ask("acme", "moved").deadline(Duration::from_millis(500)).await.unwrap_err();
+    // It may be in the host's hands at that moment.
+    assert!(matches!(&moved, AskError::NotHandled(NotHandled::Late) | AskError::Unknown { .. }), "{moved}");
     world.node.notify("acme", "refuse").await.unwrap();
     world.node.notify("acme", "x").await.unwrap();
     let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };

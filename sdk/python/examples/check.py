@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from tenure import Host, Park, Refuse, RequestError, Restart  # noqa: E402
+from tenure import Host, Moved, Park, Refuse, RequestError, Restart  # noqa: E402
 
 host = Host(name="check", version="1")
 
@@ -107,6 +107,8 @@ async def take(job, note):
 async def answer(job, body):
     if body == b"no":
         raise Refuse("no")
+    if body == b"moved":
+        raise Moved
     if body == b"slow":
         await asyncio.sleep(3)
     return job.key + ":" + body.decode()

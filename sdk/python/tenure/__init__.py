@@ -13,7 +13,7 @@
 Start it with `tenure host --pool feeds -- python feeds.py`.
 """
 
-from ._errors import Fenced, LeaseLost, Park, Refuse, RequestError, Restart
+from ._errors import Fenced, LeaseLost, Moved, Park, Refuse, RequestError, Restart
 from ._host import Host
 from ._job import Job, Lease, Notification
 from ._pool import Pool
@@ -24,6 +24,7 @@ __all__ = [
     "Job",
     "Lease",
     "LeaseLost",
+    "Moved",
     "Notification",
     "Park",
     "Pool",

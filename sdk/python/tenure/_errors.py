@@ -16,6 +16,12 @@ class Refuse(Exception):
         self.elsewhere = elsewhere
 
 
+class Moved(Exception):
+    """The job's next owner shall have this ask. Raise it as the answer to an ask that the job did nothing with: its token was
+    refused, or it is about to end. The asker looks for the owner again, until its time is over.
+    """
+
+
 class Park(Exception):
     """No further attempt can succeed: the job is parked, with this text."""
 

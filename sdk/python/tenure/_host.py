@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from typing import Any, Awaitable, Callable, Coroutine
 
-from ._errors import Fenced, Park, Refuse, RequestError, Restart
+from ._errors import Fenced, Moved, Park, Refuse, RequestError, Restart
 from ._job import Job, Lease
 from ._pool import Pool
 from ._wire import VERSION, millis, pack, put, take
@@ -97,7 +97,8 @@ class Host:
         return register if handler is None else register(handler)
 
     def ask(self, handler: Any) -> Any:
-        """Registers the async function that answers an ask: `answer(job, body) -> bytes or str`. `Refuse` refuses."""
+        """Registers the async function that answers an ask: `answer(job, body) -> bytes or str`. `Refuse` refuses,
+        and `Moved` sends it to the job's next owner."""
         self._answer = _async(handler)
         return handler
 
@@ -375,6 +376,8 @@ class Host:
         answer: dict[str, Any] = {"op": "answer", "job": job._number, "n": message["n"]}
         try:
             job._say(put(dict(answer), "body", await self._answer(job, take(message, "body") or b"")))
+        except Moved:
+            job._say({**answer, "moved": True})
         except Refuse as refusal:
             job._say({**answer, "error": str(refusal)[:_TEXT]})
         except Exception as error:

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from tenure import Fenced, Host, LeaseLost, Park, Refuse, RequestError, Restart
+from tenure import Fenced, Host, LeaseLost, Moved, Park, Refuse, RequestError, Restart
 from tenure._wire import LINE_MAX, millis, pack, put, take
 
 
@@ -233,6 +233,8 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
         async def answer(job, body):
             if body == b"no":
                 raise Refuse("never")
+            if body == b"moved":
+                raise Moved
             return job.payload + body
 
         @host.update
@@ -250,6 +252,8 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await tenure.hear("answer"))["body"], "silver?")
             tenure.say(op="ask", job=1, n=2, id="a", asker="n", within_ms=1000, body="no")
             self.assertEqual((await tenure.hear("answer"))["error"], "never")
+            tenure.say(op="ask", job=1, n=3, id="a", asker="n", within_ms=1000, body="moved")
+            self.assertEqual(await tenure.hear("answer"), {"op": "answer", "job": 1, "n": 3, "moved": True})
             tenure.say(op="update", job=1, n=2, body="other")
             self.assertTrue((await tenure.hear("updated"))["restart"])
 

@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Host, Park, Refuse, RequestError, Restart } from "../src/index.js";
+import { Host, Moved, Park, Refuse, RequestError, Restart } from "../src/index.js";
 
 const host = new Host({ name: "check", version: "1" });
 
@@ -78,6 +78,7 @@ async function take(job, note) {
 host.ask(async (job, body) => {
   const text = body.toString();
   if (text === "no") throw new Refuse("no");
+  if (text === "moved") throw new Moved();
   if (text === "slow") await job.sleep(3000);
   return `${job.key}:${text}`;
 });

@@ -10,6 +10,11 @@ export class Refuse extends Error {
   }
 }
 
+/** The job's next owner shall have this ask. Throw it as the answer to an ask that the job did nothing with. */
+export class Moved extends Error {
+  name = "Moved";
+}
+
 /** No further attempt can succeed: the job is parked, with this text. */
 export class Park extends Error {
   name = "Park";

@@ -2,7 +2,7 @@
 
 import net from "node:net";
 
-import { Cancelled, Fenced, Park, Refuse, RequestError, Restart } from "./errors.js";
+import { Cancelled, Fenced, Moved, Park, Refuse, RequestError, Restart } from "./errors.js";
 import { Job, Lease } from "./job.js";
 import { Pool } from "./pool.js";
 import { VERSION, millis, pack, put, take } from "./wire.js";
@@ -45,7 +45,7 @@ export class Host {
     return this;
   }
 
-  /** Registers the function that answers an ask: `(job, body) => bytes or text`. `Refuse` refuses. */
+  /** Registers the function that answers an ask: `(job, body) => bytes or text`. `Refuse` refuses, and `Moved` sends it to the job's next owner. */
   ask(handler) {
     this.#answer = handler;
     return this;
@@ -258,6 +258,7 @@ export class Host {
     } catch (error) {
       // The job ends, so nobody waits for it.
       if (error instanceof Cancelled && job.isCancelled) return;
+      if (error instanceof Moved) return job._say({ ...answer, moved: true });
       if (!(error instanceof Refuse)) console.error(error);
       job._say({ ...answer, error: textOf(error) });
     }

@@ -20,7 +20,7 @@ export class Host {
   readonly welcome: Record<string, unknown>;
   /** The function that runs a job, from its start to its end. It must return when `job.signal` aborts. */
   job(handler: (job: Job) => Promise<void> | void, options?: { ready?: boolean }): this;
-  /** The function that answers an ask. `Refuse` refuses. */
+  /** The function that answers an ask. `Refuse` refuses, and `Moved` sends it to the job's next owner. */
   ask(handler: (job: Job, body: Buffer) => Promise<Bytes> | Bytes): this;
   /** The function that takes another payload. `Restart` restarts the job. */
   update(handler: (job: Job, payload: Buffer) => Promise<void> | void): this;
@@ -119,6 +119,8 @@ export class Pool {
 export class Refuse extends Error {
   constructor(text?: string, options?: { retryAfterMs?: number; elsewhere?: boolean });
 }
+/** The job's next owner shall have this ask, with which the job did nothing. */
+export class Moved extends Error {}
 /** No further attempt can succeed: the job is parked. */
 export class Park extends Error {}
 /** A running job cannot take another payload as it is. */

@@ -3,4 +3,4 @@
 export { Host } from "./host.js";
 export { Job, Lease, Notification } from "./job.js";
 export { Pool } from "./pool.js";
-export { Cancelled, Fenced, LeaseLost, Park, Refuse, RequestError, Restart } from "./errors.js";
+export { Cancelled, Fenced, LeaseLost, Moved, Park, Refuse, RequestError, Restart } from "./errors.js";

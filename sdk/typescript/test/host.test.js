@@ -9,7 +9,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { test as unbounded } from "node:test";
 
-import { Fenced, Host, LeaseLost, Park, Refuse, Restart } from "../src/index.js";
+import { Fenced, Host, LeaseLost, Moved, Park, Refuse, Restart } from "../src/index.js";
 import { LINE_MAX, millis, monotonic, pack, put, take } from "../src/wire.js";
 
 /** A test that hangs fails. */
@@ -187,6 +187,7 @@ test("asks and updates have their answers", async () => {
   const host = new Host().job((job) => job.cancelled());
   host.ask((job, body) => {
     if (body.toString() === "no") throw new Refuse("never");
+    if (body.toString() === "moved") throw new Moved();
     return Buffer.concat([job.payload, body]);
   });
   host.update((job, payload) => {
@@ -202,6 +203,8 @@ test("asks and updates have their answers", async () => {
     assert.equal((await tenure.hear("answer")).body, "silver?");
     tenure.say({ op: "ask", job: 1, n: 2, id: "a", asker: "n", within_ms: 1000, body: "no" });
     assert.equal((await tenure.hear("answer")).error, "never");
+    tenure.say({ op: "ask", job: 1, n: 3, id: "a", asker: "n", within_ms: 1000, body: "moved" });
+    assert.deepEqual(await tenure.hear("answer"), { op: "answer", job: 1, n: 3, moved: true });
     tenure.say({ op: "update", job: 1, n: 2, body: "other" });
     assert.equal((await tenure.hear("updated")).restart, true);
   });

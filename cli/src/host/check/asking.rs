@@ -16,6 +16,7 @@ super::scenarios! {
     "takes a notification beside a slow one" => beside,
     "answers an ask" => answer,
     "refuses an ask" => refuse_ask,
+    "sends an ask to the job's next owner" => moved_ask,
     "answers asks of a job in any order" => any_order,
     "answers for a job before its last word, or not at all" => before_last_word,
     "takes another payload" => update,
@@ -104,6 +105,21 @@ async fn refuse_ask(host: &mut Player) -> Played {
     match host.until("an answer", |host| host.answers.pop()).await? {
         (_, Err(why)) if why.contains("no") => Ok(()),
         other => Err(format!("its answer is {other:?}")),
+    }
+}
+
+async fn moved_ask(host: &mut Player) -> Played {
+    host.welcome().await?;
+    if !has(host, "ask") {
+        return host.ping().await;
+    }
+    let job = host.run(Player::runs()).await?;
+    host.ask(job, "moved").await?;
+    let said = |host: &mut Player| (!host.moved.is_empty() || !host.answers.is_empty()).then_some(());
+    host.until("an answer", said).await?;
+    match host.answers.pop() {
+        None => Ok(()),
+        Some((_, other)) => Err(format!("its answer is {other:?}")),
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Player {
     pub(super) said: Vec<(u64, String)>,
     pub(super) states: HashMap<u64, Bytes>,
     pub(super) answers: Vec<(u64, Result<Bytes, String>)>,
+    /// The asks that the job's next owner shall have.
+    pub(super) moved: Vec<u64>,
     pub(super) checkpoints: VecDeque<(u64, Bytes)>,
     pub(super) requests: VecDeque<Up>,
     pub(super) wants_to_go: bool,
@@ -102,6 +104,7 @@ impl Player {
             said: Vec::new(),
             states: HashMap::new(),
             answers: Vec::new(),
+            moved: Vec::new(),
             checkpoints: VecDeque::new(),
             requests: VecDeque::new(),
             wants_to_go: false,
@@ -359,6 +362,7 @@ impl Player {
             }
             Heard::Checkpoint { rid, state, .. } => self.checkpoints.push_back((rid, state)),
             Heard::Answer(ask, answer) => self.answers.push((ask, answer)),
+            Heard::Moved(ask) => self.moved.push(ask),
             Heard::Request(request) => self.requests.push_back(request),
         }
         Ok(())

@@ -113,6 +113,8 @@ pub(super) enum Heard<J, A> {
     },
     /// An answer, or a refusal.
     Answer(A, Result<Bytes, String>),
+    /// The job's next owner shall have this ask.
+    Moved(A),
     /// A request to the pool.
     Request(Up),
 }
@@ -322,13 +324,16 @@ impl<J: Clone, A> Table<J, A> {
                 }
                 Ok(Heard::Nothing)
             }
-            Up::Answer { job, n, error, body } => {
+            Up::Answer { job, n, moved, error, body } => {
                 let Some(entry) = self.late("answer", job)? else { return Ok(Heard::Nothing) };
                 if n == 0 || n > entry.asked {
                     return Err(Breach::WrongNumber { op: "answer", job, n });
                 }
                 let body = body.bytes().map_err(|why| Breach::Unreadable { op: "answer", why })?;
                 let Some(ask) = entry.asks.remove(&n) else { return Ok(Heard::Nothing) };
+                if moved {
+                    return Ok(Heard::Moved(ask));
+                }
                 Ok(Heard::Answer(ask, error.map_or(Ok(body), Err)))
             }
             Up::Updated { job, n, restart, error } => {

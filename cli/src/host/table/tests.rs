@@ -100,6 +100,9 @@ fn numbers_are_answered_once_and_only_if_they_were_given() {
     assert_eq!(say(&mut table, r#"{"op":"answer","job":1,"n":1}"#), Ok(Heard::Nothing));
     let wrong = say(&mut table, r#"{"op":"answer","job":1,"n":2}"#);
     assert_eq!(wrong, Err(Breach::WrongNumber { op: "answer", job: 1, n: 2 }));
+    assert_eq!(table.ask(job, "where?", |_| true), Ok(2));
+    let moved = say(&mut table, r#"{"op":"answer","job":1,"n":2,"moved":true}"#);
+    assert_eq!(moved, Ok(Heard::Moved("where?")));
     let (_, mut updated) = table.update(job).unwrap();
     say(&mut table, r#"{"op":"updated","job":1,"n":1,"restart":true}"#).unwrap();
     assert_eq!(updated.try_recv(), Ok(Updated { restart: true, error: None }));

@@ -56,10 +56,12 @@ pub(in crate::host) enum Up {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The answer to a question, or its refusal.
+    /// The answer to a question, its refusal, or the word that the job's next owner shall have it.
     Answer {
         job: u64,
         n: u64,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        moved: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         #[serde(flatten)]

@@ -157,6 +157,8 @@ func main() {
 		switch string(body) {
 		case "no":
 			return nil, &tenure.Refuse{Text: "no"}
+		case "moved":
+			return nil, tenure.ErrMoved
 		case "slow":
 			select {
 			case <-time.After(3 * time.Second):
