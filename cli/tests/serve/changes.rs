@@ -1,5 +1,7 @@
 //! Changes through the interface, and who may make them.
 
+use std::time::{Duration, SystemTime};
+
 use serde_json::{Value, json};
 use tenure_pool::JobState;
 use tenure_testing::eventually;
@@ -42,6 +44,40 @@ async fn an_operator_steers_a_job_and_is_named() {
     eventually(PATIENCE, "the events to name the token", asked).await;
     let logged = async || world.page.has_logged("parked acme", "local").then_some(());
     eventually(PATIENCE, "the log to say so", logged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_with_an_end_is_over_by_itself() {
+    let world = World::new(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let job = async || world.node.job("acme").await.unwrap().unwrap();
+    let from = SystemTime::now();
+    let hour = json!({"key": "acme", "reason": "their move", "for_ms": 3_600_000});
+    assert_eq!(world.post("/v1/job/pause", &hour).await.status, 200);
+    let until = job().await.paused.unwrap().until.unwrap();
+    // The store's clock is this machine's, and counts whole milliseconds.
+    let earliest = from + Duration::from_secs(3_600) - Duration::from_millis(1);
+    assert!(until >= earliest && until <= SystemTime::now() + Duration::from_secs(3_600), "{until:?}");
+    assert_eq!(world.post("/v1/job/resume", &json!({"key": "acme"})).await.status, 200);
+    eventually(PATIENCE, "it to run", async || (job().await.state == JobState::Running).then_some(())).await;
+    let token = job().await.token;
+    assert_eq!(world.post("/v1/job/pause", &json!({"key": "acme", "for_ms": 1})).await.status, 200);
+    let again = async || {
+        let job = job().await;
+        (job.state == JobState::Running && job.token != token).then_some(())
+    };
+    eventually(PATIENCE, "it to run again", again).await;
+    for (way, body) in [
+        ("park", json!({"key": "acme", "for_ms": 1_000})),
+        ("retry", json!({"key": "acme", "for_ms": 1_000})),
+        ("pause", json!({"key": "acme", "for_ms": "1h"})),
+        ("pause", json!({"key": "acme", "for_ms": -1})),
+        ("pause", json!({"key": "acme", "for_ms": u64::MAX})),
+    ] {
+        let refused = world.post(&format!("/v1/job/{way}"), &body).await;
+        assert!((400..500).contains(&refused.status), "{way} {body}: {refused:?}");
+    }
+    assert_eq!(job().await.state, JobState::Running);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,8 +127,20 @@ function dialog(title, ...content) {
   return box;
 }
 
-function confirmOf({ title, text, field, danger, word, act, back }) {
-  const input = field && h("input", { name: "field", value: field.value, maxlength: 500 });
+/** A length of time in ms, from words such as 30m or 1d 12h. None if there are no words. */
+function lengthOf(words) {
+  if (!words?.trim()) return undefined;
+  const units = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+  const isOne = /^\s*(\d+\s*[smhdw]\s*)+$/i.test(words);
+  const parts = [...words.matchAll(/(\d+)\s*([smhdw])/gi)].map(([, number, unit]) => Number(number) * units[unit.toLowerCase()]);
+  const ms = parts.reduce((all, part) => all + part, 0);
+  if (!isOne || ms === 0 || !Number.isSafeInteger(ms)) throw new Error(`${words} is no length of time. Write 30m, 2h or 1d 12h.`);
+  return ms;
+}
+
+/** Asks for a yes, and for what the fields hold. */
+function confirmOf({ title, text, fields = [], danger, word, act, back }) {
+  const inputs = fields.map(({ name, value = "", hint = "" }) => h("input", { name, value, placeholder: hint, maxlength: 500, autocomplete: "off" }));
   const failed = h("p", { class: "failed", role: "alert" });
   const go = h("button", { class: danger ? "danger" : "main" }, word);
   const cancel = h("button", { type: "button", onclick: () => { $("dialog").close(); back?.(); } }, back ? "Back" : "Cancel");
@@ -136,7 +148,7 @@ function confirmOf({ title, text, field, danger, word, act, back }) {
     event.preventDefault();
     go.disabled = true;
     try {
-      told(await act(input?.value));
+      told(await act(...inputs.map((input) => input.value)));
       $("dialog").close();
       refresh();
     } catch (problem) {
@@ -146,10 +158,10 @@ function confirmOf({ title, text, field, danger, word, act, back }) {
   };
   dialog(title, h("form", { onsubmit: submit },
     text && h("p", {}, text),
-    field && h("label", {}, field.label, input),
+    fields.map(({ label }, place) => h("label", {}, label, inputs[place])),
     failed,
     h("div", { class: "row" }, cancel, go)));
-  (input ?? (danger ? cancel : go)).focus();
+  (inputs[0] ?? (danger ? cancel : go)).focus();
 }
 
 function askToken(why) {
@@ -660,8 +672,9 @@ function viewJobs(main, params) {
 
 function jobActs(key, name, explain) {
   const body = keyed(key);
-  const steer = (path, word, done, options) => act(word, "job", { ...options, act: async (reason) => {
-    await ask(`job/${path}`, { body: reason === undefined ? body : { ...body, reason } });
+  const steer = (path, word, done, options) => act(word, "job", { ...options, act: async (reason, lasting) => {
+    // What is undefined is not sent.
+    await ask(`job/${path}`, { body: { ...body, reason, for_ms: lengthOf(lasting) } });
     return `${name} ${done}.`;
   } }, options.danger ? "danger" : "");
   if (!explain.state) return [];
@@ -672,8 +685,8 @@ function jobActs(key, name, explain) {
     waits && steer("retry", "Retry now", "begins now", { title: `Retry ${name}?`, text: "It begins now, and does not wait." }),
     !waits && steer("bounce", "Bounce", "runs elsewhere", { title: `Bounce ${name}?`, text: "It ends here, and the next worker of its chain begins it." }),
     !waits && steer("restart", "Restart", "begins anew", { title: `Restart ${name}?`, text: "It ends, and begins anew at home." }),
-    explain.state !== "parked" && steer("park", "Park", "is parked", { title: `Park ${name}?`, danger: true, text: "It ends, and nobody runs it before a retry.", field: { label: "Reason", value: "parked by hand" } }),
-    steer("pause", "Pause", "is paused", { title: `Pause ${name}?`, danger: true, text: "It ends, and nobody runs it before a resume.", field: { label: "Reason", value: "" } }),
+    explain.state !== "parked" && steer("park", "Park", "is parked", { title: `Park ${name}?`, danger: true, text: "It ends, and nobody runs it before a retry.", fields: [{ name: "reason", label: "Reason", value: "parked by hand" }] }),
+    steer("pause", "Pause", "is paused", { title: `Pause ${name}?`, danger: true, text: "It ends, and nobody runs it before a resume, or before its time is over.", fields: [{ name: "reason", label: "Reason" }, { name: "for", label: "For", hint: "30m, 2h, 1d 12h; empty: until a resume" }] }),
     stop,
   ];
 }
