@@ -25,6 +25,7 @@ use super::logs::{Target, Writer};
 use super::options::{CgroupMode, Confining, Membership, Ready, Work};
 use super::plan::{self, Facts};
 use super::run::EXTENDED_MAX;
+use super::shim::LAST_SECONDS;
 use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
@@ -207,6 +208,16 @@ impl Confining {
     pub(crate) fn confines(&self, nofile: Option<u64>) -> Confines {
         let mut limits: BTreeMap<_, _> = self.limit.iter().cloned().collect();
         let memory = limits.remove(MEMORY);
+        let hard = getrlimit(Resource::Cpu).maximum;
+        if let (Some(wanted), Some(hard)) = (limits.get("cpu"), hard)
+            && hard < wanted.saturating_add(LAST_SECONDS)
+        {
+            tracing::warn!(
+                wanted,
+                hard,
+                "the node has a hard limit of processor time near cpu or below it: programs are killed at that one"
+            );
+        }
         Confines { cgroup: None, memory, limits, nofile, nice: self.nice }
     }
 }

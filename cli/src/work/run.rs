@@ -19,6 +19,7 @@ use super::process::Processes;
 const TRY_AGAIN: i32 = 75;
 /// The longest time that a program gets for its start by asking for more.
 pub(super) const EXTENDED_MAX: Duration = Duration::from_secs(3_600);
+const BROKEN: &str = "it has triggered its watchdog";
 /// How long the end of a program's output may take, when no process of it is left.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -40,6 +41,8 @@ enum Came {
     Ready,
     Ended(End),
     NotStarted(String),
+    /// It says itself that it is broken.
+    Broken,
     /// It took too long.
     Late,
     /// The job must end.
@@ -50,10 +53,12 @@ impl Run {
     /// Waits until the program is ready, and returns what the pool has to know. `runs` makes the job's future.
     pub(super) async fn start(mut self) -> Start {
         let (job, talk, limit) = (self.talk.job.clone(), self.talk.clone(), self.work.start.start_timeout);
+        let watchdog = self.work.stop.watchdog;
         let came = tokio::select! {
             biased;
             () = job.cancelled() => Came::Cancelled,
             came = self.ready() => came,
+            () = broken(&talk, watchdog) => Came::Broken,
             () = late(&talk, limit) => Came::Late,
         };
         match came {
@@ -68,6 +73,10 @@ impl Run {
                 Start::Failed(
                     JobEnd::Lost(format!("it was not ready within {limit}{}", self.status())).into(),
                 )
+            }
+            Came::Broken => {
+                self.processes.kill().await;
+                Start::Failed(format!("{BROKEN}{}", self.status()).into())
             }
             Came::NotStarted(why) => {
                 self.processes.finish().await;
@@ -242,7 +251,15 @@ async fn silence(talk: &Talk, limit: Option<Duration>) -> String {
         }
         tokio::select! {
             () = sleep(left) => {}
-            () = talk.given_up() => return "it has triggered its watchdog".to_owned(),
+            () = talk.given_up() => return BROKEN.to_owned(),
         }
+    }
+}
+
+/// Waits until the program says itself that it is broken. Only one with a watchdog can.
+async fn broken(talk: &Talk, limit: Option<Duration>) {
+    match limit {
+        Some(_) => talk.given_up().await,
+        None => std::future::pending().await,
     }
 }

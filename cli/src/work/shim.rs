@@ -18,7 +18,7 @@ use super::launch::{Confines, Order, resource};
 /// The exit status of a shim that could not become its program. Nobody but its keeper sees it.
 const NOT_RUN: u8 = 127;
 /// How many seconds of processor time a program has for its end after SIGXCPU. Then the kernel kills it.
-const LAST_SECONDS: u64 = 2;
+pub(super) const LAST_SECONDS: u64 = 2;
 /// When memory is short, the kernel ends jobs before their node.
 const OOM_SCORE: &[u8] = b"500";
 
@@ -71,9 +71,10 @@ fn confine(confines: &Confines) -> Result<(), String> {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(*soft), maximum });
     }
     for (name, value) in limits {
-        // At the greater one the kernel kills without a word.
-        let last = if name == "cpu" { LAST_SECONDS } else { 0 };
-        let limit = Rlimit { current: Some(*value), maximum: Some(value.saturating_add(last)) };
+        let limit = match name.as_str() {
+            "cpu" => of_time(*value, getrlimit(Resource::Cpu).maximum),
+            _ => Rlimit { current: Some(*value), maximum: Some(*value) },
+        };
         let set = resource(name)
             .ok_or(io::ErrorKind::InvalidInput.into())
             .and_then(|resource| setrlimit(resource, limit).map_err(io::Error::from));
@@ -83,4 +84,31 @@ fn confine(confines: &Confines) -> Result<(), String> {
         nice(*by).map_err(|error| format!("its niceness cannot be set: {error}"))?;
     }
     Ok(())
+}
+
+/// The limit of processor time below the hard one that the node has. At the greater of the two the kernel kills without a
+/// word.
+fn of_time(wanted: u64, hard: Option<u64>) -> Rlimit {
+    let below = |seconds: u64| Some(hard.map_or(seconds, |hard| seconds.min(hard)));
+    Rlimit { current: below(wanted), maximum: below(wanted.saturating_add(LAST_SECONDS)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_time_stays_below_the_hard_one() {
+        for (hard, current, maximum) in [
+            (None, 10, 12),
+            (Some(60), 10, 12),
+            (Some(12), 10, 12),
+            (Some(11), 10, 11),
+            (Some(10), 10, 10),
+            (Some(3), 3, 3),
+        ] {
+            let Rlimit { current: soft, maximum: most } = of_time(10, hard);
+            assert_eq!((soft, most), (Some(current), Some(maximum)), "{hard:?}");
+        }
+    }
 }

@@ -142,17 +142,21 @@ async fn a_program_that_asks_for_more_time_to_start_gets_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_triggers_its_watchdog_is_killed() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--watchdog", "10m"].iter().chain(&SCRIPT)).await;
-    let script = "echo $NOTIFY_SOCKET > $FOLDER/socket; exec sleep 1000";
-    world.node.dispatch(JobSpec::new("broken", script).restart(RestartPolicy::OnFailure)).await.unwrap();
-    let socket = world.line_in("socket").await;
-    UnixDatagram::unbound().unwrap().send_to(b"WATCHDOG=trigger", socket.trim()).unwrap();
-    let error = || async { world.node.job("broken").await.unwrap().and_then(|job| job.error) };
-    let error = eventually(PATIENCE, "it fails", error).await;
-    assert_eq!(error, "it has triggered its watchdog");
-    world.stop("broken").await;
-    worker.leave().await;
+    // Whether it runs, or has not said that it is ready.
+    for ready in ["exec", "notify"] {
+        let world = World::new().await;
+        let options = ["--watchdog", "10m", "--ready", ready, "--start-timeout", "10m"];
+        let worker = world.worker("w", options.iter().chain(&SCRIPT)).await;
+        let script = "echo $NOTIFY_SOCKET > $FOLDER/socket; exec sleep 1000";
+        world.node.submit(JobSpec::new("broken", script).restart(RestartPolicy::OnFailure)).await.unwrap();
+        let socket = world.line_in("socket").await;
+        UnixDatagram::unbound().unwrap().send_to(b"WATCHDOG=trigger", socket.trim()).unwrap();
+        let error = || async { world.node.job("broken").await.unwrap().and_then(|job| job.error) };
+        let error = eventually(PATIENCE, "it fails", error).await;
+        assert_eq!(error, "it has triggered its watchdog", "{ready}");
+        world.stop("broken").await;
+        worker.leave().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
