@@ -48,12 +48,33 @@ pub enum Attest {
     Ended {
         /// The outcome of a dispatch with the caller's own id; otherwise empty.
         outcome: Outcome,
-        /// The generation of the payload that it ended with. A record with a higher one goes on: it is queued, unless
-        /// somebody stops it. `None`: it has ended, whatever its payload.
-        ran: Option<u64>,
+        /// It goes on if its record has a later payload, and nobody stops it. `None`: it has ended, whatever its payload.
+        unless: Option<LaterPayload>,
     },
     /// The worker gave it up so that it runs again: it needs a worker, or is parked.
     HandedOff(HandedOff),
+}
+
+/// A job that has ended goes on if its record has a later payload than this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaterPayload {
+    /// The generation of the payload that it ended with.
+    pub than: u64,
+    /// How far the job had come: it had begun at least.
+    pub begun: Begun,
+    /// Why an operator wants it to rest: [`Cause::Parked`] or [`Cause::Paused`], and the reason. `None`: it is queued.
+    pub rest: Option<(Cause, String)>,
+}
+
+impl LaterPayload {
+    /// As what the job was handed off then.
+    pub(crate) fn handed_off(&self) -> HandedOff {
+        let (mode, cause, error) = match &self.rest {
+            Some((cause, reason)) => (ReleaseMode::Park, *cause, reason.clone()),
+            None => (ReleaseMode::HandOff, Cause::Updated, String::new()),
+        };
+        HandedOff { begun: self.begun, mode, cause, attempts: 0, delay: Duration::ZERO, error }
+    }
 }
 
 /// The state in which a worker gave up a job that must run again.

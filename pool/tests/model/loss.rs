@@ -99,7 +99,7 @@ impl Pool {
 fn said(ended: bool) -> Attest {
     let (mode, attempts, delay) = (ReleaseMode::HandOff, 0, Duration::ZERO);
     if ended {
-        return Attest::Ended { outcome: String::new(), ran: None };
+        return Attest::Ended { outcome: String::new(), unless: None };
     }
     Attest::HandedOff(HandedOff {
         begun: Begun::Begun,

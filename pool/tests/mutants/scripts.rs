@@ -194,6 +194,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_end_with_an_older_payload_ends_no_updated_job";
     "a stopped job goes on with its later payload": "attest", "if p and p.state ~= 'S' and generation_of(p.tail) > tonumber(ran) then\n    return handed_off("
         => "if p and generation_of(p.tail) > tonumber(ran) then\n    p.state = 'R'\n    return handed_off(", by "an_end_with_an_older_payload_ends_no_updated_job";
+    "a paused job goes on with its later payload": "attest", "return handed_off(key, p, token, id, begun, '0', '0', name, reason)"
+        => "return handed_off(key, p, token, id, begun, '0', '0', 'hc', '')", by "an_end_with_an_older_payload_lets_a_paused_job_rest";
+    "an end with an older payload forgets the start": "attest", "return handed_off(key, p, token, id, begun, '0', '0', name, reason)"
+        => "return handed_off(key, p, token, id, '1', '0', '0', name, reason)", by "an_end_with_an_older_payload_ends_no_updated_job";
     "an end with its own payload ends no job": "attest", "generation_of(p.tail) > tonumber(ran)"
         => "generation_of(p.tail) >= tonumber(ran)", by "an_end_with_the_payload_of_the_record_is_one";
     "any generation is attested": "attest", " and #argv[at + 10] <= 15"

@@ -73,7 +73,7 @@ pub(super) fn runs() -> Attest {
 
 /// The job has ended. No node gets the outcome of a caller's own id.
 pub(super) fn ended() -> Attest {
-    Attest::Ended { outcome: String::new(), ran: None }
+    Attest::Ended { outcome: String::new(), unless: None }
 }
 
 /// The job was handed off, at once.
@@ -696,7 +696,7 @@ async fn a_reported_end_under_a_callers_id_has_an_outcome(kind: Kind) {
     lab.started("ok", worker).await;
     lab.recover().await;
     for (name, outcome) in [("a", ""), ("ok", ""), ("absent", ""), ("failed", "e:no"), ("started", "ok")] {
-        let what = Attest::Ended { outcome: outcome.into(), ran: None };
+        let what = Attest::Ended { outcome: outcome.into(), unless: None };
         let said = item(name, Token(token.0 + 9), &format!("node1.!{name}"), what);
         assert_eq!(lab.attest(worker, said).await, AttestReply::Ended);
     }

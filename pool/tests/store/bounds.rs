@@ -187,7 +187,7 @@ async fn an_attestation_deletes_a_page_of_notifications(kind: Kind) {
     let mut items = Vec::new();
     for name in FULL {
         let token = lab.run_again(name, worker).await;
-        let what = Attest::Ended { outcome: String::new(), ran: None };
+        let what = Attest::Ended { outcome: String::new(), unless: None };
         items.push(AttestItem { key: key(name), token, id: id(&format!("node1.{name}")), what });
     }
     lab.recover().await;

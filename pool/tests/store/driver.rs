@@ -13,10 +13,10 @@ use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::Said as Reply;
 use tenure_pool::store::{
-    AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest, NotifyItem,
-    NotifyOrStartItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange,
-    ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, SteerItem,
-    StopItem, Store, TakeItem, TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
+    AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest,
+    LaterPayload, NotifyItem, NotifyOrStartItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem,
+    SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode,
+    StartedItem, SteerItem, StopItem, Store, TakeItem, TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -329,8 +329,12 @@ impl<'a> Driver<'a> {
         let what = match said.what {
             0 => {
                 let outcome = ["", "ok", "e:no"][said.key % 3].to_owned();
-                let ran = (said.key % 2 == 0).then(|| generation.saturating_sub(u64::from(said.payload)));
-                Attest::Ended { outcome, ran }
+                let unless = (said.key % 2 == 0).then(|| LaterPayload {
+                    than: generation.saturating_sub(u64::from(said.payload)),
+                    begun: [Begun::Begun, Begun::Started][said.key / 2 % 2],
+                    rest: [None, Some((Cause::Paused, "so".to_owned()))][said.key / 4 % 2].clone(),
+                });
+                Attest::Ended { outcome, unless }
             }
             what @ (1 | 2) => {
                 let error = "boom".to_owned();

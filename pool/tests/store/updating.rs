@@ -6,8 +6,8 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode,
-    ReleaseReply, ShutdownMode, UpdateItem, UpdateReply, WorkerEvent,
+    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, LaterPayload, ReleaseItem,
+    ReleaseMode, ReleaseReply, ShutdownMode, UpdateItem, UpdateReply, WorkerEvent,
 };
 
 use super::attesting::item;
@@ -36,6 +36,7 @@ scenarios! {
     a_lost_job_comes_back_with_its_generation,
     a_generation_that_no_pool_gives_is_not_attested,
     an_end_with_an_older_payload_ends_no_updated_job,
+    an_end_with_an_older_payload_lets_a_paused_job_rest,
     an_end_with_the_payload_of_the_record_is_one,
 }
 
@@ -422,8 +423,9 @@ async fn a_lost_job_comes_back_with_its_generation(kind: Kind) {
     }
 }
 
-fn ended_with(ran: Option<u64>) -> Attest {
-    Attest::Ended { outcome: String::new(), ran }
+fn ended_with(ran: Option<u64>, rest: Option<(Cause, String)>) -> Attest {
+    let unless = ran.map(|than| LaterPayload { than, begun: Begun::Started, rest });
+    Attest::Ended { outcome: String::new(), unless }
 }
 
 async fn an_end_with_an_older_payload_ends_no_updated_job(kind: Kind) {
@@ -439,16 +441,30 @@ async fn an_end_with_an_older_payload_ends_no_updated_job(kind: Kind) {
     let queued = lab.record("queued").await;
     lab.recover().await;
     for (at, name, reply) in [(0, "runs", AttestReply::Requeued), (1, "queued", AttestReply::Nothing)] {
-        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(Some(0))).await, reply, "{name}");
+        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(Some(0), None)).await, reply, "{name}");
     }
     let record = lab.record("runs").await.unwrap();
     assert_eq!((record.state, record.owner, record.attempts), (JobState::Queued, None, 0));
+    assert_eq!(record.begun, Begun::Started);
     assert_eq!((record.generation(), record.why().map(|why| why.cause)), (1, Some(Cause::Updated)));
     assert_eq!(lab.payload("runs").await, "two");
     assert!(!lab.lookup("runs", "node1.g").await.ended);
     assert_eq!(lab.record("queued").await, queued);
-    assert_eq!(lab.attests(worker, "stops", tokens[2], ended_with(Some(0))).await, AttestReply::Ended);
+    assert_eq!(lab.attests(worker, "stops", tokens[2], ended_with(Some(0), None)).await, AttestReply::Ended);
     assert_eq!(lab.record("stops").await, None);
+}
+
+async fn an_end_with_an_older_payload_lets_a_paused_job_rest(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = lab.run("k", "node1.g", worker).await;
+    lab.update("k", 0, Some(worker), "two").await;
+    lab.recover().await;
+    let what = ended_with(Some(0), Some((Cause::Paused, "for a while".into())));
+    assert_eq!(lab.attests(worker, "k", token, what).await, AttestReply::Requeued);
+    let record = lab.record("k").await.unwrap();
+    assert_eq!((record.state, record.why().map(|why| why.cause)), (JobState::Parked, Some(Cause::Paused)));
+    assert_eq!(lab.field("errors", "k").await.as_deref(), Some("for a while"));
 }
 
 async fn an_end_with_the_payload_of_the_record_is_one(kind: Kind) {
@@ -461,7 +477,7 @@ async fn an_end_with_the_payload_of_the_record_is_one(kind: Kind) {
     }
     lab.recover().await;
     for (at, (name, ran)) in [("same", Some(1)), ("whatever", None)].into_iter().enumerate() {
-        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(ran)).await, AttestReply::Ended);
+        assert_eq!(lab.attests(worker, name, tokens[at], ended_with(ran, None)).await, AttestReply::Ended);
         assert_eq!(lab.record(name).await, None, "{name}");
     }
 }

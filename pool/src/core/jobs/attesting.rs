@@ -49,8 +49,8 @@ impl Statement {
     fn of(now: Time, AttestItem { key, token, id, what }: AttestItem) -> Self {
         match what {
             Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
-            Attest::Ended { outcome, ran } => {
-                Self::Past(Past { key, token, id, left: Left::Ended(outcome, ran) })
+            Attest::Ended { outcome, unless } => {
+                Self::Past(Past { key, token, id, left: Left::Ended(outcome, unless) })
             }
             Attest::HandedOff(job) => Self::Past(Past { key, token, id, left: Left::handed_off(now, job) }),
         }

@@ -15,7 +15,7 @@ use crate::model::stop::StopReason;
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
-    Attest, AttestItem, HandedOff, Outcome, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED,
+    Attest, AttestItem, HandedOff, LaterPayload, Outcome, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED,
 };
 
 /// The minimum reach of the journal: longer than any server lags behind its acknowledgements.
@@ -35,9 +35,8 @@ pub(super) struct Past {
 /// How a job left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It has ended with a payload of this generation, or whatever its payload. The outcome is kept for a caller's own
-    /// id; else it is empty.
-    Ended(Outcome, Option<u64>),
+    /// It has ended, unless it has a later payload. The outcome is kept for a caller's own id; else it is empty.
+    Ended(Outcome, Option<LaterPayload>),
     /// It goes on elsewhere from `due` on, or is parked with this error.
     HandedOff { begun: Begun, mode: ReleaseMode, cause: Cause, attempts: u32, due: Time, error: String },
 }
@@ -46,7 +45,7 @@ impl Past {
     /// Its item of a report after a loss of data.
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
-            Left::Ended(outcome, ran) => Attest::Ended { outcome, ran },
+            Left::Ended(outcome, unless) => Attest::Ended { outcome, unless },
             Left::HandedOff { begun, mode, cause, attempts, due, error } => {
                 Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay: due.since(now), error })
             }
@@ -140,8 +139,11 @@ impl Jobs {
         let left = if ended {
             let own = id.caller_id().is_some();
             // A lost answer may have said that the job goes on with a later payload.
-            let ran = item.ran.filter(|_| !out.stopped);
-            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() }, ran)
+            let unless = item.ran.filter(|_| reply == ReleaseReply::Stale && !out.stopped).map(|than| {
+                let rest = item.rest().map(|reason| (item.cause, reason.to_owned()));
+                LaterPayload { than, begun: begun_of(out), rest }
+            });
+            Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() }, unless)
         } else {
             let parks = reply == ReleaseReply::Parked || item.mode == ReleaseMode::Park;
             let error = if parks { item.rest().unwrap_or(&item.result) } else { "" }.to_owned();
@@ -152,7 +154,7 @@ impl Jobs {
                 mode => (mode, item.cause),
             };
             let due = ctx.now + item.delay;
-            let begun = if out.started { Begun::Started } else { Begun::Begun };
+            let begun = begun_of(out);
             let attempts = attempts_after(ctx, out, mode);
             Left::HandedOff { begun, mode, cause, attempts, due, error }
         };
@@ -176,6 +178,10 @@ impl Jobs {
         }
         .to_owned()
     }
+}
+
+fn begun_of(out: &LeavingJob) -> Begun {
+    if out.started { Begun::Started } else { Begun::Begun }
 }
 
 /// The attempts of a job after this release, as the store counts them.

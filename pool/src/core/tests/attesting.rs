@@ -13,7 +13,7 @@ use crate::store::AttestReply::{
     Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
 use crate::store::{
-    Attest, BeginReply, HandedOff, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError,
+    Attest, BeginReply, HandedOff, LaterPayload, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError,
 };
 
 /// Observes a recovering pool for this many seconds.
@@ -1040,17 +1040,42 @@ fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
     assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), false), "", "nobody asks for it");
 }
 
-#[test]
-fn an_end_is_reported_with_the_generation_it_ran_with() {
+/// What is said after a loss of a job that ended, whose release was answered by nothing at first and then with `reply`.
+/// `meanwhile`: what happens in between.
+fn ended_unheard(reply: ReleaseReply, meanwhile: impl FnOnce(&mut Bench)) -> Vec<Attest> {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_with(false, |record| record.set_generation(4));
     bench.handler(1, "k", 3, HandlerEvent::Started);
     bench.started_noted();
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    if reply == ReleaseReply::Stale {
+        bench.fail("release");
+    }
+    meanwhile(&mut bench);
+    bench.advance(secs(1));
+    bench.answer("release", |call| match call {
+        Call::Release { worker, finished, items } => {
+            Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
+        }
+        call => panic!("{call:?}"),
+    });
     bench.lost(2);
-    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: String::new(), ran: Some(4) }]);
+    said_of_the_past(&bench)
+}
+
+#[test]
+fn an_end_that_may_have_met_a_later_payload_says_so() {
+    let unless = Some(LaterPayload { than: 4, begun: Begun::Started, rest: None });
+    let outcome = String::new();
+    assert_eq!(
+        ended_unheard(ReleaseReply::Stale, |_| {}),
+        [Attest::Ended { outcome: outcome.clone(), unless }]
+    );
+    let ended = || Attest::Ended { outcome: outcome.clone(), unless: None };
+    assert_eq!(ended_unheard(ReleaseReply::Deleted, |_| {}), [ended()], "the store was sure");
+    let stop = |bench: &mut Bench| bench.stop_event(1, 6, None, &[("k", 3)]);
+    assert_eq!(ended_unheard(ReleaseReply::Stale, stop), [ended()], "it was stopped, whatever its payload");
 }
 
 #[test]
@@ -1061,7 +1086,7 @@ fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
     bench.begun_with(false, |record| record.id = super::bench::id("n.!k"));
     bench.released();
     bench.lost(2);
-    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into(), ran: None }]);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "stopped".into(), unless: None }]);
 }
 
 #[test]
@@ -1074,7 +1099,7 @@ fn a_stop_that_overtakes_a_begin_keeps_an_earlier_start() {
     });
     bench.released();
     bench.lost(2);
-    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "ok".into(), ran: None }]);
+    assert_eq!(said_of_the_past(&bench), [Attest::Ended { outcome: "ok".into(), unless: None }]);
 }
 
 #[test]

@@ -368,7 +368,7 @@ mod tests {
         let mut judge = lost(&id, &key);
         judge.lives.get_mut(&id).unwrap().may_end = ended;
         if remembered {
-            let items = [item(RAN, Attest::Ended { outcome: String::new(), ran: None })];
+            let items = [item(RAN, Attest::Ended { outcome: String::new(), unless: None })];
             judge.remembers(2, Said { worker: RAN.0, items: &items }, &[AttestReply::Ended]);
         }
         let runs = Attest::Runs {

@@ -7,7 +7,8 @@
 -- ARGV: inc, wid, its entry in workers, then per job (kind, key, token, id, begun, attempts, created, plan or '',
 --       1 if the payload follows else 0, payload or '', generation of the payload that it runs with or 0).
 --       A kind: r it runs | e it has ended | h it was handed off.
---       e has its outcome or '' in place of the payload. A record with a higher generation than the one named goes on.
+--       e has its outcome or '' in place of the payload. A record with a higher generation than the one named goes on: for
+--       that it has begun, and in place of the plan mode and why, as h. In place of the 1 or 0 it has the reason of a parking or ''.
 --       h has the attempts that it was left with. In place of created it has the ms that it must wait. In place of the
 --       plan it has the mode of its release h|b|r|e|q|p and the letter why. In place of the payload it has the reason
 --       of its parking or ''.
@@ -46,7 +47,7 @@ local function is_sound(at)
   local numbers = table.concat({ argv[at + 2], argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 10] }, '|')
   local name = argv[at + 7]
   return match(numbers, '^%d+|[012]|%d+|%d+|%d+$') and #argv[at + 10] <= 15 and tonumber(argv[at + 2]) <= LAST_TOKEN and match(argv[at + 3], '^' .. ID .. '$') and (name == '' or is_name(name))
-    and (argv[at] ~= 'h' or match(name, '^[hbreqp]%l$'))
+    and (argv[at] ~= 'h' or match(name, '^[hbreqp]%l$')) and (argv[at] ~= 'e' or name == '' or match(name, '^[hp]%l$'))
 end
 local _, late_ms, retention_ms, stop_ms, route_ms, max_attempts =
   settings('max_dispatch_deadline', 'outcome_retention', 'stop_retry', 'route_timeout', 'max_attempts')
@@ -145,12 +146,12 @@ local function handed_off(key, p, token, id, begun, attempts, delay, name, reaso
   return 'Q'
 end
 
-local function ended(key, p, token, id, outcome, ran)
+local function ended(key, p, token, id, begun, name, reason, outcome, ran)
   if p and not same(p.id, id) then p = nil end
   if p and p.owner ~= '' and tonumber(p.token) > token then return '-' end
   -- It has ended with a payload that was replaced, and its worker had not heard of that: it goes on, as after a release.
   if p and p.state ~= 'S' and generation_of(p.tail) > tonumber(ran) then
-    return handed_off(key, p, token, id, '1', '0', '0', 'hc', '')
+    return handed_off(key, p, token, id, begun, '0', '0', name, reason)
   end
   if p then id = p.id end
   know(key, id, nil)
@@ -192,7 +193,7 @@ for i = 1, n do
   elseif kind == 'r' then
     out[i + 1] = runs(key, p, token, id, unpack(argv, at + 4, at + 10))
   elseif kind == 'e' then
-    out[i + 1] = ended(key, p, token, id, argv[at + 9], argv[at + 10])
+    out[i + 1] = ended(key, p, token, id, argv[at + 4], unpack(argv, at + 7, at + 10))
   else
     out[i + 1] = handed_off(key, p, token, id, argv[at + 4], argv[at + 5], argv[at + 6], argv[at + 7], argv[at + 9])
   end

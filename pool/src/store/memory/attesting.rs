@@ -1,7 +1,5 @@
 //! Recovery: the reports of living workers about their jobs, and the end of phase R.
 
-use std::time::Duration;
-
 use super::membership::is_meta;
 use super::ownership::delay_ms;
 use super::state::{Ended, Remembered, State, Stored};
@@ -12,7 +10,9 @@ use crate::model::member::{Member, MemberState, SLOTS};
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
-use crate::store::{Attest, AttestItem, AttestReply, HandedOff, NOTES_PAGE, Refusal, ReleaseMode};
+use crate::store::{
+    Attest, AttestItem, AttestReply, HandedOff, LaterPayload, NOTES_PAGE, Refusal, ReleaseMode,
+};
 
 /// The reason why a job is queued that its owner does not have.
 const LOST: &str = "its owner did not have it after a loss of data";
@@ -88,7 +88,9 @@ impl State {
         }
         match &item.what {
             Attest::Runs { .. } => self.attest_running(now, inc, worker, item),
-            Attest::Ended { outcome, ran } => self.attest_ended(now, item, outcome, *ran, starts),
+            Attest::Ended { outcome, unless } => {
+                self.attest_ended(now, item, outcome, unless.as_ref(), starts)
+            }
             Attest::HandedOff(on) => self.attest_handed_off(now, item, on, starts),
         }
     }
@@ -188,7 +190,7 @@ impl State {
         now: u64,
         item: &AttestItem,
         outcome: &str,
-        ran: Option<u64>,
+        unless: Option<&LaterPayload>,
         starts: &mut Starts,
     ) -> AttestReply {
         let AttestItem { key, token, id, .. } = item;
@@ -197,13 +199,11 @@ impl State {
             return AttestReply::Nothing;
         }
         // Its worker had not heard of a later payload: it goes on, as after a release.
-        let is_later =
-            |r: &Record| ran.is_some_and(|ran| r.generation() > ran) && r.state != JobState::Stopping;
-        if record.as_ref().is_some_and(is_later) {
-            let (mode, cause, begun) = (ReleaseMode::HandOff, Cause::Updated, Begun::Begun);
-            let (attempts, delay, error) = (0, Duration::ZERO, String::new());
-            let on = HandedOff { begun, mode, cause, attempts, delay, error };
-            return self.attest_handed_off(now, item, &on, starts);
+        if let (Some(record), Some(unless)) = (&record, unless)
+            && record.generation() > unless.than
+            && record.state != JobState::Stopping
+        {
+            return self.attest_handed_off(now, item, &unless.handed_off(), starts);
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
         let created = record.as_ref().map_or(0, |record| record.created);
@@ -367,7 +367,9 @@ fn is_sound(what: &Attest) -> bool {
         Attest::Runs { plan, generation, .. } => {
             *generation <= Record::LAST_GENERATION && (plan.is_empty() || ScheduleName::new(plan).is_ok())
         }
-        Attest::Ended { .. } => true,
+        Attest::Ended { unless, .. } => {
+            unless.as_ref().is_none_or(|unless| unless.than <= Record::LAST_GENERATION)
+        }
         Attest::HandedOff(on) => on.mode != ReleaseMode::Delete,
     }
 }

@@ -6,11 +6,8 @@ use super::RedisStore;
 use super::ownership::{millis, mode_letter};
 use crate::model::id::{Incarnation, JobKey, WorkerId};
 use crate::model::member::Member;
-use crate::model::record::Begun;
+use crate::model::record::{Begun, Record};
 use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOff, Result};
-
-/// Higher than every generation, and the highest number that the step reads.
-const ANY_GENERATION: u64 = 999_999_999_999_999;
 
 #[async_trait]
 impl Attestation for RedisStore {
@@ -36,8 +33,14 @@ impl Attestation for RedisStore {
                     call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
                     call.arg(*generation);
                 }
-                Attest::Ended { outcome, ran } => {
-                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(ran.unwrap_or(ANY_GENERATION));
+                Attest::Ended { outcome, unless: None } => {
+                    call.arg(0).arg(0).arg(0).arg("").arg(0).arg(outcome).arg(Record::LAST_GENERATION);
+                }
+                Attest::Ended { outcome, unless: Some(later) } => {
+                    let HandedOff { begun, mode, cause, error, .. } = later.handed_off();
+                    call.arg(flag(begun)).arg(0).arg(0);
+                    call.arg(format!("{}{}", mode_letter(mode), cause.letter()));
+                    call.arg(error).arg(outcome).arg(later.than);
                 }
                 Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay, error }) => {
                     call.arg(flag(*begun)).arg(*attempts).arg(millis(*delay));
