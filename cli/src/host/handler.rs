@@ -114,7 +114,7 @@ impl JobHandler for Shared {
     }
 
     async fn ask(&self, job: &Job, ask: Ask) {
-        let Some((link, number)) = self.0.place(job) else { return };
+        let Some((link, number)) = self.0.place(job) else { return ask.moved() };
         if !link.has("ask") {
             return ask.refuse("its host takes no asks");
         }
@@ -125,17 +125,20 @@ impl JobHandler for Shared {
             Ok(n) => {
                 link.send(&Down::Ask { job: number, n, id, asker, within_ms, body });
             }
-            Err(ask) => ask.refuse("its host has too many asks in hand"),
+            Err(ask) if link.table().has(number) => ask.refuse("its host has too many asks in hand"),
+            // It has ended meanwhile, and its host was not asked.
+            Err(ask) => ask.moved(),
         }
     }
 
     async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
-        let Some((link, number)) = self.0.place(job) else { return std::future::pending().await };
+        // Its end is on the way, or its next run has the payload.
+        let Some((link, number)) = self.0.place(job) else { return Err(Restart.into()) };
         if !link.has("update") {
             return Err(Restart.into());
         }
         let given = link.table().update(number);
-        let Some((n, updated)) = given else { return std::future::pending().await };
+        let Some((n, updated)) = given else { return Err(Restart.into()) };
         let kind = new.payload_type().map(str::to_owned);
         if !link.send(&Down::Update { job: number, n, kind, body: Body::of(new.payload()) }) {
             return Err(Restart.into());
@@ -146,7 +149,7 @@ impl JobHandler for Shared {
                 None if updated.restart => Err(Restart.into()),
                 None => Ok(()),
             },
-            Err(_) => std::future::pending().await,
+            Err(_) => Err(Restart.into()),
         }
     }
 }
@@ -265,12 +268,10 @@ impl Handler {
             }
         }
     }
-}
 
-impl Handler {
     /// Lets a job that has started live on.
     fn live(&self, run: Run) -> Start {
-        let Run { job, held, mut waits, times } = run;
+        let Run { job, held, mut waits, .. } = run;
         let (link, number) = (held.link.clone(), held.number);
         let former = self.places().insert(job.key().clone(), Place { token: job.token(), held });
         // One that the pool has given up, and that has not ended, ends with its host.
@@ -280,9 +281,11 @@ impl Handler {
             return Start::Started;
         }
         match self.taken(&job) {
-            Some(Place { held, .. }) => {
+            Some(Place { mut held, .. }) => {
+                held.is_over();
                 let end = waits.end.try_recv().unwrap_or_else(|_| End::Gone(HOST_GONE.to_owned()));
-                Run { job, held, waits, times }.over(end)
+                // Its host has said that it started: its end is that of a run.
+                Start::Running(Box::pin(std::future::ready(by_itself(end))))
             }
             None => Start::Failed(JobEnd::Lost(HOST_GONE.to_owned()).into()),
         }
