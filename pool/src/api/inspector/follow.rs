@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, FuturesUnordered, Stream, StreamExt, TryStreamExt};
+use tokio::time::Instant;
 
 use super::{AGAIN, Inspector, may_pass};
 use crate::api::events::EventCursor;
@@ -74,24 +75,42 @@ struct Watch {
     waits: FuturesUnordered<BoxFuture<'static, (usize, Result<bool, StoreError>)>>,
     /// The shards without a wait.
     resting: Vec<usize>,
+    /// When the pool was last looked at because nothing came.
+    looked: Instant,
 }
 
 impl Watch {
     fn of(stores: &[Arc<dyn Store>]) -> Self {
         let stores: Vec<_> = stores.iter().map(|store| store.apart()).collect();
-        Self { resting: (0..stores.len()).collect(), stores, waits: FuturesUnordered::new() }
+        let resting = (0..stores.len()).collect();
+        Self { resting, stores, waits: FuturesUnordered::new(), looked: Instant::now() }
     }
 
-    /// Waits until a shard may have an entry after these, or its wait is over. The waits of the other shards go on; one for
-    /// an entry that was read meanwhile ends a later call too early.
+    /// Waits until a shard may have an entry after these, or the pool must be looked at once more. The waits of the other
+    /// shards go on; one for an entry that was read meanwhile ends a later call too early.
     async fn change(&mut self, after: &EventCursor) -> Result<(), StoreError> {
-        for shard in self.resting.drain(..) {
-            let (store, after) = (self.stores[shard].clone(), after.of_shard(shard));
-            self.waits.push(async move { (shard, store.await_history(after, HOLD).await) }.boxed());
+        loop {
+            for shard in self.resting.drain(..) {
+                let (store, after) = (self.stores[shard].clone(), after.of_shard(shard));
+                self.waits.push(async move { (shard, store.await_history(after, HOLD).await) }.boxed());
+            }
+            // A pool has a shard.
+            let Some(mut over) = self.waits.next().await else { return std::future::pending().await };
+            let mut comes = false;
+            // The waits of a quiet pool are over at the same time: one look is enough for all of them.
+            loop {
+                let (shard, result) = over;
+                self.resting.push(shard);
+                comes |= result?;
+                match self.waits.next().now_or_never().flatten() {
+                    Some(another) => over = another,
+                    None => break,
+                }
+            }
+            if comes || self.looked.elapsed() >= HOLD {
+                self.looked = Instant::now();
+                return Ok(());
+            }
         }
-        // A pool has a shard.
-        let Some((shard, result)) = self.waits.next().await else { return std::future::pending().await };
-        self.resting.push(shard);
-        result.map(|_| ())
     }
 }
