@@ -75,6 +75,11 @@ impl Failure {
         Self { code, text: text.into(), unread: false }
     }
 
+    /// The same failure as one of the command line.
+    pub(crate) fn of_usage(self) -> Self {
+        Self { code: Code::Usage, ..self }
+    }
+
     /// The command line is wrong.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Code::Usage, text)

@@ -83,6 +83,17 @@ impl Place {
         Ok(builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)))
     }
 
+    /// The result of looks at the pool.
+    ///
+    /// # Errors
+    /// Theirs, or they take longer than the command may.
+    pub(crate) async fn in_time<T>(
+        &self,
+        looks: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::time::timeout(self.timeout, looks).await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
     fn silent(&self) -> Failure {
         let text = format!("Redis has not answered within {}", humantime::format_duration(self.timeout));
         Failure::new(Code::Redis, text)

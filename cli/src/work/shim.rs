@@ -87,10 +87,11 @@ fn confine(confines: &Confines) -> Result<(), String> {
 }
 
 /// The limit of processor time below the hard one that the node has. At the greater of the two the kernel kills without a
-/// word.
+/// word, so the soft one stays a second below it.
 fn of_time(wanted: u64, hard: Option<u64>) -> Rlimit {
-    let below = |seconds: u64| Some(hard.map_or(seconds, |hard| seconds.min(hard)));
-    Rlimit { current: below(wanted), maximum: below(wanted.saturating_add(LAST_SECONDS)) }
+    let most = hard.map_or(u64::MAX, |hard| hard.saturating_sub(1).max(1));
+    let maximum = wanted.saturating_add(LAST_SECONDS).min(hard.unwrap_or(u64::MAX));
+    Rlimit { current: Some(wanted.min(most)), maximum: Some(maximum) }
 }
 
 #[cfg(test)]
@@ -104,8 +105,9 @@ mod tests {
             (Some(60), 10, 12),
             (Some(12), 10, 12),
             (Some(11), 10, 11),
-            (Some(10), 10, 10),
-            (Some(3), 3, 3),
+            (Some(10), 9, 10),
+            (Some(3), 2, 3),
+            (Some(1), 1, 1),
         ] {
             let Rlimit { current: soft, maximum: most } = of_time(10, hard);
             assert_eq!((soft, most), (Some(current), Some(maximum)), "{hard:?}");

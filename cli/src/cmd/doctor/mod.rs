@@ -142,8 +142,8 @@ impl Doctor {
             let (place, named) = (session.place(), session.global.pool.as_deref().unwrap_or_default());
             let pool = place.as_ref().map_or(named, |place| &place.pool).to_owned();
             let findings = match place {
-                Ok(place) => self.findings(&place).await,
-                Err(failure) => Err(failure),
+                Ok(place) => place.in_time(self.findings(&place)).await,
+                Err(failure) => Err(failure.of_usage()),
             };
             return monitor.print(&mut session.out, &pool, findings);
         }

@@ -7,14 +7,14 @@ use clap::ValueEnum;
 
 use super::{Figure, Finding, Severity, Unit, worst};
 use crate::exit::{Code, Failure};
-use crate::out::Out;
+use crate::out::{Out, shown};
 
 /// A monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Monitor {
     /// The answer of a Nagios plugin, and its exit status: 0 ok, 1 warning, 2 critical, 3 unknown
     Nagios,
-    /// Metrics of Prometheus, for the textfile collector. The exit status is 0
+    /// Metrics of Prometheus, for the textfile collector, also when the pool could not be examined
     Prometheus,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for State {
 
 /// The first line says the worst, those after it say the rest. Nagios takes what follows a bar for numbers.
 fn nagios(pool: &str, findings: &Result<Vec<Finding>, Failure>) -> (String, State) {
-    let plain = |text: &str| text.replace('|', "/").replace(['\n', '\r'], " ");
+    let plain = |text: &str| shown::plain(&text.replace('|', "/").replace(['\n', '\r'], " "));
     // None may be named.
     let of = if pool.is_empty() { String::new() } else { format!("{}: ", plain(pool)) };
     let findings = match findings {
@@ -109,7 +109,7 @@ fn nagios(pool: &str, findings: &Result<Vec<Finding>, Failure>) -> (String, Stat
     let mut bad: Vec<_> = findings.iter().filter(|finding| finding.severity > Severity::Ok).collect();
     bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let text = match bad.as_slice() {
-        [] => format!("all {} checks are fine", findings.len()),
+        [] => format!("checks: {}, all fine", findings.len()),
         [first] => plain(&first.text),
         [first, others @ ..] => format!("{}, and {} more", plain(&first.text), others.len()),
     };
@@ -215,7 +215,7 @@ WARNING pool.parked: 2 jobs are parked; 2 with: a/b - mend the cause
         let fine = nagios("feeds", &Ok(vec![Finding::ok("pool.hold", "x")]));
         assert_eq!(
             fine,
-            ("TENURE OK - feeds: all 1 checks are fine | warn=0;0;;0 fail=0;;0;0\n".to_owned(), State::Ok)
+            ("TENURE OK - feeds: checks: 1, all fine | warn=0;0;;0 fail=0;;0;0\n".to_owned(), State::Ok)
         );
     }
 
