@@ -308,7 +308,7 @@ async fn a_changed_cron_that_is_removed_leaves_nothing_of_the_first() {
     assert_eq!(ran.of("x"), Vec::<String>::new());
 }
 
-/// A cron whose planning job runs while all data are lost is there again, and is listed again as soon as somebody plans it.
+/// A cron whose planning job runs while all data are lost is there again, and is listed again when that run has ended.
 async fn is_listed_again_after_a_loss(jobs: &Jobs, lose: impl AsyncFnOnce()) {
     let x = || cron("x", "0 0 1 1 *");
     let planner = plan(jobs, &[x()]).await;

@@ -404,7 +404,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_runs_is_asked_to_end";
     "a lease is lost right after a gap": "tick", "if t >= grace then"
         => "if true then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
-    "a gap is not noticed": "tick", "if t > ticked + pause + 5000 or t < ticked - 5000 then"
+    "a gap is not noticed": "tick", "if t > ticked + pause + 7000 or t < ticked - 7000 then"
         => "if false then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
     "two nodes are on duty": "tick", "then\n  return { 'DUTY', num(armed + 250 - t) }\nend"
         => "then end", by "one_node_is_on_duty_and_another_follows";

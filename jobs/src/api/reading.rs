@@ -16,7 +16,8 @@ use crate::runtime::keeper::Execution;
 use crate::store::{Ends, Listing, MOST, Peeked, StoreError};
 
 impl Jobs {
-    /// A job as it is; `None` when it is not there.
+    /// A job as it is, with the ends of all its children; `None` when it is not there. A parent with many children, or with long
+    /// results of theirs, is read by several calls: its state is that of the first.
     ///
     /// # Errors
     /// [`Error::Store`].

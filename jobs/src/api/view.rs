@@ -131,7 +131,7 @@ impl JobView {
         (self.begins_at > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_millis(self.begins_at))
     }
 
-    /// The ends of its children, as far as they have ended.
+    /// The ends of its children, as far as they have ended. Those of many children were read after the state of the job.
     pub fn children(&self) -> &[ChildEnd] {
         &self.children
     }

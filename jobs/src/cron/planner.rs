@@ -271,11 +271,12 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
     if !formers.is_empty() {
         if changed.is_none() {
             // Before the first one is gone: a run that takes over adds those that are due meanwhile.
-            let progress = Progress { planned: planned.min(now), formers: &formers, changed: Some(now) };
+            let planned = if planned == 0 { now } else { planned.min(now) };
+            let progress = Progress { planned, formers: &formers, changed: Some(now) };
             ctx.checkpoint(&progress).await?;
         }
         // The former ones were there for so long. Later ones were missed, as when nobody plans.
-        from = changed.filter(|at| now <= at + HORIZON).unwrap_or(now);
+        from = changed.filter(|at| now.saturating_sub(*at) <= HORIZON).unwrap_or(now);
         take_back(&jobs, ctx.id(), &formers, now).await?;
     }
     let missed = times.last(since.min(from), from.min(now), spec.missed as usize);

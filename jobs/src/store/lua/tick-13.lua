@@ -23,7 +23,7 @@ end
 -- A long gap between two ticks: Redis was away, or its clock jumped. A node that runs a job can say so before its lease
 -- is taken.
 local grace = tonumber(meta[4]) or 0
-if t > ticked + pause + 5000 or t < ticked - 5000 then
+if t > ticked + pause + 7000 or t < ticked - 7000 then
   grace = t + argv[5]
   call('HSET', META, 'grace', num(grace))
 end

@@ -15,7 +15,7 @@ const ASTRAY: u64 = 60_000;
 /// A tick makes up for lost wake-ups of this many queues.
 const QUEUES: u32 = 64;
 /// A gap between ticks that is longer than their pause by this means that the server was away, ms.
-const GAP: u64 = 5_000;
+const GAP: u64 = 7_000;
 
 pub(super) struct Limits {
     pub(super) most: usize,

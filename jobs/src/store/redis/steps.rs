@@ -292,8 +292,12 @@ impl Store for RedisStore {
             let mut list = values.list()?;
             let mut children = Vec::with_capacity(list.len() / 3);
             while list.len() > 0 {
-                let (id, end) = (list.id()?, list.text()?);
-                children.push((id, end.chars().next().unwrap_or('X'), list.bytes()?));
+                let (id, end, result) = (list.bytes()?, list.text()?, list.bytes()?);
+                // A name that no child has: somebody else has written there.
+                let Some(id) = std::str::from_utf8(&id).ok().and_then(|id| JobId::new(id).ok()) else {
+                    continue;
+                };
+                children.push((id, end.chars().next().unwrap_or('X'), result));
             }
             let more = values.text_or_nil()?.map(String::into_boxed_str);
             jobs.push(found.map(|seen| Peeked { seen, begins_at, children, more }));
