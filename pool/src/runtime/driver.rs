@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -14,6 +14,7 @@ use tracing::Instrument;
 
 use super::actor::panicked;
 use super::actors::{Actors, Beside, End};
+use super::alarm::Alarm;
 use super::health::HealthRecord;
 use super::history::Chronicle;
 use super::int_map::IntMap;
@@ -42,8 +43,6 @@ use crate::store::{ShutdownMode, Store};
 /// Start a step after this many inputs so effects do not fall behind. If the last input is a task's exit, inputs that
 /// arrived before it are processed first, in the same step.
 const STEP_INPUTS: usize = 1024;
-/// The engine's own deadline wakes it at most this often.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// A message from a user of the node.
 pub(crate) enum Message {
@@ -160,7 +159,7 @@ impl Driver {
         members.mark_changed();
         settings.mark_changed();
         let mut batch = vec![Input::Woke];
-        let mut has_users = true;
+        let (mut has_users, mut alarm) = (true, Alarm::default());
         loop {
             // A task's end may give no input.
             if !batch.is_empty() {
@@ -170,7 +169,7 @@ impl Driver {
             if self.ended {
                 break;
             }
-            let sleep = self.engine.deadline().map(|at| at.since(clock::now()).max(SHORTEST_SLEEP));
+            let wait = self.engine.deadline().map(|at| at.since(clock::now()));
             tokio::select! {
                 biased;
                 Some(input) = events.recv() => batch.push(input),
@@ -186,7 +185,7 @@ impl Driver {
                     self.on_message(message.unwrap_or_else(nobody_left), &mut batch);
                 }
                 input = self.saving.next() => batch.push(input),
-                () = sleep_for(sleep) => batch.push(Input::Woke),
+                () = alarm.after(wait) => batch.push(Input::Woke),
                 () = self.history.write(&self.store) => {}
             }
             if self.has_company() {
@@ -483,13 +482,6 @@ async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
     };
     *read = None;
     done
-}
-
-async fn sleep_for(sleep: Option<Duration>) {
-    match sleep {
-        Some(sleep) => tokio::time::sleep(sleep).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// The node has no handle left: it leaves its pool, and no caller waits for that.

@@ -12,6 +12,7 @@
 
 pub(crate) mod actor;
 pub(crate) mod actors;
+mod alarm;
 pub(crate) mod driver;
 pub(crate) mod health;
 mod history;
