@@ -1,6 +1,7 @@
 //! Fleets of many nodes: jobs dispatched at several rates, and a million jobs held. A node of a large fleet has few jobs
 //! to report at once, so its calls carry less.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,8 +13,10 @@ use crate::arena::{Arena, PATIENCE, PAYLOAD, key};
 use crate::clock::now_us;
 use crate::figures::short;
 use crate::load::{self, Run};
+use crate::machine;
 use crate::options::Options;
 use crate::report::Report;
+use crate::results;
 use crate::usage::{redis_bytes, resident};
 use crate::worker::Pool;
 
@@ -45,7 +48,7 @@ const QUIET: Duration = Duration::from_secs(2);
 const STABLE: Duration = Duration::from_secs(1);
 
 /// The selected part of the measurements.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Debug)]
 pub(crate) struct Part {
     /// Only with this many nodes, of 2, 10, 50 and 200.
     #[arg(long)]
@@ -56,9 +59,12 @@ pub(crate) struct Part {
     /// Only the many jobs that are held, in place of a million.
     #[arg(long, conflicts_with_all = ["nodes", "offered"])]
     held: Option<u64>,
+    /// Also write the figures to fleet.json and fleet.md in this folder.
+    #[arg(long)]
+    folder: Option<PathBuf>,
 }
 
-pub(crate) async fn run(options: Options, part: Part) -> Result<Report, Error> {
+pub(crate) async fn run(options: Options, part: &Part) -> Result<Report, Error> {
     let mut report = Report::new("fleet");
     if part.held.is_none() {
         let fleets = options.sized(FLEETS, FLEETS_QUICK);
@@ -76,11 +82,14 @@ pub(crate) async fn run(options: Options, part: Part) -> Result<Report, Error> {
         let jobs = part.held.unwrap_or(options.sized(1_000_000, 500));
         Box::pin(held(&mut report, options, jobs)).await?;
     }
+    if let Some(folder) = &part.folder {
+        results::write_one(folder, &machine::describe(&options)?, &report)?;
+    }
     Ok(report)
 }
 
 /// The loads of one fleet.
-async fn fleet(report: &mut Report, options: Options, part: Part, nodes: usize) -> Result<(), Error> {
+async fn fleet(report: &mut Report, options: Options, part: &Part, nodes: usize) -> Result<(), Error> {
     let mut arena = Arena::without_workers(&options, |_| {}).await?;
     arena.add_nodes(PROCESSES, nodes / PROCESSES, WORKERS).await?;
     let of = format!("_{nodes}_nodes");
@@ -90,15 +99,23 @@ async fn fleet(report: &mut Report, options: Options, part: Part, nodes: usize) 
         if part.offered.is_none_or(|only| only == rate) {
             let jobs = (rate as f64 * time.as_secs_f64()) as u64;
             let runs = measure(&mut arena, &options, jobs, Some(rate)).await?;
-            load::report_offered(report, "job", &format!("{of}_{}_per_s", short(rate)), rate, &runs);
+            let of = format!("{of}_{}_per_s", short(rate));
+            load::report_offered(report, "job", &of, rate, &runs);
+            scripts(report, &of, &runs);
         }
     }
     if part.offered.is_none_or(|only| only == 0) {
         let (_, jobs) = options.sized(MOST, MOST_QUICK);
         let runs = measure(&mut arena, &options, jobs, None).await?;
         load::report(report, "jobs", "job", &of, &runs);
+        scripts(report, &of, &runs);
     }
     Ok(())
+}
+
+/// The calls of scripts. The rest of the commands are reads.
+fn scripts(report: &mut Report, of: &str, runs: &[Run]) {
+    report.figure(format!("scripts_per_job{of}"), runs.iter().map(|run| run.each.scripts).collect());
 }
 
 /// The cost of a fleet without users.

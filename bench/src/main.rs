@@ -131,7 +131,7 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Deploy(options) => (deploy::run(options).await?, options),
             Scenario::Idle(options) => (Box::pin(idle::run(options)).await?, options),
             Scenario::Held(options) => (held::run(options).await?, options),
-            Scenario::Fleet { options, part } => (fleet::run(options, part).await?, options),
+            Scenario::Fleet { options, part } => (Box::pin(fleet::run(options, &part)).await?, options),
             Scenario::Rmap(options) => (rmap::run(options).await?, options),
             Scenario::Streaming(options) => (streaming::run(options).await?, options),
             Scenario::Sequence(options) => (sequence::run(options).await?, options),

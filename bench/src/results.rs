@@ -18,19 +18,31 @@ const HELD: [(&str, f64); 4] = [("", 0.0), ("_held_10k", 1e4), ("_held_50k", 5e4
 
 /// Writes all files.
 pub(crate) fn write(folder: &Path, machine: &str, reports: &[Report]) -> Result<(), Error> {
-    fs::create_dir_all(folder)?;
-    let mut figures = Map::new();
-    figures.insert("machine".into(), machine.into());
-    figures.extend(reports.iter().map(|report| (report.scenario.to_owned(), report.json())));
-    fs::write(folder.join("results.json"), serde_json::to_string_pretty(&Value::Object(figures))? + "\n")?;
-    let tables: Vec<_> = reports.iter().map(Report::table).collect();
-    let title =
-        format!("# Benchmarks\n\nOn {machine}. Medians, with the least and the most of all repetitions.\n\n");
-    fs::write(folder.join("results.md"), title + &tables.join("\n"))?;
+    figures(folder, "results", machine, reports)?;
     if let Some(dispatch) = reports.iter().find(|report| report.scenario == "dispatch") {
         fs::write(folder.join("throughput.svg"), throughput(machine, dispatch))?;
         fs::write(folder.join("latency.svg"), latency(machine, dispatch))?;
     }
+    Ok(())
+}
+
+/// Writes the figures of one scenario: a table and JSON, named after it.
+pub(crate) fn write_one(folder: &Path, machine: &str, report: &Report) -> Result<(), Error> {
+    figures(folder, report.scenario, machine, std::slice::from_ref(report))
+}
+
+/// Writes figures as a table and as JSON.
+fn figures(folder: &Path, name: &str, machine: &str, reports: &[Report]) -> Result<(), Error> {
+    fs::create_dir_all(folder)?;
+    let mut figures = Map::new();
+    figures.insert("machine".into(), machine.into());
+    figures.extend(reports.iter().map(|report| (report.scenario.to_owned(), report.json())));
+    let json = serde_json::to_string_pretty(&Value::Object(figures))? + "\n";
+    fs::write(folder.join(name).with_extension("json"), json)?;
+    let tables: Vec<_> = reports.iter().map(Report::table).collect();
+    let title =
+        format!("# Benchmarks\n\nOn {machine}. Medians, with the least and the most of all repetitions.\n\n");
+    fs::write(folder.join(name).with_extension("md"), title + &tables.join("\n"))?;
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use crate::Error;
 
 /// Commands that no script of the pool runs: all that Redis counts of them came from clients.
 const OF_CLIENTS: [&str; 7] = ["evalsha", "eval", "xread", "xreadgroup", "xautoclaim", "ping", "hscan"];
+/// The first of them call scripts.
+const SCRIPTS: usize = 2;
 /// The kernel shows CPU times of processes in hundredths of a second.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -18,6 +20,8 @@ pub(crate) struct Usage {
     pub(crate) redis_us: f64,
     /// Commands from clients, without those that scripts run.
     pub(crate) commands: f64,
+    /// Those of them that call a script.
+    pub(crate) scripts: f64,
     /// Bytes that Redis has received and sent.
     pub(crate) bytes: f64,
     /// CPU time of this process, µs.
@@ -34,6 +38,7 @@ impl Usage {
         Ok(Self {
             redis_us: (field(&info, "used_cpu_user") + field(&info, "used_cpu_sys")) * 1e6,
             commands: of_clients.into_iter().sum(),
+            scripts: of_clients[..SCRIPTS].iter().sum(),
             bytes: field(&info, "total_net_input_bytes") + field(&info, "total_net_output_bytes"),
             producer_us: cpu_us(std::process::id())?,
             workers_us: workers.iter().map(|&pid| cpu_us(pid)).sum::<Result<_, _>>()?,
@@ -46,6 +51,7 @@ impl Usage {
         Self {
             redis_us: each(|usage| usage.redis_us),
             commands: each(|usage| usage.commands),
+            scripts: each(|usage| usage.scripts),
             bytes: each(|usage| usage.bytes),
             producer_us: each(|usage| usage.producer_us),
             workers_us: each(|usage| usage.workers_us),
