@@ -142,8 +142,8 @@ pub(crate) async fn perform(store: &dyn Store, config: &Config, inc: Incarnation
         }
         Call::RestoreGroup => Done::RestoreGroup(store.restore_group(inc).await),
         Call::PruneConsumers => Done::PruneConsumers(store.prune_consumers(inc, CONSUMER_IDLE).await),
-        Call::ReadNode { round, cursors, block } => {
-            let answer = store.node_events(&config.node, &cursors, READ_ENTRIES, block).await;
+        Call::ReadNode { round, cursors, entries, block } => {
+            let answer = store.node_events(&config.node, &cursors, entries, block).await;
             Done::ReadNode { round, answer }
         }
         Call::Sched { local, round, schedule, change } => {

@@ -59,6 +59,39 @@ pub struct NodeEvents {
     pub replies: Vec<(AskId, Said)>,
 }
 
+impl NodeEvents {
+    /// The most entries of one stream.
+    pub(crate) fn longest(&self) -> usize {
+        let of_workers = self.workers.chunk_by(|one, next| one.0 == next.0).map(<[_]>::len).max();
+        self.outcomes.len().max(of_workers.unwrap_or_default())
+    }
+
+    /// About how many bytes of keys, texts and bodies are in the entries.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_event = |(_, _, event): &(WorkerId, EntryId, WorkerEvent)| match event {
+            WorkerEvent::Start { keys, .. } => keys.iter().map(|key| key.as_bytes().len()).sum(),
+            WorkerEvent::Stop { jobs, .. } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
+            WorkerEvent::Notify { jobs } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
+            WorkerEvent::Update { jobs } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
+            WorkerEvent::Steer { jobs } => {
+                jobs.iter().map(|(key, .., why)| key.as_bytes().len() + why.len()).sum()
+            }
+            WorkerEvent::Ask { asks, .. } => {
+                asks.iter().map(|(key, ask)| key.as_bytes().len() + ask.body.len()).sum()
+            }
+            WorkerEvent::Unknown => 0,
+        };
+        let of_reply = |(_, said): &(AskId, Said)| match said {
+            Said::Answer(body) | Said::Refused(body) => body.len(),
+            _ => 0,
+        };
+        let outcomes = self.outcomes.iter().flat_map(|(_, outcomes)| outcomes);
+        self.workers.iter().map(of_event).sum::<usize>()
+            + outcomes.map(|(_, outcome)| outcome.len()).sum::<usize>()
+            + self.replies.iter().map(of_reply).sum::<usize>()
+    }
+}
+
 /// The arguments of one blocking read by a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {

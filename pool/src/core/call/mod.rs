@@ -163,11 +163,12 @@ pub(crate) enum Call {
     },
     RestoreGroup,
     PruneConsumers,
-    /// `round` tells one read from the next: a new read replaces the one in flight. A read that finds nothing waits
-    /// for up to `block`.
+    /// `round` tells one read from the next: a new read replaces the one in flight. It takes up to `entries` of each
+    /// stream. A read that finds nothing waits for up to `block`.
     ReadNode {
         round: u64,
         cursors: Cursors,
+        entries: usize,
         block: Duration,
     },
     /// `round` tells the calls of one incarnation from those of another.
@@ -437,6 +438,8 @@ impl Done {
 
 /// How many entries one read of a stream takes; an entry has up to 128 jobs.
 pub(crate) const READ_ENTRIES: usize = 8;
+/// The same for a node that finds more in its streams, if there is little in them.
+pub(crate) const READ_ENTRIES_MAX: usize = 128;
 /// How long a read of a stream waits for the first entry.
 pub(crate) const READ_BLOCK: Duration = Duration::from_secs(5);
 /// Records per page of the slow look at all of them.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
-use crate::store::{Cursors, NodeEvents, Result};
+use crate::store::{BATCH_BYTES, Cursors, NodeEvents, Result};
 
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -33,14 +33,14 @@ impl Place {
         }
     }
 
-    /// The position after this read. Leaves only news in `events`.
-    fn after(self, events: &mut NodeEvents) -> Self {
+    /// The position after this read, which took up to `most` entries. Leaves only news in `events`.
+    fn after(self, events: &mut NodeEvents, most: usize) -> Self {
         let outcomes = &mut events.outcomes;
         let first = outcomes.first().map(|(entry, _)| *entry);
         let last = outcomes.last().map(|(entry, _)| *entry);
         match (self, last) {
             (Self::Former(_), Some(last)) => {
-                let is_all = outcomes.len() < READ_ENTRIES;
+                let is_all = outcomes.len() < most;
                 outcomes.clear();
                 if is_all { Self::After(last) } else { Self::Former(last) }
             }
@@ -64,6 +64,8 @@ pub(in crate::core) struct Reading {
     round: u64,
     waiting: Option<Cursors>,
     place: Place,
+    /// How many entries of each stream the read takes.
+    entries: usize,
     retry_at: Option<Time>,
     /// When a read was last answered; before that, when the first was sent.
     progressed: Option<Time>,
@@ -72,7 +74,7 @@ pub(in crate::core) struct Reading {
 impl Default for Reading {
     fn default() -> Self {
         let place = Place::Former(EntryId::MIN);
-        Self { round: 0, waiting: None, place, retry_at: None, progressed: None }
+        Self { round: 0, waiting: None, place, entries: READ_ENTRIES, retry_at: None, progressed: None }
     }
 }
 
@@ -115,7 +117,8 @@ impl Reading {
         self.waiting = None;
         let mut events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
         self.progressed = Some(ctx.now);
-        self.place = self.place.after(&mut events);
+        let most = std::mem::replace(&mut self.entries, next_entries(&events));
+        self.place = self.place.after(&mut events, most);
         Ok(Some(events))
     }
 
@@ -144,10 +147,21 @@ impl Reading {
         let replaces = self.waiting.replace(cursors.clone()).is_some();
         let looks = !matches!(self.place, Place::After(_));
         let block = if replaces || failed || looks { Duration::ZERO } else { READ_BLOCK };
-        ctx.call(Call::ReadNode { round: self.round, cursors, block });
+        ctx.call(Call::ReadNode { round: self.round, cursors, entries: self.entries, block });
     }
 
     pub(in crate::core) fn deadline(&self) -> Option<Time> {
         self.retry_at
     }
+}
+
+/// How many entries of each stream to take after these: twice as many, because a node of a large fleet gets many with
+/// one job each. But no more than come to the bytes of a batch.
+fn next_entries(events: &NodeEvents) -> usize {
+    if events.workers.len() + events.outcomes.len() <= READ_ENTRIES / 2 {
+        return READ_ENTRIES;
+    }
+    let longest = events.longest();
+    let each = events.bytes() / longest.max(1);
+    (2 * longest).min(BATCH_BYTES / each.max(1)).clamp(READ_ENTRIES, READ_ENTRIES_MAX)
 }

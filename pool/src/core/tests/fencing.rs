@@ -39,7 +39,7 @@ fn a_lost_lease_ends_all_handlers_before_anything_is_sent() {
 #[test]
 fn a_read_that_replaces_one_that_waits_is_answered_at_once() {
     let block = |bench: &mut Bench| {
-        let Call::ReadNode { round, cursors, block } = bench.call("read-node") else { panic!("no read") };
+        let Call::ReadNode { round, cursors, block, .. } = bench.call("read-node") else { panic!("no read") };
         bench.done(Done::ReadNode { round, answer: Ok(NodeEvents::default()) });
         (cursors.workers.len(), block)
     };

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use tenure_streaming::EntryId;
 
-use super::bench::{Bench, config, entry, id, present, secs};
-use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES};
+use super::bench::{Bench, config, entry, id, key, millis, node, present, secs};
+use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
 use crate::core::input::Input;
-use crate::model::id::Incarnation;
-use crate::store::{NodeEvents, Renewal, StoreError};
+use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::store::{
+    AskEvent, AskId, BATCH_BYTES, DispatchReply, NodeEvents, Renewal, Said, StoreError, WorkerEvent,
+};
 
 fn said(outcomes: &[(u64, &str)]) -> NodeEvents {
     let outcomes = outcomes.iter().map(|(number, told)| (entry(*number), vec![(id(told), "ok".into())]));
@@ -110,4 +112,103 @@ fn a_read_from_before_the_doubt_says_nothing() {
         Input::Done(Box::new(Done::ReadNode { round, answer })),
     ]);
     assert_eq!(reads(&bench).0, entry(9_000).previous());
+}
+
+/// How many entries the read in flight takes of each stream.
+fn takes(bench: &Bench) -> usize {
+    let Call::ReadNode { entries, .. } = bench.in_flight_call("read-node") else { panic!("no read") };
+    entries
+}
+
+/// This many entries of the node's stream, from a number on, with one outcome each.
+fn page(from: u64, entries: usize) -> NodeEvents {
+    let outcomes = (from..).take(entries).map(|number| (entry(number), vec![(id("n.0"), "ok".into())]));
+    NodeEvents { outcomes: outcomes.collect(), ..NodeEvents::default() }
+}
+
+#[test]
+fn a_node_takes_twice_as_many_entries_as_it_has_found() {
+    let mut bench = waiting();
+    let mut seen = Vec::new();
+    for found in [8, 16, 20, 100, 128, 5, 4, 0] {
+        bench.events(page(10_000, found));
+        seen.push(takes(&bench));
+    }
+    assert_eq!(seen, [16, 32, 40, READ_ENTRIES_MAX, READ_ENTRIES_MAX, 10, READ_ENTRIES, READ_ENTRIES]);
+    bench.fail("read-node");
+    bench.advance(secs(1));
+    assert_eq!(takes(&bench), READ_ENTRIES);
+}
+
+#[test]
+fn entries_of_the_workers_count_stream_by_stream() {
+    let mut bench = Bench::with_worker();
+    bench.worker(2);
+    bench.events(NodeEvents::default());
+    let of = |worker, from: u64, count| {
+        (from..).take(count).map(move |number| (WorkerId(worker), entry(number), WorkerEvent::Unknown))
+    };
+    let workers = of(1, 1, 8).chain(of(2, 1, 5)).collect();
+    bench.events(NodeEvents { workers, ..NodeEvents::default() });
+    assert_eq!(takes(&bench), 16);
+}
+
+#[test]
+fn entries_with_large_bodies_are_taken_a_few_at_a_time() {
+    let mut bench = waiting();
+    bench.events(page(10_000, 64));
+    assert_eq!(takes(&bench), 128);
+    let said = |number| (AskId { life: 1, number }, Said::Answer(vec![b'x'; BATCH_BYTES / 20 - 100].into()));
+    bench.events(NodeEvents { replies: (0..64).map(said).collect(), ..page(11_000, 64) });
+    assert_eq!(takes(&bench), 20, "the bytes of a batch");
+    bench.events(NodeEvents { replies: (0..200).map(said).collect(), ..page(12_000, 20) });
+    assert_eq!(takes(&bench), READ_ENTRIES, "several answers in each entry");
+    let mut bench = Bench::with_worker();
+    bench.events(NodeEvents::default());
+    let ask = |number| AskEvent {
+        id: AskId { life: 1, number },
+        name: "a".into(),
+        token: Token(1),
+        not_after: 0,
+        poke: false,
+        body: vec![b'x'; BATCH_BYTES / 10 - 100].into(),
+    };
+    let asked = |number| WorkerEvent::Ask { asker: node("m"), asks: vec![(key("k"), ask(number))] };
+    let workers = (1..=16).map(|number| (WorkerId(1), entry(number), asked(number))).collect();
+    bench.events(NodeEvents { workers, ..NodeEvents::default() });
+    assert_eq!(takes(&bench), 10);
+}
+
+/// Each node of a large fleet says what became of one job. All of it waits in the dispatcher's stream, and each read
+/// takes 20 ms.
+#[test]
+fn a_dispatcher_hears_a_large_fleet_before_it_asks_about_jobs() {
+    const JOBS: u64 = 600;
+    let mut bench = waiting();
+    for number in 0..JOBS {
+        bench.submit(&format!("j{number}"), &format!("n.j{number}"), true, secs(60));
+    }
+    while bench.is_calling("dispatch") {
+        bench.answer("dispatch", |call| match call {
+            Call::Dispatch { items, .. } => {
+                let answer = Ok(vec![DispatchReply::Accepted; items.len()]);
+                Done::Dispatch { items, answer }
+            }
+            call => panic!("{call:?}"),
+        });
+    }
+    bench.all();
+    let (mut heard, mut reads) = (0, 0);
+    while heard < JOBS {
+        bench.advance(millis(20));
+        let some = (takes(&bench) as u64).min(JOBS - heard);
+        let said = (heard..heard + some)
+            .map(|number| (entry(10_000 + number), vec![(id(&format!("n.j{number}")), "ok".into())]));
+        bench.events(NodeEvents { outcomes: said.collect(), ..NodeEvents::default() });
+        (heard, reads) = (heard + some, reads + 1);
+    }
+    let seen = bench.of(&["reply", "lookup"]);
+    assert_eq!(seen.iter().filter(|line| line.starts_with("reply")).count() as u64, JOBS);
+    assert_eq!(seen.len() as u64, JOBS, "no job is looked up");
+    assert!(reads <= 8, "{reads} reads");
 }

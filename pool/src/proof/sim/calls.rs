@@ -222,8 +222,8 @@ impl World {
             Request::Call(incarnation, call) => match *call {
                 Call::ReadPool => now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
                     .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer)))),
-                Call::ReadNode { round, cursors, .. } => {
-                    now(client.node_events(&config.node, &cursors, READ_ENTRIES, Duration::ZERO))
+                Call::ReadNode { round, cursors, entries, .. } => {
+                    now(client.node_events(&config.node, &cursors, entries, Duration::ZERO))
                         .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
                 }
                 call if self.full && needs_memory(&call) => {
