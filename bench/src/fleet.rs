@@ -42,7 +42,7 @@ const HOLDERS_QUICK: (usize, usize) = (4, 2);
 /// The jobs of one bulk call, where many must be held.
 const SHARE: u64 = 20_000;
 /// A time without users, and the quiet time after which no job moves any more.
-const IDLE: Duration = Duration::from_secs(20);
+const IDLE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(2);
 /// The time for which the ring stays unchanged before jobs are moved.
 const STABLE: Duration = Duration::from_secs(1);

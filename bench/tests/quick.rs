@@ -165,10 +165,16 @@ fn idle_and_held_report_the_cost_of_jobs() {
 
 #[test]
 fn a_fleet_reports_its_loads_and_the_jobs_it_holds() {
-    let figures = figures("fleet", &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let figures = figures("fleet", &["--folder", folder.path().to_str().unwrap()]);
+    let written = std::fs::read_to_string(folder.path().join("fleet.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["fleet"].as_object(), Some(&figures));
+    assert!(written["machine"].is_string() && folder.path().join("fleet.md").exists());
     for suffix in ["_2_nodes", "_6_nodes"] {
         assert_measured(&figures, &[&format!("jobs_per_s{suffix}")]);
         assert_costs(&figures, suffix, "job");
+        assert_measured(&figures, &[&format!("scripts_per_job{suffix}")]);
         let offered = ["share_of_offered", "p99_ms", "redis_us_per_job"];
         assert_measured(
             &figures,
