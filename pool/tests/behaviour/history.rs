@@ -179,6 +179,13 @@ async fn a_follower_hears_what_comes(world: World) {
     assert_eq!(texts, ["cordon of x", "no cordon of x"]);
 }
 
+/// How many clients the server lets wait.
+pub(crate) fn blocked(world: &World) -> u64 {
+    let info: String = redis::cmd("INFO").arg("clients").query(&mut world.client()).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
+    line.unwrap().trim_end().parse().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_waits_in_a_read_that_the_server_holds() {
     let world = World::on_redis();
@@ -189,13 +196,9 @@ async fn a_follower_waits_in_a_read_that_the_server_holds() {
     // The node's own reads end with it.
     node.abandon();
     node.closed().await;
-    let held = async || {
-        let info: String = redis::cmd("INFO").arg("clients").query(&mut world.client()).unwrap();
-        info.contains("blocked_clients:1\r\n")
-    };
     tokio::select! {
         event = coming.next() => panic!("{event:?}"),
-        () = eventually(PATIENCE, "the held read alone", held) => {}
+        () = eventually(PATIENCE, "the held read alone", async || blocked(&world) == 1) => {}
     }
     let desk = world.builder("desk").client_only().join().await.unwrap();
     desk.cordon("x").await.unwrap();

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::stream::TryStreamExt;
+use futures::stream::{StreamExt, TryStreamExt};
 use tenure_pool::{
-    Client, Error, Explanation, Inspector, Job, JobState, MemoryStore, Node, Plan, PoolPhase, ScheduleKind,
-    Settings, Tick, Verdict,
+    Client, Error, EventCursor, Explanation, Inspector, Job, JobState, MemoryStore, Node, Plan, PoolPhase,
+    ScheduleKind, Settings, Tick, Verdict,
 };
 use tenure_testing::{RedisServer, eventually};
 
+use crate::history::blocked;
 use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
 
 on_both_stores!(
@@ -268,7 +269,13 @@ async fn the_documented_rights_to_look_are_enough() {
     let rights: Vec<_> = rights.iter().map(String::as_str).collect();
     let url = world.server().acl_user("looker", "secret", &rights).unwrap();
     let before = world.data().await;
-    look_at_all(&Inspector::open(POOL, Client::open(&url).unwrap()).await.unwrap()).await;
+    let seen = Inspector::open(POOL, Client::open(&url).unwrap()).await.unwrap();
+    look_at_all(&seen).await;
+    let mut coming = seen.follow(seen.events(&EventCursor::default(), 1_000).await.unwrap().next);
+    tokio::select! {
+        event = coming.next() => panic!("{event:?}"),
+        () = eventually(PATIENCE, "the held read alone", async || blocked(&world) == 1) => {}
+    }
     // Another name has other keys, which this user may not see.
     let refused = Inspector::open("another", Client::open(&url).unwrap()).await;
     assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
