@@ -119,7 +119,14 @@ def hear(message):
             return
         if script:
             jobs[job] = (key, subprocess.Popen(["sh", "-c", script], start_new_session=True), file)
+        if key.startswith("brief"):
+            jobs.pop(job)[2].close()
+            lines = ({"op": "started", "job": job}, {"op": "ended", "job": job, "error": "no more"})
+            return send(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         say(op="started", job=job)
+    elif op == "update":
+        jobs.pop(job)[2].close()
+        say(op="ended", job=job)
     elif op == "stop":
         key, child, file = jobs.get(job, ("", None, None))
         note("stops", f"{key} {message['why']}")
@@ -155,6 +162,6 @@ if MODE == "babbles":
     send(b"GET / HTTP/1.1\r\n\r\n")
 if MODE == "early":
     say(op="started", job=1)
-say(op="hello", v=[99] if MODE == "v99" else [1], sdk="raw", features=["ask"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
+say(op="hello", v=[99] if MODE == "v99" else [1], sdk="raw", features=["ask", "update"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
 for line in connection.makefile("rb"):
     hear(json.loads(line))

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use tenure_pool::{JobInfo, JobState, RestartPolicy};
+use tenure_pool::{JobInfo, JobSpec, JobState, RestartPolicy};
 use tenure_testing::eventually;
 
 use super::world::{Host, PATIENCE, World, raw};
@@ -267,5 +267,29 @@ async fn a_stranger_at_the_socket_is_refused() {
     world.up("h", 1).await;
     world.node.dispatch(("acme", "")).await.unwrap();
     assert!(UnixStream::connect(&socket).is_err(), "the socket takes one connection");
+    host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ends_while_it_is_updated_runs_with_the_update() {
+    let world = World::new().await;
+    let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
+    world.node.dispatch(("acme", "")).await.unwrap();
+    let token = world.running("acme").await.token;
+    world.node.update(("acme", "true")).await.unwrap();
+    let again = || async { world.node.job("acme").await.unwrap().is_some_and(|job| job.token > token) };
+    eventually(PATIENCE / 2, "it starts again, and nothing waits for its update", again).await;
+    assert_eq!(world.running("acme").await.generation, 1);
+    host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_starts_and_ends_at_once_has_started() {
+    let world = World::new().await;
+    let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
+    let brief = JobSpec::new("brief", "").restart(RestartPolicy::Never);
+    world.node.dispatch(brief).await.unwrap();
+    let gone = || async { world.node.job("brief").await.unwrap().is_none() };
+    eventually(PATIENCE, "it has failed for good", gone).await;
     host.leave().await;
 }
