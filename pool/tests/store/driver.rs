@@ -329,7 +329,7 @@ impl<'a> Driver<'a> {
         let what = match said.what {
             0 => {
                 let outcome = ["", "ok", "e:no"][said.key % 3].to_owned();
-                let unless = (said.key % 2 == 0).then(|| LaterPayload {
+                let unless = said.key.is_multiple_of(2).then(|| LaterPayload {
                     than: generation.saturating_sub(u64::from(said.payload)),
                     begun: [Begun::Begun, Begun::Started][said.key / 2 % 2],
                     rest: [None, Some((Cause::Paused, "so".to_owned()))][said.key / 4 % 2].clone(),

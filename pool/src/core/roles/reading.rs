@@ -115,7 +115,11 @@ impl Reading {
             return Ok(None);
         }
         self.waiting = None;
-        let mut events = answer.inspect_err(|_| self.retry_at = Some(ctx.now + RETRY))?;
+        let mut events = answer.inspect_err(|_| {
+            self.retry_at = Some(ctx.now + RETRY);
+            // So many may be too large for the time that an answer has.
+            self.entries = READ_ENTRIES;
+        })?;
         self.progressed = Some(ctx.now);
         let most = std::mem::replace(&mut self.entries, next_entries(&events));
         self.place = self.place.after(&mut events, most);
@@ -156,7 +160,7 @@ impl Reading {
 }
 
 /// How many entries of each stream to take after these: twice as many, because a node of a large fleet gets many with
-/// one job each. But no more than come to the bytes of a batch.
+/// one job each. But no more than come to the bytes of a batch, if they are as large as these.
 fn next_entries(events: &NodeEvents) -> usize {
     if events.workers.len() + events.outcomes.len() <= READ_ENTRIES / 2 {
         return READ_ENTRIES;
