@@ -122,7 +122,7 @@ pub(super) enum Heard<J, A> {
 /// Is told of the ends of jobs for which nobody waits.
 pub(super) type OnEnd<J> = Arc<dyn Fn(&J, End) + Send + Sync>;
 
-/// Who is told of a job's end.
+/// The one that is told of a job's end.
 enum Hears<J> {
     /// Its handler waits.
     One(oneshot::Sender<End>),

@@ -117,7 +117,7 @@ impl Reading {
         self.waiting = None;
         let mut events = answer.inspect_err(|_| {
             self.retry_at = Some(ctx.now + RETRY);
-            // So many may be too large for the time that an answer has.
+            // The answer may have been too large for its time.
             self.entries = READ_ENTRIES;
         })?;
         self.progressed = Some(ctx.now);

@@ -1040,8 +1040,8 @@ fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
     assert_eq!(outcome(false, HandlerEvent::Failed("boom".into()), false), "", "nobody asks for it");
 }
 
-/// What is said after a loss of a job that ended, whose release was answered by nothing at first and then with `reply`.
-/// `meanwhile`: what happens in between.
+/// The report, after a loss of data, of a job that has ended. A release that is `Stale` had no answer at first. `meanwhile`
+/// comes before that answer.
 fn ended_unheard(reply: ReleaseReply, meanwhile: impl FnOnce(&mut Bench)) -> Vec<Attest> {
     let mut bench = Bench::with_worker();
     bench.assign(1, 3, 3, &["k"]);
