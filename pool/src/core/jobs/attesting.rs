@@ -50,7 +50,7 @@ impl Statement {
         match what {
             Attest::Runs { payload, .. } => Self::Runs { key, token, with_payload: payload.is_some() },
             Attest::Ended { outcome, unless } => {
-                Self::Past(Past { key, token, id, left: Left::Ended(outcome, unless) })
+                Self::Past(Past { key, token, id, left: Left::Ended(outcome, unless.map(Box::new)) })
             }
             Attest::HandedOff(job) => Self::Past(Past { key, token, id, left: Left::handed_off(now, job) }),
         }

@@ -36,7 +36,7 @@ pub(super) struct Past {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// It has ended, unless it has a later payload. The outcome is kept for a caller's own id; else it is empty.
-    Ended(Outcome, Option<LaterPayload>),
+    Ended(Outcome, Option<Box<LaterPayload>>),
     /// It goes on elsewhere from `due` on, or is parked with this error.
     HandedOff { begun: Begun, mode: ReleaseMode, cause: Cause, attempts: u32, due: Time, error: String },
 }
@@ -45,7 +45,7 @@ impl Past {
     /// Its item of a report after a loss of data.
     pub(super) fn attested(&self, now: Time) -> AttestItem {
         let what = match self.left.clone() {
-            Left::Ended(outcome, unless) => Attest::Ended { outcome, unless },
+            Left::Ended(outcome, unless) => Attest::Ended { outcome, unless: unless.map(|unless| *unless) },
             Left::HandedOff { begun, mode, cause, attempts, due, error } => {
                 Attest::HandedOff(HandedOff { begun, mode, cause, attempts, delay: due.since(now), error })
             }
@@ -141,7 +141,7 @@ impl Jobs {
             // A lost answer may have said that the job goes on with a later payload.
             let unless = item.ran.filter(|_| reply == ReleaseReply::Stale && !out.stopped).map(|than| {
                 let rest = item.rest().map(|reason| (item.cause, reason.to_owned()));
-                LaterPayload { than, begun: begun_of(out), rest }
+                Box::new(LaterPayload { than, begun: begun_of(out), rest })
             });
             Left::Ended(if own { self.outcome(out, item) } else { Outcome::new() }, unless)
         } else {
