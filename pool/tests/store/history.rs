@@ -141,6 +141,7 @@ async fn a_history_of_another_type_begins_anew(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.backend.write("SET", "history", &["of another type"]).await;
     assert_eq!(lab.page(EntryId::default(), 10).await, HistoryPage::default());
+    assert!(!lab.store().await_history(EntryId::default(), Duration::from_millis(20)).await.unwrap());
     lab.note(10, "new").await.unwrap();
     assert_eq!(lab.all().await, ["new"]);
 }

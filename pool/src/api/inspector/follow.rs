@@ -114,3 +114,23 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_pool_is_looked_at_once_for_all_its_shards() {
+        let stores: Vec<Arc<dyn Store>> = (0..20).map(|_| Arc::new(MemoryStore::new()) as _).collect();
+        for store in &stores {
+            store.bless("memory0");
+        }
+        let (mut watch, began) = (Watch::of(&stores), Instant::now());
+        for look in 1..4 {
+            watch.change(&EventCursor::default()).await.unwrap();
+            assert_eq!(began.elapsed(), HOLD * look);
+        }
+    }
+}
