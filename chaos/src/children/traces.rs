@@ -45,7 +45,10 @@ impl Traces {
 
     /// Whether nobody holds a key.
     pub(super) fn is_free(&self, key: &str) -> io::Result<bool> {
-        Ok(self.try_lock(key)?.is_ok())
+        match self.try_lock(key)? {
+            Ok(file) => unlock(&file).map(|()| true),
+            Err(()) => Ok(false),
+        }
     }
 
     /// The lines of what was noted under this name.
@@ -77,6 +80,12 @@ impl Traces {
     }
 }
 
+/// Unlocks a key at once. A process that is just being started has a copy of each open file, and would hold the key until
+/// its program begins.
+fn unlock(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::Unlock)?)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -90,7 +99,7 @@ mod tests {
         assert!(first.is_some() && !traces.is_free("a").unwrap() && traces.is_free("b").unwrap());
         assert!(traces.lock("a", 2, "n2").unwrap().is_none());
         assert_eq!(traces.notes("overlaps").unwrap(), ["a: n2 with token 2 ran beside n1 with token 1"]);
-        drop(first);
+        unlock(&first.unwrap()).unwrap();
         assert!(traces.lock("a", 3, "n3").unwrap().is_some());
         assert_eq!(traces.notes("starts").unwrap(), ["a 1", "a 3"]);
     }
