@@ -23,10 +23,13 @@ macro_rules! stories {
 mod batches;
 mod cluster;
 mod couch;
+mod cron;
 mod failing;
 mod flows;
 mod groups;
+mod layers;
 mod losses;
+mod on_pool;
 mod running;
 mod steering;
 mod world;

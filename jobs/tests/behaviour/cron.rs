@@ -1,5 +1,4 @@
 //! Jobs that come by the calendar: in virtual time on the store in memory, and on Redis.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::pin::pin;

@@ -1,5 +1,4 @@
 //! Layers of `tower` around handlers.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

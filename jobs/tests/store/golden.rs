@@ -1,15 +1,9 @@
 //! The data in Redis, byte by byte. Nodes of other versions read and write them, so they may change only by additions. A
 //! change that breaks a line here needs another version of the records.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "store/lab.rs"]
-#[expect(dead_code, reason = "the conformance suite uses the rest")]
-mod lab;
-
 use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Taking, Watching};
 
-use self::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
+use super::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 
 /// A set with a job in each state, and all that can belong to one.
 async fn set(which: Which) -> Lab {

@@ -2,69 +2,14 @@
 //!
 //! `MUTANT="words"` tries only the mutants whose name has the words, and lists every scenario that notices them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::io::Write;
-use std::pin::Pin;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A scenario, with its name.
-type Scenario = (&'static str, fn(lab::Which) -> Pin<Box<dyn Future<Output = ()>>>);
-
-/// Makes a list of the scenarios, to be run one by one.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        pub(crate) const ALL: &[crate::Scenario] =
-            &[$((stringify!($name), |which| Box::pin($name(which)))),*];
-    };
-}
-
-#[path = "store/again.rs"]
-mod again;
-#[path = "store/children.rs"]
-mod children;
-#[path = "store/ending.rs"]
-mod ending;
-#[path = "store/groups.rs"]
-mod groups;
-#[path = "store/lab.rs"]
-mod lab;
-#[path = "store/lanes.rs"]
-mod lanes;
-#[path = "store/losing.rs"]
-mod losing;
-#[path = "store/pinning.rs"]
-mod pinning;
-#[path = "store/steering.rs"]
-mod steering;
-#[path = "store/taking.rs"]
-mod taking;
-#[path = "store/timing.rs"]
-mod timing;
-#[path = "store/waking.rs"]
-mod waking;
-#[path = "store/watching.rs"]
-mod watching;
-
 use tenure_jobs::store::ScriptPatch;
 
-use self::lab::{PATCHES, Which};
-
-const SUITES: &[&[Scenario]] = &[
-    again::ALL,
-    children::ALL,
-    ending::ALL,
-    groups::ALL,
-    lanes::ALL,
-    losing::ALL,
-    steering::ALL,
-    pinning::ALL,
-    taking::ALL,
-    timing::ALL,
-    waking::ALL,
-    watching::ALL,
-];
+use crate::lab::{PATCHES, Which};
+use crate::{SUITES, Scenario};
 
 /// Longer than any scenario takes. One that waits for what never comes has noticed.
 const LONG: Duration = Duration::from_secs(20);

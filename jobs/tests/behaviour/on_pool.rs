@@ -1,5 +1,4 @@
 //! Pinned queues on a pool.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

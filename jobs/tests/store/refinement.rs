@@ -2,12 +2,6 @@
 //!
 //! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "store/lab.rs"]
-#[expect(dead_code, reason = "the conformance suite uses the rest")]
-mod lab;
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,7 +15,7 @@ use tenure_jobs::store::{
 };
 use tenure_jobs::{JobId, Token};
 
-use self::lab::{Lab, PATCHES, Which, group, id, node, queue};
+use super::lab::{Lab, PATCHES, Which, group, id, node, queue};
 
 const QUEUES: [(&str, &str); 6] = [
     ("a", "max=0"),

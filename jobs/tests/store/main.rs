@@ -1,0 +1,57 @@
+//! The contract of every store, step by step: each scenario runs on the store in memory and on Redis.
+//!
+//! [`mutants`] sees that the scenarios notice each line that a promise rests on. [`refinement`] compares both stores, and
+//! [`golden`] has the data of the one on Redis.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::pin::Pin;
+
+/// A scenario, with its name.
+type Scenario = (&'static str, fn(lab::Which) -> Pin<Box<dyn Future<Output = ()>>>);
+
+/// Makes two tests of each scenario, one per store, and a list of the scenarios.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const ALL: &[crate::Scenario] = &[$((stringify!($name), |which| Box::pin($name(which)))),*];
+
+        mod memory {
+            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Which::Memory).await; })*
+        }
+        mod redis {
+            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Which::Redis).await; })*
+        }
+    };
+}
+
+mod again;
+mod children;
+mod ending;
+mod golden;
+mod groups;
+mod lab;
+mod lanes;
+mod losing;
+mod mutants;
+mod pinning;
+mod refinement;
+mod steering;
+mod taking;
+mod timing;
+mod waking;
+mod watching;
+
+const SUITES: &[&[Scenario]] = &[
+    again::ALL,
+    children::ALL,
+    ending::ALL,
+    groups::ALL,
+    lanes::ALL,
+    losing::ALL,
+    steering::ALL,
+    pinning::ALL,
+    taking::ALL,
+    timing::ALL,
+    waking::ALL,
+    watching::ALL,
+];
