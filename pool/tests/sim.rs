@@ -1,7 +1,7 @@
 //! The simulator itself: seeds that pass, runs that repeat, and mutations that it sees.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "mutants/core.rs"]
+#[path = "store/mutants/core.rs"]
 #[allow(dead_code, reason = "other tests read the other rows of the table")]
 mod core;
 

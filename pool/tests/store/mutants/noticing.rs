@@ -11,8 +11,8 @@ pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {
     match by {
         Simulator(property) => Some(format!("the simulator, by {property}")),
         Scenario(name) => {
-            let scenario = crate::scenario(name)?;
-            crate::notices_in_memory(scenario, mutation).then(|| name.to_owned())
+            let scenario = super::scenario(name)?;
+            super::notices_in_memory(scenario, mutation).then(|| name.to_owned())
         }
         Core(name) => named("src/core/tests/mutants.rs", mutation, name),
         Runtime(name) => named("src/runtime/actors/tests.rs", mutation, name),
@@ -42,7 +42,7 @@ fn named(file: &str, mutation: Mutation, name: &str) -> Option<String> {
 
 /// The names of all mutations, as their file has them.
 pub(crate) fn all() -> Vec<String> {
-    let text = include_str!("../../src/mutation.rs");
+    let text = include_str!("../../../src/mutation.rs");
     let variants = text.split("pub enum Mutation {").nth(1).and_then(|rest| rest.split("\n}").next());
     let name = |line: &str| line.strip_prefix("    ")?.strip_suffix(',').map(str::to_owned);
     variants.unwrap_or_default().lines().filter_map(name).collect()

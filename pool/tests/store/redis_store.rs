@@ -1,5 +1,4 @@
 //! Mistakes that only the store on Redis can make: with changed servers, with connections, and with keys left behind.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 use std::time::Duration;

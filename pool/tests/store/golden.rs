@@ -1,6 +1,5 @@
 //! The data in Redis, byte by byte. Nodes of other versions read and write them, so they may change only by
 //! additions. A change that breaks a line here needs another major number of the protocol.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

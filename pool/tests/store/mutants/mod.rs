@@ -1,107 +1,11 @@
 //! Every line that a guarantee rests on is left out once, and a test must notice. That is a scenario of the
-//! conformance suite, the simulator, the model, a test of the core or a known failure. The tables are
-//! `mutants/scripts.rs` and `mutants/core.rs`.
+//! conformance suite, the simulator, the model, a test of the core or a known failure. The tables are `scripts.rs` and `core.rs`.
 //!
 //! `MUTANT="words"` tries only the mutants whose name has the words, and lists everything that notices them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::pin::Pin;
-
-/// A scenario, with its name.
-type Scenario = (&'static str, fn(lab::Kind) -> Pin<Box<dyn Future<Output = ()>>>);
-
-/// Makes a list of the scenarios, to be run one by one.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        pub(crate) const ALL: &[crate::Scenario] =
-            &[$((stringify!($name), |kind| Box::pin($name(kind)))),*];
-    };
-}
-
-#[path = "../store/asking.rs"]
-mod asking;
-#[path = "../store/attempts.rs"]
-mod attempts;
-#[path = "../store/attending.rs"]
-mod attending;
-#[path = "../store/attesting.rs"]
-mod attesting;
-#[path = "../store/backend.rs"]
-mod backend;
-#[path = "../store/bounds.rs"]
-mod bounds;
-#[path = "../store/checkpoints.rs"]
-mod checkpoints;
-#[path = "../store/closing.rs"]
-mod closing;
-#[path = "../store/cordoning.rs"]
-mod cordoning;
 mod core;
-#[path = "../store/damage.rs"]
-mod damage;
-#[path = "../store/dispatching.rs"]
-mod dispatching;
-#[path = "../store/elsewhere.rs"]
-mod elsewhere;
-#[path = "../store/explaining.rs"]
-mod explaining;
-#[path = "../store/figures.rs"]
-mod figures;
-#[path = "../store/history.rs"]
-mod history;
-#[path = "../store/inspecting.rs"]
-mod inspecting;
-#[path = "../store/lab.rs"]
-mod lab;
-#[path = "../store/levels.rs"]
-mod levels;
-#[path = "../store/membership.rs"]
-mod membership;
 mod noticing;
-#[path = "../store/notifications.rs"]
-mod notifications;
-#[path = "../store/outcomes.rs"]
-mod outcomes;
-#[path = "../store/ownership.rs"]
-mod ownership;
-#[path = "../store/parking.rs"]
-mod parking;
-#[path = "../store/pausing.rs"]
-mod pausing;
-#[path = "../store/planning.rs"]
-mod planning;
-#[path = "../store/recovery.rs"]
-mod recovery;
-#[path = "../store/release.rs"]
-mod release;
-#[path = "../store/repair.rs"]
-mod repair;
-#[path = "../store/replicas.rs"]
-mod replicas;
-#[path = "../store/routing.rs"]
-mod routing;
 mod scripts;
-#[path = "../store/settings.rs"]
-mod settings;
-#[path = "../store/starting.rs"]
-mod starting;
-#[path = "../store/statuses.rs"]
-mod statuses;
-#[path = "../store/steering.rs"]
-mod steering;
-#[path = "../store/stopping.rs"]
-mod stopping;
-#[path = "../store/streams.rs"]
-mod streams;
-#[path = "../store/suspicion.rs"]
-mod suspicion;
-#[path = "../store/tokens.rs"]
-mod tokens;
-#[path = "../store/updating.rs"]
-mod updating;
-#[path = "../store/why.rs"]
-mod why;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -114,55 +18,15 @@ use tenure_pool::id::PoolName;
 use tenure_pool::mutation::{Mutation, ScriptPatch};
 use tenure_pool::store::RedisStore;
 
-use self::backend::{BROKEN, PATCHES};
 use self::core::By;
-use self::lab::Kind;
 use self::scripts::{MUTANTS, Mutant};
+use crate::backend::{BROKEN, PATCHES};
+use crate::lab::Kind;
+use crate::{SUITES, Scenario};
 
 /// Longer than any scenario takes. A scenario that takes longer may have noticed, or may have waited for the machine.
 const LONG: Duration = Duration::from_secs(60);
 const THREADS: usize = 6;
-
-const SUITES: &[(&str, &[Scenario])] = &[
-    ("asking", asking::ALL),
-    ("attempts", attempts::ALL),
-    ("attesting", attesting::ALL),
-    ("attending", attending::ALL),
-    ("bounds", bounds::ALL),
-    ("checkpoints", checkpoints::ALL),
-    ("closing", closing::ALL),
-    ("cordoning", cordoning::ALL),
-    ("damage", damage::ALL),
-    ("dispatching", dispatching::ALL),
-    ("elsewhere", elsewhere::ALL),
-    ("explaining", explaining::ALL),
-    ("figures", figures::ALL),
-    ("history", history::ALL),
-    ("inspecting", inspecting::ALL),
-    ("levels", levels::ALL),
-    ("membership", membership::ALL),
-    ("notifications", notifications::ALL),
-    ("outcomes", outcomes::ALL),
-    ("ownership", ownership::ALL),
-    ("parking", parking::ALL),
-    ("pausing", pausing::ALL),
-    ("planning", planning::ALL),
-    ("recovery", recovery::ALL),
-    ("release", release::ALL),
-    ("repair", repair::ALL),
-    ("replicas", replicas::ALL),
-    ("routing", routing::ALL),
-    ("settings", settings::ALL),
-    ("starting", starting::ALL),
-    ("statuses", statuses::ALL),
-    ("steering", steering::ALL),
-    ("stopping", stopping::ALL),
-    ("streams", streams::ALL),
-    ("suspicion", suspicion::ALL),
-    ("tokens", tokens::ALL),
-    ("updating", updating::ALL),
-    ("why", why::ALL),
-];
 
 /// The scenarios that are likely to notice a broken script.
 fn likely(script: &str) -> &'static [&'static str] {

@@ -21,9 +21,9 @@ use tenure_pool::store::{
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
-use super::backend::{Backend, Saved};
 use super::op::{Aim, Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
 use super::step::{EntryPair, Step, body, perform};
+use crate::backend::{Backend, Saved};
 
 /// Keys whose bytes may be mistaken for something else.
 const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];

@@ -2,24 +2,16 @@
 //!
 //! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "store/backend.rs"]
-#[expect(dead_code, reason = "the conformance suite uses the rest")]
-mod backend;
-#[path = "store/driver.rs"]
 mod driver;
-#[path = "store/op.rs"]
 mod op;
-#[path = "store/step.rs"]
 mod step;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_testing::RedisServer;
 
-use self::backend::{Backend, START};
 use self::driver::Driver;
 use self::op::Walk;
+use crate::backend::{Backend, START};
 
 fn number(variable: &str, default: u32) -> u32 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
