@@ -159,6 +159,8 @@ pub enum Mutation {
     FencedAttests,
     /// After a loss of data, a worker does not report the jobs that it gave up.
     JournalNotSent,
+    /// A worker reports an end that may have met a later payload without the payload that it ended with.
+    EndNamesNoPayload,
     /// A worker that did not report its given-up jobs after one loss of data reports them after the next.
     SilentKeepsJournal,
     /// A worker that loses its lease while it reports its given-up jobs reports them after the next loss of data.

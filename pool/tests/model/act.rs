@@ -11,7 +11,7 @@ use super::scope::Lapse;
 use super::settle::Close;
 use super::states::acts_of_states;
 use super::updates::acts_of_reading;
-use super::world::{Call, Hand, Leaving, Life, Mail, Offer, Pool, Said, Then, Worker, World};
+use super::world::{Call, Hand, Leaving, Life, Mail, Offer, Parting, Pool, Said, Then, Worker, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -348,7 +348,7 @@ impl Pool {
                     hands[key] = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));
                 }
                 Hand::Begun(held) if held.token == token => {
-                    journal.insert((key, held.of, token, true));
+                    journal.insert((key, held.of, token, Parting::Ended { ran: held.ran, sure: true }));
                     hands[key] = Hand::Ending(Leaving::unused(token, ReleaseMode::Delete));
                 }
                 Hand::Idle => hands[key] = Hand::Ending(Leaving::unused(token, ReleaseMode::Delete)),

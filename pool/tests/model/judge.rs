@@ -1,5 +1,6 @@
 //! The effects of a step, seen from outside: events are taken, records before and after are compared.
 
+use tenure_pool::id::Token;
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::WorkerEvent;
 
@@ -60,7 +61,8 @@ impl Pool {
             let asked = |name: &&str| self.only.as_ref().is_none_or(|only| name == &only.trim_end());
             world.broke = world.broke.or(broke.filter(asked));
             if let (Some(old), true) = (old, old.map(|r| &r.id) != new.as_ref().map(|r| &r.id)) {
-                world.fates[self.dispatch_of(old)].over = true;
+                let of = self.dispatch_of(old);
+                world.fates[of].over = !has_later(world, key, of, old.token);
                 world.notes[key] = Notes::default();
                 world.states[key] = States::default();
                 world.payloads[key] = Payloads::default();
@@ -93,7 +95,7 @@ impl Pool {
     }
 
     /// Takes the events of workers; returns the starts.
-    fn take_events(&self, world: &mut World) -> Vec<(usize, tenure_pool::id::Token)> {
+    fn take_events(&self, world: &mut World) -> Vec<(usize, Token)> {
         let mut starts = Vec::new();
         for (worker, event) in world.store.take_events() {
             match event {
@@ -159,6 +161,16 @@ impl Pool {
         }
         None
     }
+}
+
+/// A worker has the job under a later token. The data went back to before that.
+fn has_later(world: &World, key: usize, of: usize, token: Token) -> bool {
+    world.workers.iter().filter(|worker| worker.lives()).any(|worker| match worker.hands[key] {
+        Hand::Begun(held) | Hand::Running(held) | Hand::Stopping(held, _) => {
+            held.of == of && held.token > token
+        }
+        _ => false,
+    })
 }
 
 /// The property that a change of a record violates.

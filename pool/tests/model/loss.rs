@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
-use tenure_pool::record::Begun;
-use tenure_pool::store::{Attest, AttestItem, AttestReply, HandedOff, ReleaseMode, Result, Seen, Store};
+use tenure_pool::record::{Begun, Record};
+use tenure_pool::store::{
+    Attest, AttestItem, AttestReply, HandedOff, LaterPayload, ReleaseMode, Result, Seen, Store,
+};
 
 use super::scope::Lapse;
-use super::world::{Hand, Held, NOW, Pool, Said, Then, World, on};
+use super::world::{Hand, Held, NOW, Parting, Pool, Said, Then, World, on};
 
 impl Pool {
     /// The data roll back to the saved state, or are lost, and a new incarnation begins. In a real pool, the time of
@@ -30,11 +33,22 @@ impl Pool {
         let lives = |of: usize| world.store.record(&self.keys[self.scope.dispatches[of]]).is_some();
         let known = |of: usize| {
             let mut living = world.workers.iter().filter(|worker| worker.lives());
-            living.any(|worker| worker.journal.iter().any(|entry| entry.1 == of && entry.3))
+            let ended = |parting: &Parting| matches!(parting, Parting::Ended { .. });
+            living.any(|worker| worker.journal.iter().any(|entry| entry.1 == of && ended(&entry.3)))
         };
         let fates: Vec<_> = (0..world.fates.len()).map(|of| (lives(of), known(of))).collect();
         for (fate, (lives, known)) in world.fates.iter_mut().zip(fates) {
             fate.over &= known || !lives;
+        }
+        for (key, name) in self.keys.iter().enumerate() {
+            let living = world.workers.iter().filter(|worker| worker.lives());
+            let held = living.filter_map(|worker| match worker.hands[key] {
+                Hand::Begun(held) => Some(held),
+                hand => hand.active(),
+            });
+            let kept = world.store.record(name).map_or(0, Record::generation);
+            let generation = held.map(|held| held.ran).fold(kept, u64::max);
+            world.payloads[key].lose_after(generation);
         }
         for worker in world.workers.iter_mut().filter(|worker| worker.lives()) {
             worker.said = Said::Nothing;
@@ -63,17 +77,31 @@ impl Pool {
                 continue;
             };
             held_keys.push((key, held));
-            items.push(item(key, held.of, held.token, runs(held)));
+            let payload = world.payloads[key].of(held.ran);
+            items.push(item(key, held.of, held.token, runs(held, payload)));
         }
-        for (key, of, token, ended) in
+        let mut ends = Vec::new();
+        for (key, of, token, parting) in
             journal.into_iter().filter(|_| !self.scope.lapses(Lapse::JournalNotSent))
         {
-            items.push(item(key, of, token, said(ended)));
+            // Of a second word about a job, the record before is not known.
+            let first = items.iter().all(|item| item.key != self.keys[key]);
+            if let (Parting::Ended { ran, .. }, true) = (parting, first) {
+                let record = world.store.record(&self.keys[key]);
+                let has_later =
+                    record.is_some_and(|record| record.id == self.ids[of] && record.generation() > ran);
+                ends.extend(has_later.then_some(items.len()));
+            }
+            let unless = !self.scope.lapses(Lapse::EndNamesNoPayload);
+            items.push(item(key, of, token, said(parting, unless)));
         }
         let entry = format!("U|{worker}|10000|n{worker}|n|");
         let member = Member::parse(entry.as_bytes()).unwrap();
         let replies = on!(world.store, attest(world.inc, id, &member, &items))?;
         world.workers[worker].said = Said::All;
+        if ends.iter().any(|at| replies[*at] == AttestReply::Ended) {
+            world.broke = Some("S17");
+        }
         for ((key, held), reply) in held_keys.into_iter().zip(replies) {
             let hand = &mut world.workers[worker].hands[key];
             let runs = hand.active().is_some();
@@ -96,10 +124,13 @@ impl Pool {
     }
 }
 
-fn said(ended: bool) -> Attest {
+/// `unless`: an end that is not sure names its payload.
+fn said(parting: Parting, unless: bool) -> Attest {
     let (mode, attempts, delay) = (ReleaseMode::HandOff, 0, Duration::ZERO);
-    if ended {
-        return Attest::Ended { outcome: String::new(), unless: None };
+    if let Parting::Ended { ran, sure } = parting {
+        let later = LaterPayload { than: ran, begun: Begun::Begun, rest: None };
+        let unless = (unless && !sure).then_some(later);
+        return Attest::Ended { outcome: String::new(), unless };
     }
     Attest::HandedOff(HandedOff {
         begun: Begun::Begun,
@@ -111,13 +142,13 @@ fn said(ended: bool) -> Attest {
     })
 }
 
-fn runs(held: Held) -> Attest {
+fn runs(held: Held, payload: Bytes) -> Attest {
     Attest::Runs {
         begun: held.begun,
         attempts: held.attempts,
         created: NOW,
         plan: String::new(),
-        generation: 0,
-        payload: Some(bytes::Bytes::new()),
+        generation: held.ran,
+        payload: Some(payload),
     }
 }

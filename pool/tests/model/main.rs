@@ -145,6 +145,11 @@ fn each_payload_comes_to_run_and_none_is_undone() {
 }
 
 #[test]
+fn an_end_with_a_former_payload_ends_no_updated_job() {
+    holds("updates and losses", scope::updates_and_losses());
+}
+
+#[test]
 #[ignore = "`make model` walks it"]
 fn no_payload_is_lost_with_a_worker() {
     holds("updates and deaths", scope::updates_and_deaths());
@@ -213,6 +218,8 @@ fn mutants_of_checkpoints_violate_a_property() {
 fn mutants_of_updates_violate_a_property() {
     fails("a late update wins", scope::updates().breaking([Mutation::LateUpdateWins]), "S17");
     fails("an update ends with the run", scope::updates().breaking([Mutation::UpdateEndsWithRun]), "S17");
+    let unnamed = scope::updates_and_losses().lapsing(Lapse::EndNamesNoPayload);
+    fails("an end names no payload", unnamed, "S17");
 }
 
 #[test]

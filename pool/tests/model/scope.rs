@@ -20,6 +20,8 @@ pub(crate) enum Lapse {
     AttendBeforeAttested,
     /// A worker does not report its ended jobs in phase R.
     JournalNotSent,
+    /// A worker reports an end without the payload that the job ended with, though the job may have a later one.
+    EndNamesNoPayload,
     /// A worker goes on after its lease.
     NoSelfFence,
     /// A worker that has lost its lease starts the jobs that it had begun.
@@ -247,6 +249,12 @@ pub(crate) fn updates() -> Scope {
 pub(crate) fn updates_and_deaths() -> Scope {
     let left = Left { updates: 1, lost: 1, fences: 1, ..quiet() };
     Scope { stops: true, endings: vec![ReleaseMode::Delete], left, ..updates() }
+}
+
+/// A job is updated while it runs and ends, an answer gets lost, and the data roll back to any earlier state.
+pub(crate) fn updates_and_losses() -> Scope {
+    let left = Left { updates: 1, lost: 1, losses: 1, ..quiet() };
+    Scope { endings: vec![ReleaseMode::Delete], left, ..updates() }
 }
 
 /// A job is asked while it moves, and calls about the ask are late.

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use tenure_pool::id::{Revision, Token, WorkerId};
-use tenure_pool::record::JobState;
+use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::{
     BeginReply, DispatchItem, DispatchReply, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
     StartedItem, StopItem, StopReply, Store, StoreError,
@@ -13,7 +13,7 @@ use super::judge::Cause;
 use super::notes::Heard;
 use super::scope::Lapse;
 use super::states::give;
-use super::world::{Call, Hand, Held, Leaving, Life, NOW, Pool, Said, Then, View, World, on, view};
+use super::world::{Call, Hand, Held, Leaving, Life, NOW, Parting, Pool, Said, Then, View, World, on, view};
 
 impl Pool {
     pub(crate) fn step(&self, before: &World, act: Act) -> Option<World> {
@@ -69,7 +69,7 @@ impl Pool {
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
                 on!(world.store, started(world.inc, id, &[item])).ok()?;
             }
-            Act::End { worker, key, mode } => end(&mut world, worker, key, mode)?,
+            Act::End { worker, key, mode } => self.end(&mut world, worker, key, mode)?,
             Act::HandOff { worker, key } => {
                 let Hand::Running(held) = world.workers[worker].hands[key] else { return None };
                 let then = if self.scope.lapses(Lapse::HandOffBeforeStop) {
@@ -85,19 +85,20 @@ impl Pool {
             Act::Stopped { worker, key } => {
                 let Hand::Stopping(_, then) = world.workers[worker].hands[key] else { return None };
                 match then {
-                    Then::Release(mode) => end(&mut world, worker, key, mode)?,
+                    Then::Release(mode) => self.end(&mut world, worker, key, mode)?,
                     Then::Nothing | Then::Outranked => world.workers[worker].hands[key] = Hand::Idle,
                 }
             }
             Act::Release { worker, key, lost } => {
                 let id = world.workers[worker].id;
                 let Hand::Ending(leaving) = world.workers[worker].hands[key] else { return None };
-                self.release(&mut world, id, key, leaving).ok()?;
+                let reply = self.release(&mut world, id, key, leaving).ok()?;
                 cause = Cause::Release;
                 if lost {
                     world.left.lost -= 1;
                 } else {
                     world.workers[worker].hands[key] = Hand::Idle;
+                    hear_of_leaving(&mut world, worker, key, leaving.token, reply);
                 }
             }
             Act::Copy(call) => {
@@ -325,9 +326,14 @@ impl Pool {
             tell_stopper: None,
             result: String::new(),
         };
-        let ran_on = world.store.record(&self.keys[key]).is_some_and(|r| r.state == JobState::Running);
+        let record = world.store.record(&self.keys[key]);
+        let ran_on = record.is_some_and(|r| r.state == JobState::Running);
+        // With a loss of data, later payloads may be lost.
+        let kept = record.filter(|_| self.scope.left.losses > 0).map(Record::generation);
         let reply = on!(world.store, release(world.inc, id, &[], &[item]))?[0];
-        let has_later = ran.is_some_and(|ran| world.payloads[key].has_later(ran));
+        let has_later = ran.is_some_and(|ran| {
+            kept.map_or_else(|| world.payloads[key].has_later(ran), |generation| generation > ran)
+        });
         if reply == ReleaseReply::Deleted && ran_on && has_later && !Self::is_stopped(world) {
             world.broke = Some("S17");
         }
@@ -358,7 +364,8 @@ impl Pool {
         if worker.said == Said::Nothing {
             // The facts that only it knew are lost with it.
             let journal = std::mem::take(&mut worker.journal);
-            for (_, of, _, _) in journal.into_iter().filter(|(.., ended)| *ended) {
+            let ended = |parting: &Parting| matches!(parting, Parting::Ended { .. });
+            for (_, of, _, _) in journal.into_iter().filter(|(.., parting)| ended(parting)) {
                 world.fates[of].over = false;
             }
         }
@@ -368,6 +375,24 @@ impl Pool {
     pub(crate) fn refuse(&self, world: &mut World, worker: usize, key: usize, token: Token) {
         let id = world.workers[worker].id;
         drop(self.release(world, id, key, Leaving::unused(token, ReleaseMode::Refuse)));
+    }
+
+    /// The handler has ended: the worker must release the job, and keeps that for a recovery.
+    fn end(&self, world: &mut World, worker: usize, key: usize, mode: ReleaseMode) -> Option<()> {
+        let held = world.workers[worker].hands[key].active()?;
+        if mode != ReleaseMode::Delete {
+            world.states[key].leave(held);
+        }
+        // Where it is all the same it makes no states of its own.
+        let sure = self.scope.left.updates == 0 || self.scope.left.losses == 0;
+        let parting = match mode {
+            ReleaseMode::Delete => Parting::Ended { ran: held.ran, sure },
+            _ => Parting::HandedOff,
+        };
+        let worker = &mut world.workers[worker];
+        worker.journal.insert((key, held.of, held.token, parting));
+        worker.hands[key] = Hand::Ending(held.leaving(mode));
+        Some(())
     }
 }
 
@@ -382,14 +407,19 @@ fn start(world: &mut World, worker: usize, key: usize) {
     world.last[key] = held.token;
 }
 
-/// The handler has ended: the worker must release the job, and keeps that for a recovery.
-fn end(world: &mut World, worker: usize, key: usize, mode: ReleaseMode) -> Option<()> {
-    let held = world.workers[worker].hands[key].active()?;
-    if mode != ReleaseMode::Delete {
-        world.states[key].leave(held);
-    }
-    let worker = &mut world.workers[worker];
-    worker.journal.insert((key, held.of, held.token, mode == ReleaseMode::Delete));
-    worker.hands[key] = Hand::Ending(held.leaving(mode));
-    Some(())
+/// The pool has answered a release: the worker knows whether the job has ended.
+fn hear_of_leaving(world: &mut World, worker: usize, key: usize, token: Token, reply: ReleaseReply) {
+    let journal = &mut world.workers[worker].journal;
+    let unsure = |(of_key, _, under, parting): &&(usize, usize, Token, Parting)| {
+        (*of_key, *under) == (key, token) && matches!(parting, Parting::Ended { sure: false, .. })
+    };
+    let Some(&entry) = journal.iter().find(unsure) else { return };
+    let (.., Parting::Ended { ran, .. }) = entry else { return };
+    let parting = match reply {
+        ReleaseReply::Deleted => Parting::Ended { ran, sure: true },
+        ReleaseReply::Queued | ReleaseReply::Parked => Parting::HandedOff,
+        _ => return,
+    };
+    journal.remove(&entry);
+    journal.insert((key, entry.1, token, parting));
 }

@@ -18,6 +18,18 @@ impl Payloads {
         generation == self.0.len() as u64 && payload == last
     }
 
+    /// That of this generation, as bytes.
+    pub(crate) fn of(&self, generation: u64) -> Bytes {
+        let at = usize::try_from(generation).ok().and_then(|number| number.checked_sub(1));
+        let payload = at.and_then(|at| self.0.get(at));
+        payload.map_or_else(Bytes::new, |payload| Bytes::copy_from_slice(&[*payload]))
+    }
+
+    /// Those after this generation are lost.
+    pub(crate) fn lose_after(&mut self, generation: u64) {
+        self.0.truncate(usize::try_from(generation).unwrap_or_default());
+    }
+
     /// Whether there is one after this generation.
     pub(crate) fn has_later(&self, generation: u64) -> bool {
         generation < self.0.len() as u64

@@ -156,8 +156,8 @@ pub(crate) struct Worker {
     pub(crate) hands: Vec<Hand>,
     /// The progress of its reports in this phase R.
     pub(crate) said: Said,
-    /// The jobs that have ended here or were handed off from here: key, dispatch, token, whether it has ended.
-    pub(crate) journal: BTreeSet<(usize, usize, Token, bool)>,
+    /// The jobs that have ended here or were handed off from here: key, dispatch, token.
+    pub(crate) journal: BTreeSet<(usize, usize, Token, Parting)>,
     /// The attempts of the ask that have come, and what became of each.
     pub(crate) asks: BTreeMap<u8, At>,
 }
@@ -166,6 +166,17 @@ impl Worker {
     pub(crate) fn lives(&self) -> bool {
         matches!(self.life, Life::Up | Life::Draining)
     }
+}
+
+/// How a job has left a worker's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Parting {
+    /// It has ended with a payload of this generation. Not `sure`: it goes on if the pool has a later one.
+    Ended {
+        ran: u64,
+        sure: bool,
+    },
+    HandedOff,
 }
 
 /// A router's view of the ring.

@@ -139,7 +139,9 @@ impl Jobs {
         let left = if ended {
             let own = id.caller_id().is_some();
             // A lost answer may have said that the job goes on with a later payload.
-            let unless = item.ran.filter(|_| reply == ReleaseReply::Stale && !out.stopped).map(|than| {
+            let unsaid = ctx.config.broken.has(Mutation::EndNamesNoPayload);
+            let unsure = reply == ReleaseReply::Stale && !out.stopped && !unsaid;
+            let unless = item.ran.filter(|_| unsure).map(|than| {
                 let rest = item.rest().map(|reason| (item.cause, reason.to_owned()));
                 Box::new(LaterPayload { than, begun: begun_of(out), rest })
             });

@@ -167,6 +167,9 @@ impl World {
         if self.draw_elsewhere() {
             script.start = Opening::Elsewhere;
         }
+        if self.is_overtaken(&job.key) {
+            script.start = Opening::Refuses;
+        }
         let NewJob { key, token, id: dispatch, payload, checkpoint, .. } = job;
         let progress = self.draw_progress(payload.progress, at);
         let Some(node) = self.nodes.get_mut(at) else { return };
@@ -236,8 +239,12 @@ impl World {
                     Opening::Elsewhere => self.finish(id, HandlerEvent::Elsewhere),
                     Opening::Succeeds => {
                         actor.state = State::Running;
-                        actor.ends_at = actor.script.ends.as_ref().map(|(after, _)| now + after);
+                        let ends_at = actor.script.ends.as_ref().map(|(after, _)| now + after);
+                        actor.ends_at = ends_at;
                         self.started(id);
+                        if let Some(at) = ends_at {
+                            self.will_end(id, at);
+                        }
                         self.begins_to_run(id);
                         self.tell(id, HandlerEvent::Started);
                         self.go_on(id);

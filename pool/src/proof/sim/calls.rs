@@ -259,6 +259,11 @@ impl World {
             self.note(|| format!("server: {step} of n{at} {request:?} => {reply:?}"));
         }
         self.saw(at, step, &request, &reply);
+        if self.ends_unheard(&request, &reply)
+            && let Some(flight) = self.flights.get_mut(&id)
+        {
+            flight.lose_reply = true;
+        }
         self.saw_level(at, step, &request, &reply, (before.floor, refused));
         let after = self.store.facts();
         if before != after || step != "read" {

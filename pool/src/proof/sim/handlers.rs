@@ -105,6 +105,7 @@ impl World {
     pub(super) fn ends(&mut self, actor: u64, event: &HandlerEvent) {
         let Some(actor) = self.actors.get(&actor) else { return };
         let (id, key) = (actor.id, actor.key.clone());
+        self.judge.ended_with(&key, actor.token, &actor.payload);
         if let Some(life) = self.judge.lives.get_mut(&actor.dispatch) {
             let never = life.may_have(|policy| policy == RestartPolicy::Never);
             let ends = life.may_have(|policy| policy != RestartPolicy::Always);

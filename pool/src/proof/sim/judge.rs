@@ -39,6 +39,9 @@ pub(super) struct Judge {
     /// The handlers' runs, by key and token, and when the store's memory was last full.
     pub(super) runs: BTreeMap<(JobKey, Token), Run>,
     pub(super) memory_full_at: Option<u64>,
+    /// The generation of each payload that an update has given, and of the one that each run has ended with.
+    pub(super) generations: BTreeMap<Bytes, u64>,
+    pub(super) ran: BTreeMap<(JobKey, Token), u64>,
     /// When a key's job last had the maximum of waiting notifications.
     pub(super) crowded_at: BTreeMap<JobKey, u64>,
     /// When a job of each key was last parked, or ceased to be.

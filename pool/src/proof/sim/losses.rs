@@ -139,7 +139,11 @@ impl Judge {
             match &item.what {
                 Attest::Runs { .. } => runs(item),
                 Attest::HandedOff(on) => handed_off(item.token, on),
-                Attest::Ended { .. } => false,
+                // It goes on with a later payload.
+                Attest::Ended { unless: Some(unless), .. } => {
+                    record.generation() > unless.than && handed_off(item.token, &unless.handed_off())
+                }
+                Attest::Ended { unless: None, .. } => false,
             }
         })
     }

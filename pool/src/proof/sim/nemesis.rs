@@ -8,6 +8,7 @@ use super::node::{Cut, nanos};
 use super::rng::Rng;
 use super::world::{Event, MS, World};
 use crate::core::input::Input;
+use crate::store::Snapshot;
 
 /// The largest error of the server's clock, ms.
 const STEP_MS: u64 = 2_000;
@@ -177,9 +178,7 @@ impl World {
             Fault::Rollback | Fault::Wipe if self.closing => return false,
             Fault::Rollback => {
                 let Some(backup) = self.backup.take() else { return false };
-                self.store.restore(backup);
-                self.lost();
-                self.new_process();
+                self.roll_back(backup);
             }
             Fault::Wipe => {
                 self.store.wipe();
@@ -193,6 +192,13 @@ impl World {
             _ => return false,
         }
         true
+    }
+
+    /// Another server process takes over with older data.
+    pub(super) fn roll_back(&mut self, data: Snapshot) {
+        self.store.restore(data);
+        self.lost();
+        self.new_process();
     }
 
     fn stand_still(&mut self, at: usize, time: u64) {

@@ -88,6 +88,7 @@ impl World {
             self.judge.saw_dispatch(call, done);
             self.judge.saw_save(call, done);
             self.judge.saw_update(call, done);
+            self.judge.saw_ends(call, done);
             self.judge.saw_starts(call, done);
             self.judge.saw_asks(call, done);
             if let Some(said) = Said::of(request) {

@@ -1,17 +1,31 @@
 //! Users that give jobs another payload: in some runs they do so now and then. At rest every job runs with the payload that
 //! its record has (L10). Some handlers take another payload while their jobs run; others do not, or hang.
+//!
+//! In some of these runs an update often comes just before its job ends. The answer to that end is lost, and soon the data
+//! go back to between the two. No end with a former payload ends an updated job (S17).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use super::Fault;
+use super::calls::{Reply, Request};
 use super::judge::Judge;
+use super::lives::Life;
+use super::nemesis::Rates;
+use super::node::nanos;
 use super::rng::Rng;
 use super::users::Ask;
-use super::world::{MS, World};
+use super::world::{Event, MS, World};
 use crate::core::call::{Call, Done};
 use crate::core::input::{Command, NewUpdate, NotTaken};
-use crate::model::id::JobKey;
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::record::{JobState, Record};
 use crate::model::wire::{self, Envelope};
-use crate::store::UpdateReply;
+use crate::store::{
+    Attest, AttestReply, ReleaseItem, ReleaseMode, ReleaseReply, Snapshot, UpdateItem, UpdateReply,
+};
 
 /// The source of updates. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
@@ -21,13 +35,29 @@ pub(super) struct Updates {
     /// The handlers of this run take none.
     never_taken: bool,
     given: u64,
+    /// Many come just before their jobs end.
+    overtake: bool,
+    overtaken: Option<Overtaken>,
+}
+
+/// A job that was updated just before it ends.
+#[derive(Debug)]
+struct Overtaken {
+    key: JobKey,
+    token: Token,
+    /// The data right after the update.
+    data: Option<Snapshot>,
+    /// It goes on with the update, and its worker does not hear that.
+    goes_on: bool,
 }
 
 impl Updates {
-    pub(super) fn of(seed: u64) -> Self {
+    pub(super) fn of(seed: u64, rates: &Rates) -> Self {
         let mut rng = Rng::new(!seed.rotate_left(40));
-        let (happen, never_taken) = (rng.chance(3_000), rng.chance(2_000));
-        Self { rng, happen, never_taken, given: 0 }
+        let (happen, never_taken, overtake) = (rng.chance(3_000), rng.chance(2_000), rng.chance(5_000));
+        let may_happen = [Fault::LostReply, Fault::Rollback].into_iter().all(|fault| rates.of(fault) > 0);
+        let overtake = happen && overtake && may_happen;
+        Self { rng, happen, never_taken, given: 0, overtake, overtaken: None }
     }
 }
 
@@ -85,24 +115,97 @@ impl World {
         if !self.updates.happen || self.healed || !self.updates.rng.chance(1_000) {
             return;
         }
+        let number = self.updates.rng.below(self.options.keys);
+        if let Ok(key) = JobKey::new(format!("k{number}")) {
+            self.give_another(key);
+        }
+    }
+
+    fn give_another(&mut self, key: JobKey) {
         let may_ask = |at: &usize| {
             let node = &self.nodes[*at];
             node.alive && !node.paused && node.attached && !node.closing
         };
         let usable: Vec<usize> = (0..self.nodes.len()).filter(may_ask).collect();
-        let (at, number) = (self.updates.rng.pick(&usable), self.updates.rng.below(self.options.keys));
-        let (Some(at), Ok(key)) = (at, JobKey::new(format!("k{number}"))) else { return };
+        let Some(at) = self.updates.rng.pick(&usable) else { return };
         let Some(present) = self.store.payload_of(&key) else { return };
         let Ok(present) = wire::open(&present) else { return };
         self.updates.given += 1;
-        let body = self.updates.given.to_be_bytes();
+        // No other payload is like it.
+        let body = format!("u{}", self.updates.given);
         let envelope =
-            Envelope { policy: present.policy, progress: present.progress, ..Envelope::new(&body) };
+            Envelope { policy: present.policy, progress: present.progress, ..Envelope::new(body.as_bytes()) };
         let Ok(payload) = envelope.seal() else { return };
         let deadline = self.local(at) + Duration::from_millis(self.updates.rng.between(500, 5_000));
         let what = Ask::Update { key: key.clone() };
         let new = NewUpdate { key, payload, of: None, expected: None, deadline };
         self.ask(at, what, Some(deadline), |reply| Command::Update { reply, new });
+    }
+
+    /// A handler will end by itself at this time. A user may update its job just before.
+    pub(super) fn will_end(&mut self, id: u64, at: u64) {
+        if self.updates.overtake && !self.healed && self.updates.rng.chance(5_000) {
+            let early = self.updates.rng.below(8 * MS);
+            self.at(at.saturating_sub(early), Event::Overtake(id));
+        }
+    }
+
+    pub(super) fn overtake(&mut self, id: u64) {
+        let busy = self.updates.overtaken.as_ref().is_some_and(|overtaken| overtaken.goes_on);
+        let Some(actor) = self.actors.get(&id).filter(|_| !busy && !self.healed) else { return };
+        let (key, token) = (actor.key.clone(), actor.token);
+        self.updates.overtaken = Some(Overtaken { key: key.clone(), token, data: None, goes_on: false });
+        self.give_another(key);
+    }
+
+    /// A step was executed. True if its answer must get lost: its job has ended after an update, and goes on.
+    pub(super) fn ends_unheard(&mut self, request: &Request, reply: &Reply) -> bool {
+        let (Request::Call(_, call), Reply::Done(done)) = (request, reply) else { return false };
+        let Some(overtaken) = self.updates.overtaken.as_mut().filter(|_| !self.healed) else { return false };
+        match (&**call, &**done) {
+            (Call::Update(items), Done::Update(Ok(replies))) => {
+                let kept = |(item, reply): (&UpdateItem, &UpdateReply)| {
+                    item.key == overtaken.key && matches!(reply, UpdateReply::Kept(_))
+                };
+                if items.iter().zip(replies).any(kept) {
+                    overtaken.data = Some(self.store.snapshot());
+                }
+                false
+            }
+            (Call::Release { items, .. }, Done::Release { answer: Ok(replies), .. }) => {
+                let goes_on = |(item, reply): (&ReleaseItem, &ReleaseReply)| {
+                    (&item.key, item.token, item.mode)
+                        == (&overtaken.key, overtaken.token, ReleaseMode::Delete)
+                        && *reply == ReleaseReply::Queued
+                };
+                let some = items.iter().map(|(item, _)| item).zip(replies).any(goes_on);
+                if !some || overtaken.data.is_none() || std::mem::replace(&mut overtaken.goes_on, true) {
+                    return false;
+                }
+                let ttl = nanos(self.settings.worker_ttl);
+                let later = self.updates.rng.between(ttl * 6 / 10, ttl * 3 / 2);
+                self.fault(Fault::LostReply);
+                self.after(later, Event::GoBack);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The job goes on with an update after its end. Until the data have gone back nobody can start it.
+    pub(super) fn is_overtaken(&self, key: &JobKey) -> bool {
+        self.updates.overtaken.as_ref().is_some_and(|overtaken| overtaken.goes_on && overtaken.key == *key)
+    }
+
+    /// The data go back to between an update and the end of its job.
+    pub(super) fn go_back(&mut self) {
+        let Some(Overtaken { key, data: Some(data), .. }) = self.updates.overtaken.take() else { return };
+        if self.healed || self.closing {
+            return;
+        }
+        self.note(|| format!("FAULT the data go back to before the end of {key}"));
+        self.fault(Fault::Rollback);
+        self.roll_back(data);
     }
 
     /// The job runs with another payload than the pool has for it.
@@ -123,8 +226,61 @@ impl Judge {
             let (Some(life), Ok(new)) = (self.lives.get_mut(&item.id), wire::open(&item.payload)) else {
                 continue;
             };
-            if matches!(reply, UpdateReply::Kept(_)) && !life.updated.contains(&new.policy) {
+            let UpdateReply::Kept(generation) = reply else { continue };
+            if !life.updated.contains(&new.policy) {
                 life.updated.push(new.policy);
+            }
+            self.generations.insert(new.body, *generation);
+        }
+    }
+
+    /// A handler has ended, and this was its payload.
+    pub(super) fn ended_with(&mut self, key: &JobKey, token: Token, payload: &Bytes) {
+        let generation = self.generations.get(payload).copied().unwrap_or_default();
+        self.ran.insert((key.clone(), token), generation);
+    }
+
+    /// Ends that a step has carried out: releases, and reports after a loss of data. None of them is of a former payload,
+    /// unless the job had to end.
+    pub(super) fn saw_ends(&mut self, call: &Call, done: &Done) {
+        match (call, done) {
+            (Call::Release { worker, items, .. }, Done::Release { answer: Ok(replies), .. }) => {
+                let ended = replies.iter().map(|reply| *reply == ReleaseReply::Deleted);
+                let words = items.iter().map(|(item, _)| (&item.key, item.token, None)).zip(ended);
+                self.judge_ends(*worker, words);
+            }
+            (Call::Attest { worker, items, .. }, Done::Attest { answer: Ok(replies), .. }) => {
+                let words = items.iter().zip(replies).map(|(item, reply)| {
+                    let is_end = matches!(item.what, Attest::Ended { .. });
+                    ((&item.key, item.token, Some(&item.id)), is_end && *reply == AttestReply::Ended)
+                });
+                self.judge_ends(*worker, words);
+            }
+            _ => {}
+        }
+    }
+
+    /// A worker's words about jobs, and which of them have ended their jobs.
+    fn judge_ends<'a>(
+        &mut self,
+        worker: WorkerId,
+        words: impl Iterator<Item = ((&'a JobKey, Token, Option<&'a DispatchId>), bool)>,
+    ) {
+        let mut seen = BTreeSet::new();
+        for ((key, token, id), ended) in words {
+            // Of a second word about a job, the record before is not known.
+            if !seen.insert(key) || !ended {
+                continue;
+            }
+            let of_it = |record: &&Record| id.is_none_or(|id| record.id.is_same(id));
+            let Some(record) = self.records.get(key).and_then(Option::as_ref).filter(of_it) else { continue };
+            let Some(ran) = self.ran.get(&(key.clone(), token)) else { continue };
+            let had_to = |life: &Life| life.to_stop || life.told.contains(&worker);
+            let may_end = self.life(&record.id).is_none_or(had_to) || record.state == JobState::Stopping;
+            if record.generation() > *ran && !may_end {
+                let what =
+                    format!("S17: {worker} has ended {key} with generation {ran} under {token}: {record}");
+                self.violations.push(what);
             }
         }
     }

@@ -75,6 +75,10 @@ pub(super) enum Event {
     ServerUp,
     /// Its memory has room again.
     Room,
+    /// A user updates a job whose handler is about to end.
+    Overtake(u64),
+    /// The data go back to before such an end.
+    GoBack,
     /// A command must have an answer by now.
     Overdue(usize, ReplyTo),
     /// The next action of users or faults.
@@ -159,6 +163,7 @@ impl World {
             join_settle: Duration::from_millis(rng.between(0, 1_000)),
             ..Settings::default()
         };
+        let updates = Updates::of(seed, &rates);
         let mut world = Self {
             now: 1_000 * MS,
             options: options.clone(),
@@ -176,7 +181,7 @@ impl World {
             holds: Holds::of(seed),
             cordons: Cordons::of(seed),
             crowds: Crowds::of(seed),
-            updates: Updates::of(seed),
+            updates,
             askers: Askers::of(seed),
             steers: Steers::of(seed),
             queue: BTreeMap::new(),
@@ -330,6 +335,8 @@ impl World {
                 self.full = false;
                 self.judge.memory_full_at = Some(self.now);
             }
+            Event::Overtake(actor) => self.overtake(actor),
+            Event::GoBack => self.go_back(),
             Event::Overdue(node, reply) => self.overdue(node, reply),
             Event::Move => {
                 self.hold();

@@ -102,6 +102,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
+    (EndNamesNoPayload, Simulator("S17")),
     (SilentKeepsJournal, Core("a_journal_that_was_not_said_is_forgotten")),
     (FencedKeepsJournal, Core("a_journal_that_was_being_said_is_forgotten")),
     (AttendBeforeAttested, Simulator("S2")),
