@@ -62,6 +62,8 @@ enum Reaction {
     AnswersLater(u64),
     Refuses,
     Drops,
+    /// It sends it on to the next owner, perhaps from a task of its own and this much later.
+    SendsOn(Option<u64>),
     /// It keeps it, and says nothing.
     Keeps,
 }
@@ -245,7 +247,7 @@ impl World {
             return self.hear_next(id);
         }
         *in_hand = Some(ask);
-        self.judge.handed(&asked, token);
+        self.judge.handed(&asked, token, self.now);
         let takes = self.draw_hearing();
         self.rouse(id, takes);
     }
@@ -280,7 +282,11 @@ impl World {
             0..60 => Reaction::Answers,
             60..75 => Reaction::AnswersLater(rng.below(2_000 * MS)),
             75..85 => Reaction::Refuses,
-            85..95 => Reaction::Drops,
+            85..90 => Reaction::Drops,
+            90..95 => {
+                let later = rng.chance(3_000).then(|| rng.below(2_000 * MS));
+                Reaction::SendsOn(later)
+            }
             _ => Reaction::Keeps,
         }
     }
@@ -295,12 +301,13 @@ impl World {
             Reaction::AnswersLater(delay) => (Said::Answer(words), Some(delay)),
             Reaction::Refuses => (Said::Refused(words), None),
             Reaction::Drops => (Said::Dropped, None),
+            Reaction::SendsOn(later) => (Said::Moved, later),
             Reaction::Keeps => return,
         };
         self.judge.says_to_ask(ask, token, said.clone(), self.now + later.unwrap_or_default());
         let event = HandlerEvent::Answered(ask.id, said);
         match later {
-            // Nobody stops a task of the handler's own: its answer may come after the job's end.
+            // Nobody stops a task of the handler's own: its word may come after the job's end.
             Some(delay) => {
                 let input = Input::Handler { worker, key, token, event };
                 self.after(delay, Event::Said(at, Box::new(input)));

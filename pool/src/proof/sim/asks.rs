@@ -1,5 +1,5 @@
-//! Asks: in some runs users ask the owners of jobs, and handlers answer at once, late, never, or refuse. No ask comes to
-//! too many handlers (S14), or before earlier notifications (S16), and those that are answered are told (L9).
+//! Asks: in some runs users ask the owners of jobs, and handlers answer at once, late, never, refuse, or send them on. No ask
+//! comes to too many handlers (S14), or before earlier notifications (S16), and those that are answered are told (L9).
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ const LATE: u64 = 1_500 * MS;
 pub(super) struct Asks {
     questions: BTreeMap<String, Question>,
     attempts: BTreeMap<AskId, Accepted>,
+    /// How often an ask came to a handler after another call had sent it on.
+    pub(super) sent_on: u64,
 }
 
 /// One ask of a user.
@@ -40,9 +42,19 @@ struct Question {
 
 #[derive(Debug)]
 struct Handed {
+    attempt: AskId,
     token: Token,
     /// The handler has dropped it.
     dropped: bool,
+    /// When the handler sends it on.
+    sent_on: Option<u64>,
+}
+
+impl Handed {
+    /// The handler may have acted on it: it has not sent it on by now.
+    fn counts(&self, now: u64) -> bool {
+        self.sent_on.is_none_or(|at| now < at)
+    }
 }
 
 /// An attempt that stands in a stream, or stood there.
@@ -139,16 +151,17 @@ impl Judge {
     }
 
     /// A handler is called with an ask.
-    pub(super) fn handed(&mut self, ask: &HandedAsk, token: Token) {
-        let wrong = self.objects_to(ask, token);
+    pub(super) fn handed(&mut self, ask: &HandedAsk, token: Token, now: u64) {
+        let wrong = self.objects_to(ask, token, now);
         let Some(question) = self.asks.questions.get_mut(&ask.name) else { return };
-        question.handed.push(Handed { token, dropped: false });
+        self.asks.sent_on += u64::from(question.handed.iter().any(|handed| !handed.counts(now)));
+        question.handed.push(Handed { attempt: ask.id, token, dropped: false, sent_on: None });
         let key = &question.key;
         self.violations.extend(wrong.map(|(what, wrong)| format!("{what}: {} of {key} {wrong}", ask.name)));
     }
 
     /// The property that is violated when a handler is called with this, and how.
-    fn objects_to(&self, ask: &HandedAsk, token: Token) -> Option<(&'static str, String)> {
+    fn objects_to(&self, ask: &HandedAsk, token: Token, now: u64) -> Option<(&'static str, String)> {
         let question = self.asks.questions.get(&ask.name)?;
         let lost = self.lost_since(question.since);
         let attempt = self.asks.attempts.get(&ask.id).filter(|attempt| attempt.token == token);
@@ -159,9 +172,9 @@ impl Judge {
         if let Some(error) = question.refused.as_ref().filter(|_| !lost) {
             return Some(("S14", format!("is given to a handler after '{error}'")));
         }
+        let mut earlier = question.handed.iter().filter(|handed| handed.counts(now));
         let under = |handed: &&Handed| handed.token == token && !handed.dropped;
-        let before =
-            if question.idempotent { question.handed.iter().find(under) } else { question.handed.first() };
+        let before = if question.idempotent { earlier.find(under) } else { earlier.next() };
         if let Some(before) = before.filter(|_| !lost) {
             let wrong = format!("is given to handlers twice, under {} and {token}", before.token);
             return Some(("S14", wrong));
@@ -174,10 +187,9 @@ impl Judge {
     /// A handler says this to an ask, now or later.
     pub(super) fn says_to_ask(&mut self, ask: &HandedAsk, token: Token, said: Said, at: u64) {
         let Some(question) = self.asks.questions.get_mut(&ask.name) else { return };
-        if said == Said::Dropped
-            && let Some(handed) = question.handed.iter_mut().rfind(|handed| handed.token == token)
-        {
-            handed.dropped = true;
+        if let Some(handed) = question.handed.iter_mut().rfind(|handed| handed.attempt == ask.id) {
+            handed.dropped |= said == Said::Dropped;
+            handed.sent_on = handed.sent_on.or((said == Said::Moved).then_some(at));
         }
         question.answers.push((token, said, at));
     }
@@ -196,7 +208,8 @@ impl Judge {
             }
             Err(AskError::Unknown { .. }) => self.may_be_unknown(question, end),
             Err(_) => {
-                (!question.handed.is_empty() && !lost).then_some("S14: a handler was given it before that")
+                let had_it = question.handed.iter().any(|handed| handed.counts(end.now));
+                (had_it && !lost).then_some("S14: a handler was given it before that")
             }
         };
         self.violations.extend(wrong.map(|wrong| format!("{wrong}: {name} ends with {result:?}")));
@@ -281,13 +294,13 @@ mod tests {
     #[test]
     fn an_ask_is_given_to_one_handler() {
         let mut judge = sent(false);
-        judge.handed(&handed(1), Token(3));
+        judge.handed(&handed(1), Token(3), 2);
         assert_eq!(objections(&mut judge), [""; 0]);
         judge.accepted(&item(2));
-        judge.handed(&handed(2), Token(3));
+        judge.handed(&handed(2), Token(3), 2);
         let twice = "S14: q1 of k is given to handlers twice, under 3 and 3";
         assert_eq!(objections(&mut judge), [twice]);
-        judge.handed(&handed(3), Token(3));
+        judge.handed(&handed(3), Token(3), 2);
         let never = "S14: q1 of k is given to a handler, and was never sent to it";
         assert_eq!(objections(&mut judge), [never]);
     }
@@ -295,14 +308,40 @@ mod tests {
     #[test]
     fn an_idempotent_ask_that_was_dropped_may_come_again() {
         let mut judge = sent(true);
-        judge.handed(&handed(1), Token(3));
+        judge.handed(&handed(1), Token(3), 2);
         judge.says_to_ask(&handed(1), Token(3), Said::Dropped, 1);
         judge.accepted(&item(2));
-        judge.handed(&handed(2), Token(3));
+        judge.handed(&handed(2), Token(3), 2);
         assert_eq!(objections(&mut judge), [""; 0]);
         judge.accepted(&item(3));
-        judge.handed(&handed(3), Token(3));
+        judge.handed(&handed(3), Token(3), 2);
         assert_eq!(objections(&mut judge).len(), 1, "its owner has it");
+    }
+
+    #[test]
+    fn an_ask_that_was_sent_on_may_come_again() {
+        for idempotent in [false, true] {
+            let mut judge = sent(idempotent);
+            judge.handed(&handed(1), Token(3), 2);
+            judge.says_to_ask(&handed(1), Token(3), Said::Moved, 5);
+            judge.accepted(&item(2));
+            judge.handed(&handed(2), Token(3), 4);
+            assert_eq!(objections(&mut judge).len(), 1, "it is not sent on yet");
+            let mut judge = sent(idempotent);
+            judge.handed(&handed(1), Token(3), 2);
+            judge.says_to_ask(&handed(1), Token(3), Said::Moved, 5);
+            judge.ask_ended("q1", &Err(AskError::NotHandled(NotHandled::Late)), CALM);
+            assert_eq!(objections(&mut judge), [""; 0], "no handler has it");
+            let mut judge = sent(idempotent);
+            judge.handed(&handed(1), Token(3), 2);
+            judge.says_to_ask(&handed(1), Token(3), Said::Moved, 5);
+            judge.accepted(&item(2));
+            judge.handed(&handed(2), Token(3), 6);
+            assert_eq!((objections(&mut judge), judge.asks.sent_on), (vec![], 1));
+            judge.accepted(&item(3));
+            judge.handed(&handed(3), Token(3), 7);
+            assert_eq!(objections(&mut judge).len(), 1, "its second owner has it");
+        }
     }
 
     #[test]
@@ -310,7 +349,7 @@ mod tests {
         let refused = || Err(AskError::NotHandled(NotHandled::Late));
         let mut judge = sent(false);
         judge.ask_ended("q1", &refused(), CALM);
-        judge.handed(&handed(1), Token(3));
+        judge.handed(&handed(1), Token(3), 2);
         let after = "S14: q1 of k is given to a handler after 'nobody was asked";
         assert_eq!(objections(&mut judge), [after]);
         judge.ask_ended("q1", &refused(), CALM);
@@ -355,11 +394,11 @@ mod tests {
         let mut judge = sent(false);
         judge.kept(&key, &"note".into());
         judge.accepted(&item(2));
-        judge.handed(&handed(2), Token(3));
+        judge.handed(&handed(2), Token(3), 2);
         assert!(judge.violations[0].starts_with("S16"), "{:?}", judge.violations);
         let mut judge = sent(false);
         judge.kept(&key, &"note".into());
-        judge.handed(&handed(1), Token(3));
+        judge.handed(&handed(1), Token(3), 2);
         assert_eq!(objections(&mut judge), [""; 0], "it was kept after the ask");
     }
 }

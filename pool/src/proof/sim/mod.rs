@@ -179,6 +179,8 @@ pub struct Report {
     pub answers: u64,
     /// Payloads that handlers took without a restart.
     pub taken: u64,
+    /// Asks that came to a handler again after one had sent them on.
+    pub sent_on: u64,
     /// A digest of all events: equal for the same seed.
     pub digest: u64,
     /// The violations; the run ends with the first.

@@ -304,7 +304,7 @@ impl World {
         }
         self.report.lasted = Duration::from_nanos(self.now);
         (self.report.starts, self.report.taken) = (self.judge.starts, self.judge.taken);
-        self.report.answers = self.askers.answers;
+        (self.report.answers, self.report.sent_on) = (self.askers.answers, self.judge.asks.sent_on);
         self.report.violations = std::mem::take(&mut self.judge.violations);
         self.report
     }
