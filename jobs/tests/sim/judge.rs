@@ -531,6 +531,9 @@ fn indexes(jobs: &BTreeMap<String, Record>, dump: &Dump) -> Vec<String> {
     compare("bodies", members(dump, "bodies", ""), jobs.keys().cloned().collect());
     let results = jobs.iter().filter(|(_, job)| job.flags.contains('j')).map(|(id, _)| format!("r:{id}"));
     compare("results", members(dump, "extras", "r:"), results.collect());
+    let failed = jobs.iter().filter(|(_, job)| job.flags.contains('b'));
+    let failed = failed.map(|(id, job)| format!("b:{id}#{}", job.birth));
+    compare("failed children", members(dump, "extras", "b:"), failed.collect());
     let watched = jobs.iter().filter(|(_, job)| job.flags.contains('w')).map(|(id, _)| format!("s:{id}"));
     compare("watchers", members(dump, "extras", "s:"), watched.collect());
     let child =

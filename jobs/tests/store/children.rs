@@ -19,6 +19,8 @@ scenarios! {
     a_parent_that_is_never_closed_fails_at_its_deadline,
     the_first_failure_fails_a_parent_that_wants_it,
     a_failure_counts_though_its_parent_does_not_wait_yet,
+    a_parent_that_comes_to_wait_names_the_first_failure,
+    the_failure_of_a_child_is_forgotten_with_its_parents_life,
     a_removed_parent_takes_its_children_with_it,
     children_of_another_life_do_not_count,
     a_removed_or_cancelled_child_counts,
@@ -171,6 +173,58 @@ async fn a_failure_counts_though_its_parent_does_not_wait_yet(which: Which) {
     );
     lab.tick().await;
     assert_eq!(lab.extend("P.1", lab.token.get()).await, SettleReply::ToCancel);
+}
+
+/// A running parent that fails with its children, two of which have failed.
+async fn with_failures(lab: &Lab) -> tenure_jobs::Token {
+    lab.add_one("a", "P", |kind| kind.fails_fast = true).await;
+    lab.take("a").await;
+    let parent = lab.token.get();
+    for child in ["P.1", "P.2", "P.3"] {
+        lab.spawn("b", "P", Some(parent), child).await;
+    }
+    lab.take("b").await;
+    for child in ["P.3", "P.1"] {
+        assert_eq!(lab.settle(child, fail("no")).await, SettleReply::Failed);
+    }
+    assert_eq!(lab.state("P").await, Some(State::Running));
+    parent
+}
+
+async fn a_parent_that_comes_to_wait_names_the_first_failure(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    let parent = with_failures(&lab).await;
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Failed);
+    assert_eq!(lab.result("P").await, "child P.3 failed");
+}
+
+async fn the_failure_of_a_child_is_forgotten_with_its_parents_life(which: Which) {
+    for how in ["ends", "is removed", "runs again", "waits"] {
+        let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+        let parent = with_failures(&lab).await;
+        let failures = async || {
+            let dump = lab.dump().await;
+            let extras = dump.get("extras").into_iter().flatten();
+            extras.map(|(field, _)| field.clone()).filter(|field| field.starts_with("b:")).count()
+        };
+        assert_eq!(failures().await, 1);
+        match how {
+            "ends" => assert_eq!(lab.settle_as("P", parent, fail("no")).await, SettleReply::Failed),
+            "is removed" => assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done),
+            "runs again" => {
+                let again = lab.add_body("a", "P", "x", AddMode::Again, |_| {}).await;
+                assert_eq!(again, AddReply::RunsAgain);
+                assert_eq!(lab.settle_as("P", parent, done()).await, SettleReply::Pending);
+            }
+            _ => {
+                let waits = Settle::Wait(Data::Keep);
+                assert_eq!(lab.settle_as("P", parent, waits).await, SettleReply::Failed);
+            }
+        }
+        assert_eq!(failures().await, 0, "{how}");
+        let record = lab.record("P").await;
+        assert!(record.is_none_or(|record| !record.flags.contains('b')), "{how}");
+    }
 }
 
 async fn a_removed_parent_takes_its_children_with_it(which: Which) {

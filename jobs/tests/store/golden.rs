@@ -7,8 +7,11 @@ use super::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 
 /// A set with a job in each state, and all that can belong to one.
 async fn set(which: Which) -> Lab {
-    let lab =
-        Lab::new(which, &[("mail", "max=2 lease=5000 keep=2000"), ("g", "g glimit=2/1000 gconc=3")]).await;
+    let lab = Lab::new(
+        which,
+        &[("mail", "max=2 lease=5000 keep=2000"), ("g", "g glimit=2/1000 gconc=3"), ("tree", "")],
+    )
+    .await;
     lab.listen("n1").await;
     lab.add("mail", &["ready"]).await;
     let mut kind = Kind::new(queue("mail"));
@@ -41,6 +44,12 @@ async fn set(which: Which) -> Lab {
     lab.take_n("g", 1).await;
     lab.settle("parent.1", with_result("one")).await;
     lab.take_n("g", 1).await;
+    // A parent that runs. It fails with its child once it comes to wait.
+    lab.add_one("tree", "hasty", |kind| kind.fails_fast = true).await;
+    lab.take_n("tree", 1).await;
+    lab.spawn("tree", "hasty", Some(lab.token.get()), "hasty.1").await;
+    lab.take_n("tree", 1).await;
+    lab.settle("hasty.1", fail("lost")).await;
     // Somebody watches, and somebody waits.
     lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, &[id("parent")]).await.unwrap();
     let mut wish = Taking::new(node("n1"), queue("g"), 5);
@@ -55,6 +64,8 @@ const GOLDEN: &[&str] = &[
     "bodies dead = b",
     "bodies delayed = data",
     "bodies grouped = b",
+    "bodies hasty = b",
+    "bodies hasty.1 = b",
     "bodies kept = b",
     "bodies parent = b",
     "bodies parent.2 = b",
@@ -67,16 +78,23 @@ const GOLDEN: &[&str] = &[
     "counts mail|failed = 1",
     "counts mail|running = 0",
     "counts mail|waiting = 1",
+    "counts tree|failed = 1",
+    "counts tree|running = 1",
+    "extras b:hasty#1a3185c5000011000 = hasty.1",
+    "extras c:hasty#1a3185c5000011000|hasty.1 = Flost",
     "extras c:parent#1a3185c500000b000|parent.1 = Cone",
     "extras l:delayed = user=7\\nrole=x",
     "extras r:again = busy",
     "extras r:dead = no such address",
+    "extras r:hasty.1 = lost",
     "extras r:kept = sent",
     "extras s:parent = n1",
     "groups g| = 0|1|200|1800000000000|2|0|-|||||",
     "groups g|t1 = 1|0|100|1800000000000|1|1800000000700|b|||||",
+    "index c:hasty#1a3185c5000011000|hasty.1 = 0",
     "index c:parent#1a3185c500000b000|parent.1 = 0",
     "index f:mail|1a3185412a0005000dead = 0",
+    "index f:tree|1a3185c5000013000hasty.1 = 0",
     "index k:role=x|delayed = 0",
     "index k:user=7|delayed = 0",
     "index o:parent#1a3185c500000b000|parent.2 = 0",
@@ -84,13 +102,16 @@ const GOLDEN: &[&str] = &[
     "jobs dead = 1|F|263415398400006|1|||j||0|0|mail||1a3185412a0005000|9|0|0|1a3185c5000005000|0|",
     "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join",
     "jobs grouped = 1|Q|263415398400004|0|||||0|0|g|t1|1a3185c5000003000|0|0|0|1a3185c5000003000|0|",
+    "jobs hasty = 1|R|263415398400018|1|n1||fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
+    "jobs hasty.1 = 1|F|263415398400020|1|||j||0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
     "jobs kept = 1|C|263415398400008|1|||j||0|-1|mail||1a3185412a0007000|9|0|0|1a3185c5000007000|0|",
     "jobs parent = 1|W|263415398400012|0|||fcw||1|0|mail||1a3185412a000b000|9|0|0|1a3185c500000b000|0|",
     "jobs parent.2 = 1|R|263415398400016|1|n1|||parent#1a3185c500000b000|0|0|g||1a3185c500000e000|0|0|0|1a3185c500000e000|0|",
     "jobs ready = 1|Q|0|0|||||0|0|mail||1a3185c5000001000|0|0|0|1a3185c5000001000|0|",
-    "lane:an1  = 23||00ef932d400011|n1|5 ",
-    "lane:p  = 18|A",
-    "lane:s  = 21|K",
+    "lane:an1  = 28||00ef932d400015|n1|5 ",
+    "lane:p  = 25|A",
+    "lane:s  = 27|F",
+    "leases hasty = 1800000030000",
     "leases parent.2 = 1800000030000",
     "meta armed = 1800000000300",
     "meta duty = n1",
@@ -98,9 +119,10 @@ const GOLDEN: &[&str] = &[
     "meta hold = 0",
     "meta incarnation = 1800000000000",
     "meta ticked = 1800000000000",
-    "meta token = 263415398400017",
+    "meta token = 263415398400021",
     "queues g = g|30000|0|-1|0|60000|0|0|0|2|1000|3",
     "queues mail = -|5000|2|2000|0|60000|0|0|0|0|0|0",
+    "queues tree = -|30000|0|-1|0|60000|0|0|0|0|0|0",
     "ready g|t1|1a3185c5000003000grouped = 0",
     "ready mail|1a3185c5000001000ready = 0",
     "timers d:again = 1800000000300",
@@ -108,7 +130,7 @@ const GOLDEN: &[&str] = &[
     "timers g:g|t1 = 1800000000700",
     "timers r:dead = 1800000002000",
     "timers r:delayed = 1800000060000",
-    "waiting g|00ef932d400011|n1|5 = 0",
+    "waiting g|00ef932d400015|n1|5 = 0",
 ];
 
 #[tokio::test]

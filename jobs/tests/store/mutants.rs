@@ -181,6 +181,14 @@ const MUTANTS: &[Mutant] = mutants! {
         => "local birth = line", by "each_life_has_a_birth_of_its_own";
     "a tick clears all children": "tick", "children = children - abandon(of, children)"
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
+    "a later failure of a child is named": "settle", "and not is_over(parent) and not has(parent, 'b') then"
+        => "and not is_over(parent) then", by "a_parent_that_comes_to_wait_names_the_first_failure";
+    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpo')"
+        => "  unflag(j, 'xpob')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a parent that is removed leaves the name of a failed child": "steer", "if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end\n"
+        => "", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'c') then"
+        => "  if has(j, 'c') then", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a child of a former life is not counted": "add", "if j and parent and is_former(j, parent) then"
         => "if false then", by "children_of_a_former_life_run_for_the_new_one";
     "a former life keeps its child": "add", "if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end"
@@ -263,7 +271,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if j.again", by "a_job_that_runs_is_asked_to_end";
     "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    -- This end"
         => "if false then\n    -- This end", by "one_that_runs_runs_once_more_with_its_data";
-    "another life has the children of the former": "settle", "    unflag(j, 'cb')\n    j.open = 0\n"
+    "another life has the children of the former": "settle", "    unflag(j, 'c')\n    j.open = 0\n"
         => "", by "children_of_another_life_do_not_count";
     "a result is kept for ever": "settle", "timers['r:' .. id] = t + keep"
         => "", by "a_result_is_kept_for_its_time";

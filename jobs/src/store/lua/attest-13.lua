@@ -61,10 +61,11 @@ end
 local function adopt(j, own)
   leave(j)
   if j.birth ~= own.birth then
+    forget_failure(j)
     if has(j, 'c') then
       timers['w:' .. j.id .. '#' .. j.birth] = t
       arm(t)
-      unflag(j, 'cb')
+      unflag(j, 'c')
     end
     j.birth = own.birth
     count_children(j)

@@ -125,7 +125,10 @@ local function settled(j, mode, x, y, item)
     local body = write(j, y)
     leave(j)
     if has(j, 'x') then return finish(j, 'X', 'cancelled') end
-    if has(j, 'b') then return finish(j, 'F', 'child ' .. failed_child(j) .. ' failed') end
+    if has(j, 'b') then
+      local child = call('HGET', EXTRAS, 'b:' .. j.id .. '#' .. j.birth) or ''
+      return finish(j, 'F', 'child ' .. child .. ' failed')
+    end
     j.attempts = 0
     unflag(j, 'o')
     -- Its next run knows that it has waited, also for nothing.

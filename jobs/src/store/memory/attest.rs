@@ -112,10 +112,11 @@ impl Step<'_> {
     fn adopt(&mut self, id: &JobId, mut job: Record, own: &Record) -> Record {
         self.leave(id.as_str(), &mut job);
         if job.birth != own.birth {
+            self.forget_failure(id.as_str(), &mut job);
             if job.has('c') {
                 self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
                 self.arm(self.now);
-                unflag(&mut job, "cb");
+                unflag(&mut job, "c");
             }
             job.birth.clone_from(&own.birth);
             self.count_children(id, &mut job);

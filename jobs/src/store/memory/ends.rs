@@ -23,6 +23,14 @@ impl Step<'_> {
         }
     }
 
+    /// Which child of a parent has failed concerns one life of the parent, and until its end.
+    pub(super) fn forget_failure(&mut self, id: &str, job: &mut Record) {
+        if job.has('b') {
+            self.state.data.extras.remove(&format!("b:{id}#{}", job.birth));
+            unflag(job, "b");
+        }
+    }
+
     /// Deletes a job with all that belongs to it.
     pub(super) fn drop(&mut self, id: &str, job: &Record) {
         let data = &mut self.state.data;
@@ -32,6 +40,9 @@ impl Step<'_> {
         }
         if job.has('j') {
             data.extras.remove(&format!("r:{id}"));
+        }
+        if job.has('b') {
+            data.extras.remove(&format!("b:{id}#{}", job.birth));
         }
         if job.has('l') {
             self.drop_lookups(id);
@@ -47,10 +58,11 @@ impl Step<'_> {
 
     /// Another life of a job that has ended: the children and the executions of the former one are none of its.
     pub(super) fn renew_life(&mut self, id: &str, job: &mut Record, birth: Option<String>) {
+        self.forget_failure(id, job);
         if job.has('c') {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
-            unflag(job, "cb");
+            unflag(job, "c");
             job.open = 0;
         }
         job.birth = birth.unwrap_or_else(|| self.birth_at(999));
@@ -71,7 +83,9 @@ impl Step<'_> {
         parent.open = parent.open.saturating_sub(if twice { 2 } else { 1 });
         if parent.state != JobState::Waiting {
             // It has not come to wait for its children yet.
-            if state != JobState::Done && parent.has('f') && !parent.state.is_over() {
+            let fails = state != JobState::Done && parent.has('f') && !parent.state.is_over();
+            if fails && !parent.has('b') {
+                self.state.data.extras.insert(format!("b:{of}"), id.to_owned().into());
                 flag(&mut parent, 'b');
             }
             self.put(&parent_id, &parent);
@@ -121,7 +135,8 @@ impl Step<'_> {
         if keep >= 0 && job.has('w') {
             keep = keep.max(60_000);
         }
-        unflag(job, "xpob");
+        self.forget_failure(id, job);
+        unflag(job, "xpo");
         if job.has('c') && job.open > 0 {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
@@ -149,15 +164,6 @@ impl Step<'_> {
         }
         self.put(id, job);
         letter
-    }
-
-    /// The first child of a parent, by its id, that has not succeeded.
-    pub(super) fn failed_child(&self, id: &str, job: &Record) -> String {
-        let prefix = format!("c:{id}#{}|", job.birth);
-        let data = &self.state.data;
-        let failed = |member: &&String| data.extras.get(*member).is_none_or(|end| !end.starts_with(b"C"));
-        let found = with_prefix(&data.index, &prefix).take(4_096).find(failed);
-        found.map(|member| member[prefix.len()..].to_owned()).unwrap_or_default()
     }
 
     /// An execution has failed, or was lost.

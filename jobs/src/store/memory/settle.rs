@@ -78,7 +78,8 @@ impl Step<'_> {
                     return self.finish(key, job, JobState::Cancelled, &CANCELLED);
                 }
                 if job.has('b') {
-                    let why = format!("child {} failed", self.failed_child(key, job));
+                    let child = self.state.data.extra(&format!("b:{key}#{}", job.birth));
+                    let why = format!("child {} failed", String::from_utf8_lossy(&child));
                     return self.finish(key, job, JobState::Failed, &why.into());
                 }
                 job.attempts = 0;

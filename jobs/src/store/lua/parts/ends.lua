@@ -18,6 +18,7 @@ end
 -- Deletes a job with all that belongs to it.
 local function drop(j)
   dropped[j.id], jobs[j.id] = true, false
+  if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end
   if has(j, 'j') then no_extras[#no_extras + 1] = 'r:' .. j.id end
   if has(j, 'w') then no_extras[#no_extras + 1] = 's:' .. j.id end
   if has(j, 'l') then
@@ -33,10 +34,11 @@ end
 
 -- Another life of a job that has ended: the children and the executions of the former one are none of its.
 local function renew_life(j, birth)
+  forget_failure(j)
   if has(j, 'c') then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
-    unflag(j, 'cb')
+    unflag(j, 'c')
     j.open = 0
   end
   j.birth = birth or birth_at(999)
@@ -57,7 +59,10 @@ local function count_child(j, state, text)
   changed[parent.id] = parent
   if parent.state ~= 'W' then
     -- It has not come to wait for its children yet.
-    if state ~= 'C' and has(parent, 'f') and not is_over(parent) then flag(parent, 'b') end
+    if state ~= 'C' and has(parent, 'f') and not is_over(parent) and not has(parent, 'b') then
+      call('HSET', EXTRAS, 'b:' .. of, j.id)
+      flag(parent, 'b')
+    end
     return
   end
   if state ~= 'C' and has(parent, 'f') then
@@ -92,7 +97,8 @@ finish = function(j, state, text)
   if j.parent ~= '' then count_child(j, state, text) end
   local keep = state == 'C' and j.keep or q.keep_failed
   if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end
-  unflag(j, 'xpob')
+  forget_failure(j)
+  unflag(j, 'xpo')
   if has(j, 'c') and j.open > 0 then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
@@ -114,16 +120,6 @@ finish = function(j, state, text)
     if state == 'F' then call('ZADD', INDEX, 0, 'f:' .. j.queue .. '|' .. j.place .. j.id) end
   end
   return state == 'C' and 'K' or state == 'F' and 'F' or 'C'
-end
-
--- The first child of a parent, by its id, that has not succeeded.
-local function failed_child(j)
-  local of = j.id .. '#' .. j.birth
-  local members = call('ZRANGE', INDEX, '[c:' .. of .. '|', '(c:' .. of .. '}', 'BYLEX', 'LIMIT', 0, 4096)
-  for i = 1, #members do
-    if sub(call('HGET', EXTRAS, members[i]) or 'X', 1, 1) ~= 'C' then return sub(members[i], #of + 4) end
-  end
-  return ''
 end
 
 -- An execution has failed, or was lost: the job runs again after `delay` ms, or has used up its attempts.

@@ -75,6 +75,13 @@ local function set_result(j, text)
   flag(j, 'j')
 end
 
+-- Which child of a parent has failed concerns one life of the parent, and until its end.
+local function forget_failure(j)
+  if not has(j, 'b') then return end
+  no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth
+  unflag(j, 'b')
+end
+
 -- After a loss of data, nodes say what they run, and jobs that are gone are made again. Until when that may be.
 local hold, grace = tonumber(meta[3]) or 0, tonumber(meta[4]) or 0
 
