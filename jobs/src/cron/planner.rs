@@ -40,6 +40,8 @@ const DAY: u64 = 24 * 60 * 60 * 1_000;
 const MOST: usize = 128;
 /// The pause before a cron that is being planned is changed, and before a loss of data is made up for again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// The pause before a cron is looked at again that is there, and not listed.
+const LISTS: Duration = Duration::from_secs(1);
 
 /// The data of a planning job.
 #[derive(Serialize, Deserialize)]
@@ -118,7 +120,8 @@ impl Jobs {
     /// One that is there unchanged goes on from where it was. Crons that nobody names stay, until
     /// [`remove_cron`](Self::remove_cron).
     ///
-    /// After a loss of Redis' data, each planner brings its crons in again, and they go on from that moment.
+    /// After a loss of Redis' data, each planner brings its crons in again, and they go on from that moment. One that was being
+    /// planned during the loss is not among [`crons`](Self::crons) until that run has ended, or has lost its lease.
     ///
     /// # Errors
     /// [`Error::Cron`], [`Error::Setting`], [`Error::Name`], [`Error::Encode`] and [`Error::TooLarge`] for a cron that
@@ -130,8 +133,11 @@ impl Jobs {
         let crons = crons.into_iter().map(Cron::checked).collect::<Result<BTreeMap<_, _>, _>>()?;
         self.declare(&Queue::new(QUEUE).attempts(0)).await?;
         let mut incarnations = self.own_link().incarnations();
+        let mut left = Vec::new();
         for (id, spec) in &crons {
-            bring_in(self, id, spec).await?;
+            if !bring_in(self, id, spec).await? {
+                left.push(id.clone());
+            }
         }
         let own = self.clone();
         let worker =
@@ -140,15 +146,28 @@ impl Jobs {
         let (jobs, ended) = (self.clone(), follows.clone());
         let follow = async move {
             loop {
-                incarnations.changed().await;
-                incarnations.see();
-                for (id, spec) in &crons {
-                    while let Err(error) = bring_in(&jobs, id, spec).await {
-                        if matches!(error, Error::Closed) {
-                            return;
+                tokio::select! {
+                    biased;
+                    () = incarnations.changed() => {
+                        incarnations.see();
+                        left = crons.keys().cloned().collect();
+                    }
+                    () = tokio::time::sleep(LISTS), if !left.is_empty() => {}
+                }
+                for id in std::mem::take(&mut left) {
+                    let Some(spec) = crons.get(&id) else { continue };
+                    let is_listed = loop {
+                        match bring_in(&jobs, &id, spec).await {
+                            Ok(is_listed) => break is_listed,
+                            Err(Error::Closed) => return,
+                            Err(error) => {
+                                tracing::debug!(cron = %id, error = &error as &dyn std::error::Error, "it is brought in again later");
+                                tokio::time::sleep(AGAIN).await;
+                            }
                         }
-                        tracing::debug!(cron = %id, error = &error as &dyn std::error::Error, "it is brought in again later");
-                        tokio::time::sleep(AGAIN).await;
+                    };
+                    if !is_listed {
+                        left.push(id);
                     }
                 }
             }
@@ -209,15 +228,17 @@ impl Jobs {
     }
 }
 
-/// Brings a cron in, or changes it.
-async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
+/// Brings a cron in, or changes it. False when it is there, and is not listed. One that ran while all data were lost is made
+/// again without its look-up. It gets that when it is added again after the run.
+async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<bool, Error> {
     let bring = async {
         loop {
             let view = jobs.get(id).await?.filter(|view| !view.state().is_over());
-            // One that ran while all data were lost is there again, but is not found by its look-up until it is added again.
             let is_listed = view.as_ref().is_some_and(|view| view.record().has('l'));
+            let runs = view.as_ref().is_some_and(|view| view.state() == State::Running);
             let plan = match view.and_then(|view| view.data::<Plan>().ok()) {
-                Some(plan) if plan.spec == *spec && is_listed => return Ok(()),
+                // It is planned as it must be. Nobody waits for a run that may have died with its node.
+                Some(plan) if plan.spec == *spec && (is_listed || runs) => return Ok(is_listed),
                 Some(plan) if plan.spec == *spec => plan,
                 Some(plan) => plan.replaced_by(spec.clone()),
                 None => Plan { spec: spec.clone(), planned: 0, formers: Vec::new(), changed: None },
@@ -225,7 +246,7 @@ async fn bring_in(jobs: &Jobs, id: &JobId, spec: &Spec) -> Result<(), Error> {
             let add = Add::new(jobs, QUEUE, data::encode(&plan)).named(Ok(id.clone())).unique(Unique::Again);
             // One that runs keeps its data and its look-ups. It is changed when it has run.
             if add.lookup(MARK, 1).await?.how != How::RunsAgain {
-                return Ok(());
+                return Ok(true);
             }
             tokio::time::sleep(AGAIN).await;
         }
