@@ -361,8 +361,13 @@ impl Jobs {
         self.inbox.deleted(finished);
         let mut again = Vec::new();
         for (item, reply) in items.into_iter().zip(replies) {
-            // Only the worker's report gives a job of lost data its record.
+            // Only the worker's report gives a job of lost data its record. One on its way out is not in that report before
+            // its release was tried, which waits no longer.
             if *reply == ReplyReply::Recovering {
+                let id = (item.key.clone(), item.token);
+                if !self.is_here(&id.0, id.1) && self.answering.owed.remove(&id).is_some() {
+                    self.said(id, Word::Replies);
+                }
                 again.push(item);
             } else {
                 self.told(item);

@@ -13,7 +13,8 @@ use crate::store::AttestReply::{
     Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
 use crate::store::{
-    Attest, BeginReply, HandedOff, LaterPayload, OwnedPage, Refusal, ReleaseMode, ReleaseReply, StoreError,
+    Attest, BeginReply, HandedOff, LaterPayload, OwnedPage, Refusal, ReleaseMode, ReleaseReply, ReplyReply,
+    StoreError,
 };
 
 /// Observes a recovering pool for this many seconds.
@@ -184,6 +185,22 @@ fn a_release_under_way_goes_on_and_the_last_word_waits_for_it() {
     assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: k@3 ended"]);
     bench.attested(&[Ended]);
     assert_eq!(bench.of(&["attend"]), ["attend 1"]);
+}
+
+#[test]
+fn a_reply_for_a_lost_record_holds_up_no_release() {
+    let mut bench = Bench::with_worker();
+    bench.running(7, &["k"]);
+    bench.ask_event(20, 1, false);
+    bench.answers(1);
+    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
+    bench.lost(2);
+    bench.attested(&[]);
+    assert!(!bench.is_calling("release"), "it waits for the reply");
+    bench.replied(ReplyReply::Recovering);
+    assert!(bench.is_calling("release"), "and the last word waits for the release");
+    observe(&mut bench, 2, 1);
+    assert!(bench.is_calling("reply"), "the asker may hear it all the same");
 }
 
 #[test]

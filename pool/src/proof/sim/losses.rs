@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::calls::Request;
+use super::clock::RHO_PPB;
 use super::judge::Judge;
 use super::lives::Life;
 use super::node::nanos;
@@ -256,8 +257,9 @@ impl World {
         let Some(node) = self.nodes.get(at) else { return };
         let holds = node.clock.read(self.now) < node.leases.holds_until(worker);
         let lossy = self.judge.is_lossy();
-        // A worker that could not finish its report in time gives up, so that the others can go on.
+        // A worker that could not finish its report in time, by its own clock, gives up, so that the others can go on.
         let patience = nanos(self.settings.worker_ttl) * 3;
+        let patience = patience - patience / 1_000_000_000 * RHO_PPB.unsigned_abs();
         let soon = self.judge.lost_at.is_some_and(|lost| self.now < lost + patience);
         // Without an answer to its final report it does not know that it was heard, and that the pool is open.
         let unheard = node.unheard.contains(&worker) && !soon;

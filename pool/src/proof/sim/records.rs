@@ -179,6 +179,9 @@ impl World {
 impl Judge {
     /// A record has gone: its job must have ended, or a user must have asked for its end.
     fn vanished(&mut self, key: &JobKey, before: &Record, change: &Change<'_>) {
+        if before.state == Parked {
+            self.parked_at.insert(key.clone(), change.now);
+        }
         let Some(life) = self.lives.get_mut(&before.id) else { return };
         life.to = Some(change.now);
         life.states.kept = None;
