@@ -21,8 +21,7 @@ type Route = (&'static str, &'static str, Scope, fn() -> MethodRouter<Arc<App>>)
 
 const ROUTES: &[Route] = &[
     ("get", "/", Nobody, || get(|uri: Uri| async move { page::index(&uri) })),
-    ("get", "/style.css", Nobody, || get(|uri: Uri| async move { page::style(&uri) })),
-    ("get", "/app.js", Nobody, || get(|uri: Uri| async move { page::script(&uri) })),
+    ("get", "/page/{file}", Nobody, || get(|uri: Uri| async move { page::file(&uri) })),
     ("get", "/openapi.json", Nobody, || get(page::openapi)),
     ("get", "/livez", Nobody, || get(|| async { live() })),
     ("get", "/readyz", Nobody, || get(ready)),

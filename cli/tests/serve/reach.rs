@@ -87,7 +87,7 @@ async fn an_old_socket_gives_way_and_a_file_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_is_served_below_a_base_path() {
     let world = World::serving(0, &["--base-path", "/ops/feeds"]).await;
-    for path in ["/", "/v1/pool", "/app.js", "/livez"] {
+    for path in ["/", "/v1/pool", "/page/app.js", "/livez"] {
         assert_eq!(world.get(path).await.status, 404, "{path}");
         let below = world.get(&format!("/ops/feeds{path}")).await;
         assert_eq!(below.status, 200, "{path}: {below:?}");
