@@ -27,11 +27,13 @@ pub use api::explain::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Ve
 pub use api::figures::{Figures, WorkerJobs};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::inspector::Inspector;
+pub use api::inspector::follow::EventFollower;
 pub use api::listing::{Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
 pub use api::node::{
     AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, Owner, Shutdown,
     ShutdownReport, Steer, StopJob, Update, Wait, WaitingNotification,
 };
+pub use api::overview::Overview;
 pub use api::parked::{ParkedJob, Unparked};
 pub use api::ring_view::RingView;
 pub use api::schedule::{Schedule, Ticker};

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use tenure_pool::{MemberState, PoolPhase, ShardState};
+use tenure_pool::{MemberState, PoolPhase};
 
 use super::ask::Params;
 use super::problem::Problem;
@@ -44,12 +44,10 @@ pub(super) async fn metrics(State(app): Shared, uri: Uri) -> Result<Response, Pr
     Params::of(&uri, &[])?;
     let (name, mut page, mut queues) = (app.source.pool.pool_name(), Page::default(), Page::default());
     // Together: a silent Redis takes one deadline, and who scrapes waits for that long.
-    let (state, fleet, ()) =
-        tokio::join!(app.source.state(), app.source.fleet(), of_queues(&mut queues, &app));
-    let seen = state.ok().zip(fleet.ok());
-    page.one("tenure_serve_up", "1 if the pool could be read.", name, u8::from(seen.is_some()));
-    if let Some((state, fleet)) = seen {
-        of_pool(&mut page, name, &state, &fleet);
+    let (fleet, ()) = tokio::join!(app.source.fleet(), of_queues(&mut queues, &app));
+    page.one("tenure_serve_up", "1 if the pool could be read.", name, u8::from(fleet.is_ok()));
+    if let Ok(fleet) = fleet {
+        of_pool(&mut page, name, &fleet);
     }
     page.0.push_str(&queues.0);
     let streams = super::stream::STREAMS - app.streams.available_permits();
@@ -57,9 +55,9 @@ pub(super) async fn metrics(State(app): Shared, uri: Uri) -> Result<Response, Pr
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0).into_response())
 }
 
-fn of_pool(page: &mut Page, pool: &str, state: &[ShardState], fleet: &Fleet) {
-    let figures = &fleet.figures;
-    let is_open = phase(state) == PoolPhase::Open;
+fn of_pool(page: &mut Page, pool: &str, fleet: &Fleet) {
+    let figures = &fleet.seen.figures;
+    let is_open = phase(&fleet.seen.shards) == PoolPhase::Open;
     page.one("tenure_serve_open", "1 while the pool is open.", pool, u8::from(is_open));
     page.gauge("tenure_serve_jobs", "Jobs, by who has them.");
     let owned = figures.jobs.saturating_sub(figures.waiting + figures.parked);

@@ -5,7 +5,8 @@
 //!                                                                └──► change ──► a node, for this change alone
 //! ```
 //!
-//! - `source` and `log` read once for all who ask within a moment. Nothing is read while nobody asks.
+//! - `source` reads once for all who ask within a moment, and `log` once for all who look at events: over reads that the
+//!   server holds. Nothing is read while nobody asks.
 //! - A change takes a token in a header, so a page of another site cannot make one.
 
 mod ask;
@@ -180,10 +181,12 @@ impl Serve {
             .with_max_level(tracing::Level::INFO)
             .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
             .init();
+        let log = Log::default();
+        tokio::spawn(log.clone().read(pool.clone()));
         let app = Arc::new(App {
             source: Source::new(pool, &place.client, &self.queues)?,
             place,
-            log: Log::default(),
+            log,
             tokens,
             hosts: Hosts::new(self.host),
             base: self.base_path,

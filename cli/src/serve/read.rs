@@ -9,7 +9,7 @@ use axum::http::Uri;
 use axum::{Extension, Json};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tenure_pool::{EventKind, MemberState, PoolPhase, ShardState};
+use tenure_pool::{EventKind, MemberState, Overview, PoolPhase, ShardState};
 use tokio::time::timeout;
 
 use super::App;
@@ -66,16 +66,15 @@ pub(super) fn phase(shards: &[ShardState]) -> PoolPhase {
 
 pub(super) async fn pool(State(app): Shared, Extension(who): Extension<Who>, uri: Uri) -> Answer {
     Params::of(&uri, &[])?;
-    let (shards, fleet) = (app.source.state().await?, app.source.fleet().await?);
-    let settings = app.source.settings().await?;
-    let figures = &fleet.figures;
-    let first = || fleet.workers.iter().filter(|worker| worker.shard == 0);
+    let fleet = app.source.fleet().await?;
+    let Overview { shards, settings, workers, figures, .. } = &fleet.seen;
+    let first = || workers.iter().filter(|worker| worker.shard == 0);
     let count = |state| first().filter(|worker| worker.state == state).count();
     let owned = figures.jobs.saturating_sub(figures.waiting + figures.parked);
     Ok(Json(json!({
         "v": VERSION,
         "pool": app.source.pool.pool_name(),
-        "phase": phase(&shards),
+        "phase": phase(shards),
         "on_hold": settings.hold,
         "worker_ttl_ms": millis(settings.worker_ttl),
         "max_queued": settings.max_queued,
@@ -121,7 +120,7 @@ pub(super) async fn nodes(State(app): Shared, uri: Uri) -> Answer {
 pub(super) async fn ring(State(app): Shared, uri: Uri) -> Answer {
     let key = Params::of(&uri, &["key", "key64"])?.maybe_key()?;
     let (rings, fleet) = (app.source.rings().await?, app.source.fleet().await?);
-    let found = places(&app.source.pool, &rings, &fleet.workers, key.as_ref());
+    let found = places(&app.source.pool, &rings, &fleet.seen.workers, key.as_ref());
     Ok(Json(rows(&found.map_err(|error| Problem::usage(error.to_string()))?)))
 }
 
@@ -136,7 +135,7 @@ pub(super) async fn ring_keys(State(app): Shared, uri: Uri) -> Answer {
         json!({"key": key, "key64": key64, "shard": shard, "worker": worker, "state": job.state})
     };
     let items: Vec<_> = sample.iter().map(key).collect();
-    Ok(Json(with(list("keys", &items), json!({"all": fleet.figures.jobs}))))
+    Ok(Json(with(list("keys", &items), json!({"all": fleet.seen.figures.jobs}))))
 }
 
 pub(super) async fn drains(State(app): Shared, uri: Uri) -> Answer {
@@ -178,11 +177,10 @@ pub(super) async fn scale(State(app): Shared, uri: Uri) -> Answer {
         return Err(Problem::usage("the parameter target is at least 1"));
     }
     let fleet = app.source.fleet().await?;
-    let figures = &fleet.figures;
+    let Overview { workers, figures, .. } = &fleet.seen;
     // Each worker has an entry in every shard.
     let up =
-        fleet.workers.iter().filter(|worker| worker.state == MemberState::Up && worker.shard == 0).count()
-            as u64;
+        workers.iter().filter(|worker| worker.state == MemberState::Up && worker.shard == 0).count() as u64;
     // Parked jobs need no worker.
     let live = figures.jobs.saturating_sub(figures.parked);
     let oldest = figures.oldest_queued.unwrap_or_default();
@@ -250,7 +248,8 @@ pub(super) async fn job_explain(State(app): Shared, uri: Uri) -> Answer {
 pub(super) async fn job_history(State(app): Shared, uri: Uri) -> Answer {
     let key = Params::of(&uri, &["key", "key64"])?.key()?;
     let seen = look(app.source.pool.explain(&key)).await?;
-    let kept = app.log.up_to_date(&app.source.pool).await?;
+    let log = app.log.up_to_date().await?;
+    let kept = log.borrow();
     let of_key = kept.from(0).filter(|(_, event)| event.keys.contains(&key));
     let found: Vec<_> = of_key.map(|(_, event)| events::Shown::from(event.clone())).collect();
     document(&events::history(&key, &found, kept.reach(), kept.dropped, &seen))
@@ -287,7 +286,8 @@ pub(super) async fn event_list(State(app): Shared, uri: Uri) -> Answer {
     let (key, worker) = (params.maybe_key()?, params.parsed::<u64>("worker")?);
     let (node, limit) = (params.text("node"), params.limit(200, search::LIMIT)?);
     let from = since.and_then(|since| SystemTime::now().checked_sub(since));
-    let kept = app.log.up_to_date(&app.source.pool).await?;
+    let log = app.log.up_to_date().await?;
+    let kept = log.borrow();
     let is_meant = |event: &tenure_pool::Event| {
         from.is_none_or(|from| event.at >= from)
             && (kinds.is_empty() || kinds.contains(&KindArg(event.kind)))
@@ -306,7 +306,8 @@ pub(super) async fn event_list(State(app): Shared, uri: Uri) -> Answer {
 pub(super) async fn moves(State(app): Shared, uri: Uri) -> Answer {
     Params::of(&uri, &[])?;
     let now = SystemTime::now();
-    let kept = app.log.up_to_date(&app.source.pool).await?;
+    let log = app.log.up_to_date().await?;
+    let kept = log.borrow();
     let mut minutes = [0_u64; 60];
     let (mut why, mut from, mut all) = (BTreeMap::new(), BTreeMap::new(), 0);
     for (_, event) in kept.from(0) {

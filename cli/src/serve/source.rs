@@ -21,7 +21,7 @@ const SAMPLED: Duration = Duration::from_secs(5);
 /// How many keys the sample has, about.
 const SAMPLE: usize = 512;
 /// How long a read may take.
-const LOOK: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// A read with a deadline.
 ///
@@ -32,8 +32,13 @@ pub(super) async fn look<T, E: Into<Problem>>(
 ) -> Result<T, Problem> {
     match timeout(LOOK, read).await {
         Ok(read) => read.map_err(Into::into),
-        Err(_) => Err(Problem::redis(format!("Redis has not answered within {} s", LOOK.as_secs()))),
+        Err(_) => Err(late()),
     }
+}
+
+/// Redis is silent.
+pub(super) fn late() -> Problem {
+    Problem::redis(format!("Redis has not answered within {} s", LOOK.as_secs()))
 }
 
 /// An answer that is kept for a moment, also where it is a problem. Those who ask meanwhile wait for the same read.
@@ -103,7 +108,7 @@ impl Source {
 
     pub(super) async fn fleet(&self) -> Result<std::sync::Arc<Fleet>, Problem> {
         let read = Fleet::read(&self.pool).map_ok(|fleet| {
-            let workers = fleet.figures.workers.iter().filter(|of| of.state == MemberState::Draining);
+            let workers = fleet.seen.figures.workers.iter().filter(|of| of.state == MemberState::Draining);
             let draining = workers.map(|of| ((of.shard, of.worker), of.node.as_str(), of.jobs));
             self.drains().see(draining, std::time::SystemTime::now());
             std::sync::Arc::new(fleet)

@@ -8,12 +8,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, timeout_at};
 
 use super::App;
 use super::ask::Params;
-use super::log::PAUSE;
+use super::log::Kept;
 use super::problem::Problem;
 use super::read::Shared;
 use crate::view::events::Shown;
@@ -31,6 +31,7 @@ const PIECE: usize = 256;
 struct Follower {
     app: Arc<App>,
     _permit: OwnedSemaphorePermit,
+    kept: watch::Receiver<Kept>,
     end: Instant,
     /// The number of the next event to send. None before the first look.
     next: Option<u64>,
@@ -55,27 +56,28 @@ impl Follower {
     /// The next piece of the stream. None at its end.
     async fn piece(&mut self) -> Option<Vec<Event>> {
         while Instant::now() < self.end {
-            let piece = self.look().await;
+            let piece = self.look();
             if !piece.is_empty() {
                 return Some(piece);
             }
-            sleep(PAUSE).await;
+            timeout_at(self.end, self.kept.changed()).await.ok()?.ok()?;
         }
         None
     }
 
-    async fn look(&mut self) -> Vec<Event> {
-        let app = self.app.clone();
-        let kept = match app.log.up_to_date(&app.source.pool).await {
-            Ok(kept) => kept,
-            Err(problem) if !self.in_trouble => {
+    /// All that is there to send.
+    fn look(&mut self) -> Vec<Event> {
+        let (kept, life) = (self.kept.borrow_and_update(), &self.app.life);
+        match &kept.read {
+            Some(Ok(())) => {}
+            Some(Err(problem)) if !self.in_trouble => {
                 self.in_trouble = true;
                 return vec![Event::default().event("trouble").data(problem.document().to_string())];
             }
-            Err(_) => return Vec::new(),
-        };
+            Some(Err(_)) | None => return Vec::new(),
+        }
         let mut piece = Vec::new();
-        let last = kept.next().checked_sub(1).map(|last| id(&app.life, last));
+        let last = kept.next().checked_sub(1).map(|last| id(life, last));
         let mut say = |kind: &str| {
             let said = Event::default().event(kind).data("{}");
             piece.push(match &last {
@@ -90,7 +92,7 @@ impl Follower {
                 say("resync");
                 kept.next()
             }
-            None => match self.seen.take().map(|seen| after(&app.life, &seen)) {
+            None => match self.seen.take().map(|seen| after(life, &seen)) {
                 Some(Some(next)) if next >= kept.first() && next <= kept.next() => next,
                 Some(_) => {
                     say("resync");
@@ -108,7 +110,7 @@ impl Follower {
         self.next = Some(next);
         for (number, event) in kept.from(next).take(PIECE) {
             let data = serde_json::to_string(&Shown::from(event.clone())).unwrap_or_default();
-            piece.push(Event::default().event("event").id(id(&app.life, number)).data(data));
+            piece.push(Event::default().event("event").id(id(life, number)).data(data));
             self.next = Some(number + 1);
         }
         piece
@@ -122,7 +124,8 @@ pub(super) async fn follow(State(app): Shared, uri: Uri, headers: HeaderMap) -> 
     let permit = app.streams.clone().try_acquire_owned().map_err(|_| full())?;
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let end = Instant::now() + LIFE;
-    let follower = Follower { app, _permit: permit, end, next: None, seen, in_trouble: false };
+    let kept = app.log.look();
+    let follower = Follower { app, _permit: permit, kept, end, next: None, seen, in_trouble: false };
     let pieces = stream::unfold(follower, |mut follower| async {
         let piece = follower.piece().await?;
         Some((stream::iter(piece.into_iter().map(Ok::<_, std::convert::Infallible>)), follower))

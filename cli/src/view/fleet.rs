@@ -5,20 +5,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tenure_pool::{
-    Error, Figures, Inspector, JobKey, MemberState, NodeStatus, RingView, Settings, WorkerId, WorkerInfo,
+    Error, Inspector, JobKey, MemberState, NodeStatus, Overview, RingView, WorkerId, WorkerInfo,
 };
 
 use crate::out::when::{brief, millis};
 use crate::out::{Cell, Column, Row, Tone, shown};
 
-/// All that is read of the workers of a pool, and of what their nodes say.
+/// A pool at a glance: its workers, and what their nodes say.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
-    pub(crate) workers: Vec<WorkerInfo>,
-    pub(crate) figures: Figures,
-    pub(crate) statuses: Vec<NodeStatus>,
-    /// The worker TTL of the pool.
-    pub(crate) ttl: Duration,
+    pub(crate) seen: Overview,
 }
 
 impl Fleet {
@@ -27,17 +23,15 @@ impl Fleet {
     /// # Errors
     /// The pool cannot be read.
     pub(crate) async fn read(pool: &Inspector) -> Result<Self, Error> {
-        let (workers, figures) = (pool.workers().await?, pool.figures().await?);
-        let (statuses, Settings { worker_ttl: ttl, .. }) = (pool.statuses().await?, pool.settings().await?);
-        Ok(Self { workers, figures, statuses, ttl })
+        Ok(Self { seen: pool.overview().await? })
     }
 
     /// All workers, with their jobs.
     pub(crate) fn workers(&self) -> Vec<WorkerRow> {
-        let said: BTreeMap<_, _> = self.statuses.iter().map(|of| ((of.shard, &*of.node), of)).collect();
-        let counted: BTreeMap<_, _> =
-            self.figures.workers.iter().map(|of| ((of.shard, of.worker), of)).collect();
-        let all: u64 = self.figures.workers.iter().map(|of| of.jobs).sum();
+        let Overview { workers, figures, statuses, .. } = &self.seen;
+        let said: BTreeMap<_, _> = statuses.iter().map(|of| ((of.shard, &*of.node), of)).collect();
+        let counted: BTreeMap<_, _> = figures.workers.iter().map(|of| ((of.shard, of.worker), of)).collect();
+        let all: u64 = figures.workers.iter().map(|of| of.jobs).sum();
         let row = |worker: &WorkerInfo| {
             let figures = counted.get(&(worker.shard, worker.id));
             let (jobs, renewed) = (figures.map(|of| of.jobs), figures.and_then(|of| of.renewed));
@@ -65,14 +59,14 @@ impl Fleet {
                 trouble: self.trouble(renewed, stuck.unwrap_or_default()),
             }
         };
-        self.workers.iter().map(row).collect()
+        workers.iter().map(row).collect()
     }
 
     /// The trouble of a worker, in words. Empty if it has none.
     fn trouble(&self, renewed: Option<Duration>, stuck: u64) -> String {
         let mut trouble = Vec::new();
         // After this part of its time a lease is given up.
-        if let Some(silence) = renewed.filter(|silence| *silence > self.ttl / 5 * 3) {
+        if let Some(silence) = renewed.filter(|silence| *silence > self.seen.settings.worker_ttl / 5 * 3) {
             trouble.push(format!("has not renewed its lease for {}", brief(silence)));
         }
         match stuck {
@@ -114,7 +108,7 @@ impl Fleet {
             }
             node.jobs += row.jobs.unwrap_or_default();
         }
-        for status in &self.statuses {
+        for status in &self.seen.statuses {
             if let Some(node) = nodes.get_mut(&status.node) {
                 node.hear(status);
             }

@@ -125,6 +125,24 @@ async fn top_shows_workers_jobs_and_why_they_are_where_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn top_hears_events_over_a_read_that_the_server_holds() {
+    let world = World::with_workers(1).await;
+    let mut top = Top::start(&world, "feeds", &[]);
+    top.shows("jobs 0  on workers 0").await;
+    // The node's own reads end with it.
+    world.node.abandon();
+    world.node.closed().await;
+    let held = || world.server.clients().unwrap().iter().filter(|client| client.flags.contains('b')).count();
+    eventually(PATIENCE, "one held read", async || held() == 1).await;
+    let desk = world.another("desk").await;
+    desk.cordon("elsewhere").await.unwrap();
+    top.types("4");
+    top.shows("cordon of elsewhere").await;
+    top.types("q");
+    assert_eq!(top.ends().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn top_changes_the_pool_only_after_a_yes() {
     let world = World::with_workers(1).await;
     world.node.dispatch(("acme", "x")).await.unwrap();

@@ -97,6 +97,21 @@ async fn metrics_and_probes_are_those_of_the_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_look_at_the_server_is_enough_for_a_picture() {
+    let world = World::new(1).await;
+    // The node's own looks end with it.
+    world.node.abandon();
+    world.node.closed().await;
+    let before = world.calls("info");
+    for path in ["/v1/pool", "/metrics"] {
+        world.get(path).await;
+    }
+    // One to follow the server, one of the pool's state, and that of the count before. The second path may take two more.
+    let after = world.calls("info");
+    assert!(after <= before + 5, "{before} to {after}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_is_said_within_seconds() {
     let world = World::new(1).await;
     world.json("/v1/pool").await;

@@ -1,7 +1,7 @@
 //! Events as they come.
 
 use serde_json::{Value, json};
-use tenure_testing::eventually;
+use tenure_testing::{Data, RedisServer, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -83,6 +83,54 @@ async fn a_stream_goes_on_behind_what_was_seen() {
     for strange in ["af-7", "rubbish"] {
         let mut other = Stream::open(&world, Some(strange)).await;
         assert_eq!(other.next(&["event", "resync", "ready"]).await.kind, "resync");
+    }
+}
+
+/// How many connections wait in a read that the server holds.
+fn held(server: &RedisServer) -> usize {
+    server.clients().unwrap().iter().filter(|client| client.flags.contains('b')).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_who_look_share_a_read_that_the_server_holds() {
+    let world = World::new(1).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(Stream::open(&world, None).await);
+    }
+    for stream in &mut streams {
+        assert_eq!(stream.next(&["ready"]).await.kind, "ready");
+    }
+    // The node's own reads end with it.
+    world.node.abandon();
+    world.node.closed().await;
+    eventually(PATIENCE, "one held read", async || held(&world.server) == 1).await;
+    let before = world.calls("xrange");
+    for _ in 0..20 {
+        world.json("/v1/events").await;
+        world.json("/v1/moves").await;
+    }
+    // A look takes two. One may be under way, and another one is due every 10 s.
+    let after = world.calls("xrange");
+    assert!(after <= before + 4, "{before} to {after}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_outlives_a_restart_of_redis() {
+    let world = World::new(0).await;
+    let mut stream = Stream::open(&world, None).await;
+    stream.next(&["ready"]).await;
+    world.node.cordon("x").await.unwrap();
+    let mut last = stream.next(&["event"]).await;
+    while last.data["text"] != json!("cordon of x") {
+        last = stream.next(&["event"]).await;
+    }
+    world.server.restart(Data::Keep).unwrap();
+    eventually(PATIENCE, "the node to write again", async || world.node.uncordon("x").await).await;
+    while last.data["text"] != json!("no cordon of x") {
+        let news = stream.next(&["event", "resync", "ready"]).await;
+        assert_eq!((news.kind.as_str(), number(&news.id)), ("event", number(&last.id) + 1));
+        last = news;
     }
 }
 

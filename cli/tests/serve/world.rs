@@ -77,6 +77,14 @@ impl World {
         self.page.post(path, self.page.token.as_deref(), body).await
     }
 
+    /// How often the server of the pool has run a command.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let stats: String = self.server.query(redis::cmd("INFO").arg("commandstats")).unwrap();
+        let of = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|line| line.strip_prefix(&of)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
     /// The output of a command, as JSON.
     pub(crate) async fn command(&self, args: &[&str]) -> Value {
         let output = tenure(&self.server).args(args).args(["-o", "json"]).output().await.unwrap();

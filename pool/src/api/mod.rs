@@ -9,6 +9,7 @@ pub(crate) mod health;
 pub(crate) mod inspector;
 pub(crate) mod listing;
 pub(crate) mod node;
+pub(crate) mod overview;
 pub(crate) mod parked;
 pub(crate) mod reader;
 pub(crate) mod ring_view;

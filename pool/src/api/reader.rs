@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
+use futures::future::{try_join_all, try_join3};
 use futures::stream::{self, Stream, TryStreamExt};
 
 use crate::api::events::{EventCursor, EventPage};
@@ -13,6 +13,7 @@ use crate::api::explain::{Explanation, explain};
 use crate::api::figures::Figures;
 use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, ServerMark, WorkerInfo};
 use crate::api::node::{Owner, WaitingNotification, shard_of};
+use crate::api::overview::Overview;
 use crate::api::parked::{self, ParkedJob};
 use crate::api::scheduled::{self, ScheduleInfo};
 use crate::api::shard_state::ShardState;
@@ -114,6 +115,17 @@ impl Reader {
             Ok::<_, Error>(said.filter_map(|(node, said)| NodeStatus::decode(shard, node, &said)).collect())
         });
         Ok(listing::one_after_another(try_join_all(shards).await?))
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let stored = self.stores[0].settings().borrow().clone();
+        Settings::default().joining(&stored.fields, &Given::default())
+    }
+
+    pub(crate) async fn overview(&self) -> Result<Overview, Error> {
+        let read = try_join3(self.pool_state(), self.figures(), self.statuses()).await?;
+        let (shards, figures, statuses) = read;
+        Ok(Overview { shards, settings: self.settings(), workers: self.workers(), figures, statuses })
     }
 
     pub(crate) async fn events(&self, after: &EventCursor, limit: usize) -> Result<EventPage, Error> {

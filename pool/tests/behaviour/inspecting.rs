@@ -259,6 +259,16 @@ async fn look_at_all(seen: &Inspector) {
     assert_eq!(seen.nodes().await.unwrap().len(), 1);
     assert!(seen.settings().await.unwrap().hold);
     assert_eq!(seen.pool_state().await.unwrap()[0].phase, PoolPhase::Open);
+    let whole = seen.overview().await.unwrap();
+    assert_eq!(
+        (&whole.workers, &whole.settings),
+        (&seen.workers().await.unwrap(), &seen.settings().await.unwrap())
+    );
+    assert_eq!(
+        (&whole.shards, &whole.statuses),
+        (&seen.pool_state().await.unwrap(), &seen.statuses().await.unwrap())
+    );
+    assert_eq!((whole.figures.jobs, whole.figures.workers.len()), (4, whole.workers.len()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! Reads the pool for the screens. A read takes the same bounded set of commands, however many jobs the pool has. It has a
 //! deadline, and joins nothing.
 
+mod news;
 mod supposing;
 #[cfg(test)]
 mod tests;
@@ -9,13 +10,15 @@ mod walk;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt;
 use tenure_pool::{
-    Error, Event, EventCursor, Explanation, Figures, Inspector, JobKey, NodeStatus, PoolPhase, RingView,
-    ShardState, WorkerInfo,
+    Error, Event, EventCursor, Explanation, Figures, Inspector, JobKey, NodeStatus, Overview, PoolPhase,
+    RingView, ShardState, WorkerInfo,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use self::news::News;
 use self::supposing::Supposing;
 use self::walk::{Of, Walk};
 use super::model::Msg;
@@ -30,8 +33,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const GAP: Duration = Duration::from_millis(100);
 /// How far back the first events are.
 const PAST: Duration = Duration::from_secs(3_600);
-/// How many entries of events a read takes.
-const EVENTS: usize = 256;
 
 /// Reads again and again, and at once when something else is wanted, until nobody listens any more.
 pub(super) async fn run(
@@ -70,7 +71,7 @@ pub(super) async fn run(
 
 struct Source {
     pool: Inspector,
-    events: EventCursor,
+    news: News,
     jobs: Walk,
     parked: Walk,
     supposing: Option<Supposing>,
@@ -80,20 +81,15 @@ impl Source {
     fn new(pool: Inspector) -> Self {
         let past = SystemTime::now().checked_sub(PAST).map(EventCursor::since);
         let (jobs, parked) = (Walk::new(Of::Jobs), Walk::new(Of::Parked));
-        Self { pool, events: past.unwrap_or_default(), jobs, parked, supposing: None }
+        let news = News::after(past.unwrap_or_default(), &pool);
+        Self { pool, news, jobs, parked, supposing: None }
     }
 
     /// One picture. After an error, or if the call is dropped, the next one goes on where this one began.
     async fn read(&mut self, wanted: &Wanted) -> Result<Picture, Error> {
         let pool = &self.pool;
-        let (states, settings, workers, figures, said, events) = tokio::try_join!(
-            pool.pool_state(),
-            pool.settings(),
-            pool.workers(),
-            pool.figures(),
-            pool.statuses(),
-            pool.events(&self.events, EVENTS),
-        )?;
+        let (seen, ()) = tokio::try_join!(pool.overview(), self.news.hear().map(Ok))?;
+        let Overview { shards, settings, workers, figures, statuses, .. } = seen;
         let rings = if wanted.ring { pool.rings().await? } else { Vec::new() };
         let jobs = match &wanted.jobs {
             Some(filter) => Some(self.jobs.go_on(pool, filter, &workers).await?),
@@ -112,16 +108,16 @@ impl Source {
             None => None,
         };
         let chain = wanted.chain.as_ref().and_then(|key| chain(pool, &rings, key));
-        self.events = events.next;
+        let (events, dropped) = self.news.take();
         Ok(Picture {
-            phase: phase(&states),
-            server_changed: states.iter().any(|state| state.server_changed),
+            phase: phase(&shards),
+            server_changed: shards.iter().any(|state| state.server_changed),
             hold: settings.hold,
             ttl: settings.worker_ttl,
             counts: counts(&figures),
-            workers: rows(workers, &figures, &said),
-            news: events.events.into_iter().map(happening).collect(),
-            dropped: events.dropped,
+            workers: rows(workers, &figures, &statuses),
+            news: events.into_iter().map(happening).collect(),
+            dropped,
             jobs,
             parked,
             explained,

@@ -1,5 +1,6 @@
 //! The events of a pool as they come. Each shard's history has a read that its server holds until there is an entry.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use futures::stream::{self, FuturesUnordered, Stream, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 use super::{AGAIN, Inspector, may_pass};
-use crate::api::events::EventCursor;
+use crate::api::events::{EventCursor, EventPage};
 use crate::api::listing::PAGE;
 use crate::error::Error;
 use crate::model::event::Event;
@@ -30,41 +31,60 @@ impl Inspector {
         &self,
         after: EventCursor,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + use<> {
-        let follower = Follower { inspector: self.clone(), after, watch: Watch::of(self.reader.stores()) };
-        let pages = stream::try_unfold(follower, |mut follower| async move {
-            let events = follower.page().await?;
+        let pages = stream::try_unfold(self.follower(after), |mut follower| async move {
+            let events = follower.page().await?.events;
             Ok::<_, Error>(Some((stream::iter(events.into_iter().map(Ok)), follower)))
         });
         Box::pin(pages.try_flatten())
     }
+
+    /// Like [`follow`](Self::follow), page by page: for one who shows how far back the events go and what is missing, and
+    /// who goes on after an error. It does nothing until it is asked for a page.
+    pub fn follower(&self, after: EventCursor) -> EventFollower {
+        let watch = Watch::of(self.reader.stores());
+        EventFollower { inspector: self.clone(), after, waits: false, watch }
+    }
 }
 
-/// A reader of events that come.
-struct Follower {
+/// A reader of events as they come, which [`Inspector::follower`] makes.
+pub struct EventFollower {
     inspector: Inspector,
     /// The last event that it has.
     after: EventCursor,
+    /// All that was there is read.
+    waits: bool,
     watch: Watch,
 }
 
-impl Follower {
-    /// The next events, at least one.
-    async fn page(&mut self) -> Result<Vec<Event>, Error> {
-        loop {
-            let page = self.inspector.events(&self.after, PAGE).await?;
-            self.after = page.next;
-            if !page.events.is_empty() {
-                return Ok(page.events);
-            }
-            // Entries that cannot be read are passed over.
-            if page.is_last {
-                match self.watch.change(&self.after).await {
-                    // The next look finds out how the pool is now.
-                    Err(error) if may_pass(&error) => tokio::time::sleep(AGAIN).await,
-                    other => other?,
-                }
+impl fmt::Debug for EventFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventFollower").field("inspector", &self.inspector).finish_non_exhaustive()
+    }
+}
+
+impl EventFollower {
+    /// The next look at the events. The first one is at once. When all is read, a look waits for another event, or for 10 s.
+    /// So a page may have no event: it then says that the pool is there, and that nothing has come.
+    ///
+    /// # Errors
+    /// As every read of [`Inspector`]. The next call looks again, behind the last page.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time: the next call has what this one would have had.
+    pub async fn page(&mut self) -> Result<EventPage, Error> {
+        if self.waits {
+            let changed = self.watch.change(&self.after).await;
+            self.waits = false;
+            match changed {
+                // The look finds out how the pool is now.
+                Err(error) if may_pass(&error) => tokio::time::sleep(AGAIN).await,
+                other => other?,
             }
         }
+        let page = self.inspector.events(&self.after, PAGE).await?;
+        self.after.clone_from(&page.next);
+        self.waits = page.is_last;
+        Ok(page)
     }
 }
 

@@ -1,6 +1,6 @@
 //! An inspector: it looks at a pool and is no part of it.
 
-mod follow;
+pub(crate) mod follow;
 mod reads;
 
 use std::sync::Arc;

@@ -13,6 +13,7 @@ use crate::api::explain::Explanation;
 use crate::api::figures::Figures;
 use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
 use crate::api::node::{Owner, PATIENCE, WaitingNotification};
+use crate::api::overview::Overview;
 use crate::api::parked::ParkedJob;
 use crate::api::reader::{NO_SHARD, stream_of};
 use crate::api::ring_view::RingView;
@@ -21,7 +22,7 @@ use crate::api::shard_state::ShardState;
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{IdError, JobKey};
-use crate::model::settings::{Given, Settings};
+use crate::model::settings::Settings;
 use crate::model::status::NodeStatus;
 use crate::model::ticket::Ticket;
 use crate::store::Store;
@@ -53,9 +54,7 @@ impl Inspector {
     /// Safe to drop at any time.
     pub async fn settings(&self) -> Result<Settings, Error> {
         let first = &self.reader.stores()[..1];
-        let settings = self
-            .read(first, |reader| async move { Ok(reader.stores()[0].settings().borrow().clone()) }.boxed());
-        Ok(Settings::default().joining(&settings.await?.fields, &Given::default()))
+        self.read(first, |reader| async move { Ok(reader.settings()) }.boxed()).await
     }
 
     /// The workers of the pool, shard by shard: each has an entry in every shard.
@@ -109,6 +108,19 @@ impl Inspector {
     /// Safe to drop at any time.
     pub async fn statuses(&self) -> Result<Vec<NodeStatus>, Error> {
         self.read(self.reader.stores(), |reader| async move { reader.statuses().await }.boxed()).await
+    }
+
+    /// A pool at a glance, for half the commands of its parts: [`pool_state`](Self::pool_state),
+    /// [`settings`](Self::settings), [`workers`](Self::workers), [`figures`](Self::figures) and
+    /// [`statuses`](Self::statuses). It suits one who looks again and again.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn overview(&self) -> Result<Overview, Error> {
+        self.read(self.reader.stores(), |reader| async move { reader.overview().await }.boxed()).await
     }
 
     /// All jobs of the pool, ordered by key, like [`Node::jobs`](crate::Node::jobs).

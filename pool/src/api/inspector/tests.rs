@@ -8,7 +8,7 @@ use futures::future::FutureExt;
 use futures::stream::StreamExt;
 
 use super::Inspector;
-use crate::api::events::EventCursor;
+use crate::api::events::{EventCursor, EventPage};
 use crate::api::listing::WorkerInfo;
 use crate::api::node::{Node, PATIENCE};
 use crate::error::Error;
@@ -105,4 +105,39 @@ async fn a_follower_is_woken_and_does_not_look() {
     store.wipe();
     assert!(matches!(next.await, Some(Err(Error::NoPool { .. }))));
     assert!(coming.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_follower_goes_on_after_a_call_that_was_dropped() {
+    let store = &MemoryStore::new();
+    let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
+    node.abandon();
+    node.closed().await;
+    let state = store.pool_state().await.unwrap();
+    let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
+    store.bless(&run_id);
+    let note = async |n| {
+        let line = Line::of(&News::new(EventKind::Asked).saying(&format!("event {n}")), Duration::ZERO);
+        let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
+        store.note(incarnation, 100, &entry.encode()).await.unwrap();
+    };
+    note(1).await;
+    let mut follower = Inspector::open("p", store).await.unwrap().follower(EventCursor::default());
+    let texts = |page: &EventPage| -> Vec<_> {
+        page.events.iter().filter(|event| event.node == "a").map(|event| event.text.clone()).collect()
+    };
+    // From now on, time only passes for one who sleeps.
+    tokio::time::pause();
+    assert_eq!(texts(&follower.page().await.unwrap()), ["event 1"]);
+    let began = tokio::time::Instant::now();
+    assert_eq!(follower.page().await.unwrap().events, [], "the pool is there");
+    // A timer has whole milliseconds.
+    assert_eq!(began.elapsed().as_secs(), 10);
+    store.set_available(false);
+    // The deadlines of reads are of the machine's own clock.
+    let silent = tokio::time::timeout(Duration::from_secs(15), follower.page()).await;
+    assert!(!matches!(silent, Ok(Ok(_))), "{silent:?}");
+    store.set_available(true);
+    note(2).await;
+    assert_eq!(texts(&follower.page().await.unwrap()), ["event 2"]);
 }
