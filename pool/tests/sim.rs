@@ -42,6 +42,12 @@ fn nothing_is_violated_under_faults() {
     }
 }
 
+/// Its release under the earlier token is answered after the one under the later token.
+#[test]
+fn a_job_that_came_again_and_has_left_is_not_taken_back() {
+    passes(&run(21_652_544_751_105, &Options::default()));
+}
+
 #[test]
 fn every_kind_of_fault_happens() {
     let happened: std::collections::BTreeSet<Fault> =

@@ -14,7 +14,7 @@
 //! 5. A worker gives up after 3 T without an answer, or 10 T in all, because the pool cannot open until every member
 //!    has finished.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::Jobs;
@@ -72,6 +72,8 @@ pub(in crate::core) struct Attesting {
     ends_at: Time,
     /// Jobs that the pool knows as ended. Others may get their keys as soon as the pool is open.
     ending: BTreeSet<(JobKey, Token)>,
+    /// The highest token under which a job has left this worker, for jobs on their way out and those that left since.
+    left: BTreeMap<JobKey, Token>,
     /// The report must wait for another event.
     waits: bool,
     count: Attested,
@@ -80,6 +82,8 @@ pub(in crate::core) struct Attesting {
 impl Attesting {
     /// A job has left the worker's hands meanwhile.
     pub(super) fn has_gone(&mut self, past: Past) {
+        let highest = self.left.entry(past.key.clone()).or_default();
+        *highest = past.token.max(*highest);
         self.words.push(Statement::Past(past));
     }
 
@@ -118,6 +122,8 @@ impl Jobs {
             words.push(Statement::Runs { key: key.clone(), token: held.token, with_payload: false });
         }
         let journal = self.journal.all();
+        let leaving: BTreeSet<&JobKey> = self.releasing.keys().map(|(key, _)| key).collect();
+        let left = self.journal.highest_of(&leaving);
         let (known, after, count) = (false, None, Attested::default());
         let ttl = ctx.config.timing.ttl;
         let (give_up_at, ends_at) = (ctx.now + ttl * 3, ctx.now + ttl * 10);
@@ -129,6 +135,7 @@ impl Jobs {
             give_up_at,
             ends_at,
             ending: BTreeSet::new(),
+            left,
             waits: false,
             count,
         });
@@ -293,6 +300,10 @@ impl Jobs {
         let (id, Some(attesting)) = ((item.key.clone(), item.token), &mut self.attesting) else {
             return false;
         };
+        // The same, and it has left under that token, too.
+        if attesting.left.get(&id.0).is_some_and(|left| *left > id.1) {
+            return false;
+        }
         let is_kept = self.releasing.get(&id).is_some_and(|out| out.held.is_some() && !out.stopped);
         if is_kept {
             attesting.words.push(Statement::Runs { key: id.0.clone(), token: id.1, with_payload: true });

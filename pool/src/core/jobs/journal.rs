@@ -1,7 +1,7 @@
 //! The jobs that a worker has given up lately. A loss of data may make the store forget them, and the worker then
 //! reports them again. So an ended job does not come back, and a handed-on job does not count as running.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -99,6 +99,18 @@ impl Journal {
     /// The numbers of all entries.
     pub(super) fn all(&self) -> Range<u64> {
         self.first..self.first + self.entries.len() as u64
+    }
+
+    /// The highest token of each of these jobs, for those that have entries.
+    pub(super) fn highest_of(&self, keys: &BTreeSet<&JobKey>) -> BTreeMap<JobKey, Token> {
+        let mut highest = BTreeMap::new();
+        if !keys.is_empty() {
+            for (_, past) in self.entries.iter().filter(|(_, past)| keys.contains(&past.key)) {
+                let token: &mut Token = highest.entry(past.key.clone()).or_default();
+                *token = past.token.max(*token);
+            }
+        }
+        highest
     }
 
     /// The first `most` of these entries that still exist; `numbers` continues after them.
