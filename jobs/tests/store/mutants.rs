@@ -285,8 +285,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "elseif parent.open == 0 then", by "an_open_parent_waits_for_more";
     "a first failure fails nobody": "settle", "if state ~= 'C' and has(parent, 'f') then"
         => "if false then", by "the_first_failure_fails_a_parent_that_wants_it";
-    "a failure before its parent waits is forgotten": "settle", "if has(j, 'b') then"
-        => "if false then", by "a_failure_counts_though_its_parent_does_not_wait_yet";
+    "a failure before its parent waits is forgotten": "settle", "if has(j, 'b') then\n      local child"
+        => "if false then\n      local child", by "a_failure_counts_though_its_parent_does_not_wait_yet";
     "what a child came to is not kept": "settle", "call('HSET', EXTRAS, 'c:' .. of .. '|' .. j.id, state .. text)"
         => "", by "a_parent_goes_on_when_the_last_child_has_ended";
     "a limited group goes on": "settle", "g.blocked = max(g.blocked, tonumber(argument))"
