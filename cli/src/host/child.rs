@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
-use tenure_pool::Node;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
@@ -17,14 +16,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::leases::Leases;
-use super::link::Link;
-use super::talk;
+use super::hosts::{Greeted, NoHost, greeting};
+use super::talk::{Over, Talk};
+use super::tether::Keeper;
 use super::wire::codec::{Lines, line};
 use super::wire::down::Down;
-use super::wire::up::{Hello, Up};
-use super::wire::{FEATURES, VERSION};
-use crate::work::book::Book;
+use crate::work::book::{Book, Line};
 use crate::work::cgroup::Groups;
 use crate::work::folder::Folder;
 use crate::work::launch::{Confines, End, Word};
@@ -41,16 +38,6 @@ const UNFIT: i32 = 78;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a host that was refused may take to end.
 const REFUSED: Duration = Duration::from_secs(20);
-
-/// The hosts of a node.
-pub(super) struct Hosts {
-    pub(super) launcher: Launcher,
-    pub(super) node: Node,
-    pub(super) ttl: Duration,
-    pub(super) hello_timeout: Duration,
-    /// How long a host may leave a ping unanswered.
-    pub(super) deadline: Duration,
-}
 
 /// All that the processes of hosts are started with.
 pub(super) struct Launcher {
@@ -69,77 +56,14 @@ pub(super) struct Launcher {
     pub(super) numbers: AtomicU64,
 }
 
-/// Why there is no host.
-#[derive(Debug)]
-pub(super) enum NoHost {
-    /// Another attempt would come out the same.
-    Unfit(String),
-    /// The program could not be started at all.
-    NotRun(String),
-    /// It did not get as far as its hello.
-    Failed(String),
-}
-
-impl From<io::Error> for NoHost {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 /// A process that may become a host.
 pub(super) struct Child {
     pub(super) processes: Processes,
     last: Arc<Last>,
     readers: Vec<JoinHandle<()>>,
-    line: Arc<crate::work::book::Line>,
+    line: Arc<Line>,
     /// It has the socket.
     folder: Folder,
-}
-
-impl Hosts {
-    /// Starts a host for this worker, and waits for its hello.
-    ///
-    /// # Errors
-    /// There is none, and nothing of it is left.
-    ///
-    /// # Cancel safety
-    /// Safe: a drop kills what there is.
-    pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
-        let (mut child, (hello, lines, mut to)) = self.launcher.greeted(worker, self.hello_timeout).await?;
-        if !hello.v.contains(&VERSION) {
-            let theirs = hello.v.clone();
-            let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
-            let refused = Down::Refused { why: why.clone(), ours: vec![VERSION], theirs };
-            let line = line(&refused).unwrap_or_default();
-            // It ends whether it reads this or not.
-            let _ = timeout(REFUSED, to.write_all(&line)).await;
-            let _ = timeout(REFUSED, first_end(&mut child.processes)).await;
-            child.processes.kill().await;
-            return Err(NoHost::Unfit(why));
-        }
-        let welcome = Down::Hello {
-            v: VERSION,
-            pool: self.launcher.pool.clone(),
-            node: self.launcher.node.clone(),
-            worker,
-            ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
-            features: FEATURES.map(str::to_owned).into(),
-            tenure: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let reins = Arc::new(child.processes.reins()?);
-        let leases = Leases::new(child.line.clone(), reins.clone(), self.ttl);
-        let (out, from) = mpsc::unbounded_channel();
-        let link = Arc::new(Link::new(hello, reins, leases, out));
-        link.send(&welcome);
-        let talk = talk::Talk {
-            link: link.clone(),
-            node: self.node.clone(),
-            ttl: self.ttl,
-            deadline: self.deadline,
-        };
-        tokio::spawn(child.live(talk, lines, to, from));
-        Ok(link)
-    }
 }
 
 impl Launcher {
@@ -229,18 +153,8 @@ async fn welcome(listener: UnixListener, keeper: Pid) -> Result<Greeted, String>
     };
     // Nobody else can connect.
     drop(listener);
-    let (from, to) = stream.into_split();
-    let mut lines = Lines::new(from);
-    match lines.next().await {
-        Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
-        Ok(Some(_)) => Err("its first message is not hello".to_owned()),
-        Ok(None) => Err("it closed its connection without a hello".to_owned()),
-        Err(bad) => Err(format!("it does not speak the protocol: {bad}")),
-    }
+    greeting(stream).await
 }
-
-/// A hello, and the connection that it came by.
-pub(super) type Greeted = (Hello, Lines<OwnedReadHalf>, OwnedWriteHalf);
 
 /// Whether the peer is of this user, and came from the keeper's program.
 fn is_ours(peer: UCred, keeper: Pid) -> bool {
@@ -263,6 +177,23 @@ pub(super) async fn first_end(processes: &mut Processes) -> Result<End, String> 
 }
 
 impl Child {
+    /// What holds it to the leases of its jobs.
+    ///
+    /// # Errors
+    /// The machine has no more files, or it has gone.
+    pub(super) fn keeper(&self) -> io::Result<Keeper> {
+        Keeper::of(&self.processes, self.line.clone())
+    }
+
+    /// Refuses it by this message, and lets it end, or kills it.
+    pub(super) async fn refuse(mut self, mut to: OwnedWriteHalf, refused: &Down) {
+        let line = line(refused).unwrap_or_default();
+        // It ends whether it reads this or not.
+        let _ = timeout(REFUSED, to.write_all(&line)).await;
+        let _ = timeout(REFUSED, first_end(&mut self.processes)).await;
+        self.processes.kill().await;
+    }
+
     /// Kills it, and says why with the last of its words.
     async fn failed(mut self, why: &str) -> String {
         self.processes.kill().await;
@@ -293,9 +224,9 @@ impl Child {
     }
 
     /// Talks to it, until nothing of it is left.
-    async fn live(
+    pub(super) async fn live(
         mut self,
-        talk: talk::Talk,
+        talk: Talk,
         lines: Lines<OwnedReadHalf>,
         to: OwnedWriteHalf,
         from: mpsc::UnboundedReceiver<Vec<u8>>,
@@ -314,7 +245,7 @@ impl Child {
             }
         }
         // One that has closed its connection ends in a moment, and its exit status says more.
-        if matches!(why, Some(talk::Over::Closed)) {
+        if matches!(why, Some(Over::Closed)) {
             end = timeout(LAST_WORDS, first_end(&mut self.processes)).await.ok();
         }
         self.processes.kill().await;

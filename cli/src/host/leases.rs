@@ -8,9 +8,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tenure_pool::{Job, LeaseGuard, WorkerId};
 
+use super::tether::Keeper;
 use super::wire::down::Down;
-use crate::work::book::Line;
-use crate::work::process::Reins;
 
 /// A worker of the pool, in its shard: it has one lease while it has this id.
 pub(super) type Holder = (usize, WorkerId);
@@ -18,8 +17,7 @@ pub(super) type Holder = (usize, WorkerId);
 /// The leases of a host's jobs.
 #[derive(Debug)]
 pub(super) struct Leases {
-    line: Arc<Line>,
-    reins: Arc<Reins>,
+    keeper: Arc<Keeper>,
     held: HashMap<Holder, Held>,
     last: u64,
     /// A renewal that adds less than this is not told.
@@ -60,8 +58,8 @@ impl Held {
 }
 
 impl Leases {
-    pub(super) fn new(line: Arc<Line>, reins: Arc<Reins>, ttl: Duration) -> Self {
-        Self { line, reins, held: HashMap::new(), last: 0, least: ttl / 20 }
+    pub(super) fn new(keeper: Arc<Keeper>, ttl: Duration) -> Self {
+        Self { keeper, held: HashMap::new(), last: 0, least: ttl / 20 }
     }
 
     /// Enters a job that will run under its lease. Returns the lease's number, and a message if the host must hear before
@@ -74,11 +72,7 @@ impl Leases {
         }
         let (number, lease) = (self.last + 1, job.lease().clone());
         // The keeper must know of the lease before the host knows of the job.
-        if !self.line.add(number, &lease).ok()? {
-            return None;
-        }
-        if self.reins.look().is_err() {
-            let _ = self.line.remove(number);
+        if !self.keeper.bind(number, &lease) {
             return None;
         }
         self.last = number;
@@ -93,8 +87,7 @@ impl Leases {
         let Some(held) = self.held.get_mut(&holder) else { return };
         held.jobs -= 1;
         if held.jobs == 0 {
-            // A time that is too early ends a host that has no job of this lease.
-            let _ = self.line.remove(held.number);
+            self.keeper.loosen(held.number);
             self.held.remove(&holder);
         }
     }

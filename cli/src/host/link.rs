@@ -12,11 +12,12 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::leases::{Holder, Leases};
 use super::table::{Table, Waits};
+use super::tether::Keeper;
 use super::wire::codec;
 use super::wire::down::Down;
 use super::wire::up::Hello;
 use crate::work::guard::LOST;
-use crate::work::process::{Reins, blocking};
+use crate::work::process::blocking;
 
 /// How much may wait for a host that does not read.
 const WAITING: usize = 64 << 20;
@@ -32,7 +33,7 @@ const KILLING: Duration = Duration::from_secs(10);
 /// A host.
 pub(super) struct Link {
     pub(super) hello: Hello,
-    reins: Arc<Reins>,
+    keeper: Arc<Keeper>,
     pub(super) table: Mutex<Table<Job, Ask>>,
     leases: Mutex<Leases>,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -79,14 +80,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Link {
     pub(super) fn new(
         hello: Hello,
-        reins: Arc<Reins>,
+        keeper: Arc<Keeper>,
         leases: Leases,
         out: mpsc::UnboundedSender<Vec<u8>>,
     ) -> Self {
         let starting = hello.max_starting.unwrap_or(STARTING).clamp(1, STARTING_MAX);
         Self {
             hello,
-            reins,
+            keeper,
             table: Mutex::new(Table::new()),
             leases: Mutex::new(leases),
             out,
@@ -171,7 +172,7 @@ impl Link {
     fn kill_now(&self, why: &str) {
         self.kill(why);
         blocking(|| {
-            if self.reins.end(KILLING) {
+            if self.keeper.end(KILLING) {
                 return;
             }
             let (gone, _) = self

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Guard, keeper and shim are those of `tenure work`. `wire` has the messages, `table` the rules of who may say what and
-//! when, `link` the state of one host, `talk` the talk with it, `child` its process. `handler` gives a worker's jobs to its
-//! host, and `worker` makes a host anew that has gone.
+//! when, `link` the state of one host, `leases` and `tether` what holds it to the leases of its jobs, `talk` the talk with
+//! it, `child` its process. `hosts` gets one, `handler` gives a worker's jobs to its host, and `worker` gets a host anew when
+//! one has gone.
 //!
 //! - A job is the pool's again only after its host's last word on it, or when nothing of the host is left.
 //! - A host ends with the first lease of its jobs that ends, whether the node lives, hangs or has gone.
@@ -17,12 +18,14 @@ mod calls;
 mod check;
 mod child;
 mod handler;
+mod hosts;
 mod leases;
 mod link;
 mod node;
 mod options;
 mod table;
 mod talk;
+mod tether;
 mod wire;
 mod worker;
 

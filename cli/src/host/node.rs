@@ -10,8 +10,9 @@ use tenure_pool::{CloseReport, Error, Node};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::child::{Hosts, Launcher};
+use super::child::Launcher;
 use super::handler::{Gate, Handler, Times};
+use super::hosts::Hosts;
 use super::link::Link;
 use super::options::Host;
 use super::wire::down::Down;
@@ -80,7 +81,8 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
         numbers: AtomicU64::new(0),
     };
     let (hello_timeout, deadline) = (time.hello_timeout, time.host_deadline);
-    let hosts = Arc::new(Hosts { launcher, node: node.clone(), ttl, hello_timeout, deadline });
+    let pool = place.pool.clone();
+    let hosts = Arc::new(Hosts { launcher, pool, node: node.clone(), ttl, hello_timeout, deadline });
     let times = Times { ttl, start: time.start_timeout, grace: time.grace };
     let workers: Vec<_> = (0..host.place.workers)
         .map(|number| {

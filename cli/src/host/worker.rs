@@ -11,8 +11,8 @@ use tenure_pool::{Node, Worker};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::child::{Hosts, NoHost};
 use super::handler::{Gate, Handler, Shared};
+use super::hosts::{Hosts, NoHost};
 use super::link::{Link, Wish};
 use super::wire::down::Down;
 use crate::exit::{Code, Failure};

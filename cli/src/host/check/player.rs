@@ -11,7 +11,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::host::child::{Child, Launcher, NoHost, first_end};
+use crate::host::child::{Child, Launcher, first_end};
+use crate::host::hosts::NoHost;
 use crate::host::leases::monotonic;
 use crate::host::table::{Began, End, Heard, Noted, Table, Updated, Waits};
 use crate::host::wire::body::{Body, Key, State};

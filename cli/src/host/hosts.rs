@@ -1,0 +1,125 @@
+//! The hosts of a node: each is had anew, says hello, and is then talked to until nothing of it is left.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_pool::Node;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use super::child::Launcher;
+use super::leases::Leases;
+use super::link::Link;
+use super::talk::Talk;
+use super::tether::Keeper;
+use super::wire::codec::Lines;
+use super::wire::down::Down;
+use super::wire::up::{Hello, Up};
+use super::wire::{FEATURES, VERSION};
+
+/// The hosts of a node.
+pub(super) struct Hosts {
+    pub(super) launcher: Launcher,
+    pub(super) pool: String,
+    pub(super) node: Node,
+    pub(super) ttl: Duration,
+    pub(super) hello_timeout: Duration,
+    /// How long a host may leave a ping unanswered.
+    pub(super) deadline: Duration,
+}
+
+/// Why there is no host.
+#[derive(Debug)]
+pub(super) enum NoHost {
+    /// Another attempt would come out the same.
+    Unfit(String),
+    /// The program could not be started at all.
+    NotRun(String),
+    /// It did not get as far as its hello.
+    Failed(String),
+}
+
+impl From<io::Error> for NoHost {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A hello, and the connection that it came by.
+pub(super) type Greeted = (Hello, Lines<OwnedReadHalf>, OwnedWriteHalf);
+
+impl Hosts {
+    /// Gets a host for this worker, and welcomes it.
+    ///
+    /// # Errors
+    /// There is none, and nothing of it is left.
+    ///
+    /// # Cancel safety
+    /// Safe: a drop ends what there is.
+    pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
+        let (child, (hello, lines, to)) = self.launcher.greeted(worker, self.hello_timeout).await?;
+        if let Some((why, refused)) = refusal(&hello) {
+            child.refuse(to, &refused).await;
+            return Err(NoHost::Unfit(why));
+        }
+        let (talk, from) = self.welcome(worker, hello, child.keeper()?);
+        let link = talk.link.clone();
+        tokio::spawn(child.live(talk, lines, to, from));
+        Ok(link)
+    }
+
+    /// Welcomes a host. Returns the talk with it, and the lines that it is to be told.
+    fn welcome(
+        &self,
+        worker: u16,
+        hello: Hello,
+        keeper: Keeper,
+    ) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
+        let welcome = Down::Hello {
+            v: VERSION,
+            pool: self.pool.clone(),
+            node: self.node.name().to_owned(),
+            worker,
+            ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
+            features: FEATURES.map(str::to_owned).into(),
+            tenure: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let keeper = Arc::new(keeper);
+        let leases = Leases::new(keeper.clone(), self.ttl);
+        let (out, from) = mpsc::unbounded_channel();
+        let link = Arc::new(Link::new(hello, keeper, leases, out));
+        link.send(&welcome);
+        let talk = Talk { link, node: self.node.clone(), ttl: self.ttl, deadline: self.deadline };
+        (talk, from)
+    }
+}
+
+/// Waits for the first word of a host.
+///
+/// # Errors
+/// It is no hello.
+///
+/// # Cancel safety
+/// A drop closes the connection.
+pub(super) async fn greeting(stream: UnixStream) -> Result<Greeted, String> {
+    let (from, to) = stream.into_split();
+    let mut lines = Lines::new(from);
+    match lines.next().await {
+        Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
+        Ok(Some(_)) => Err("its first message is not hello".to_owned()),
+        Ok(None) => Err("it closed its connection without a hello".to_owned()),
+        Err(bad) => Err(format!("it does not speak the protocol: {bad}")),
+    }
+}
+
+/// Why a host is not welcome, and the answer to it. None: it speaks the version of this node.
+fn refusal(hello: &Hello) -> Option<(String, Down)> {
+    if hello.v.contains(&VERSION) {
+        return None;
+    }
+    let theirs = hello.v.clone();
+    let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
+    Some((why.clone(), Down::Refused { why, ours: vec![VERSION], theirs }))
+}
