@@ -22,12 +22,15 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 const (
 	textMax = 1000
 	// requestsMax is how many requests may be open.
 	requestsMax = 256
+	// busy is the exit status of a host for which no worker is free now.
+	busy = 75
 )
 
 // Host is a host of jobs. Set its fields before it runs.
@@ -59,35 +62,34 @@ type Host struct {
 	places  chan struct{}
 	over    chan struct{}
 	running sync.WaitGroup
-}
-
-// answer is that of a request.
-type answer struct {
-	Op     string    `json:"op"`
-	RID    uint64    `json:"rid"`
-	Code   string    `json:"code"`
-	Text   string    `json:"text"`
-	ID     string    `json:"id"`
-	Body   *string   `json:"body"`
-	Body64 []byte    `json:"body64"`
-	Job    *JobInfo  `json:"job"`
-	Jobs   []JobInfo `json:"jobs"`
-	Next   string    `json:"next"`
+	// ttl is the worker TTL of a connection that was welcomed.
+	ttl time.Duration
+	// It wants to end, and wakes Attach.
+	leaves bool
+	wake   chan struct{}
 }
 
 // Pool has the requests to the pool.
 func (h *Host) Pool() Pool { return Pool{h} }
 
-// Bye asks Tenure to hand all jobs on, and to start a new process in place of this one.
-func (h *Host) Bye() error { return h.send(fields{"op": "bye"}) }
-
-// Run serves until there is nothing more to do, and ends the process.
-func (h *Host) Run() {
-	path, found := os.LookupEnv("TENURE_SOCKET")
-	if !found {
-		log.Fatal("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`")
+// Bye asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place.
+func (h *Host) Bye() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.leaves && h.wake != nil {
+		close(h.wake)
 	}
-	status, err := h.Serve(path)
+	h.leaves = true
+	if h.to == nil {
+		return nil
+	}
+	return h.sendLocked(fields{"op": "bye"})
+}
+
+// Run serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
+// attaches, and SIGTERM has its jobs handed on before it ends.
+func (h *Host) Run() {
+	status, err := h.serveOrAttach()
 	if err != nil {
 		log.Print(err)
 	}
@@ -97,18 +99,17 @@ func (h *Host) Run() {
 // Serve serves until there is nothing more to do, and returns the exit status.
 func (h *Host) Serve(path string) (int, error) {
 	if h.Job == nil {
-		return 1, errors.New("the host has no function Job")
+		return 1, errNoJob
 	}
+	h.mu.Lock()
+	h.ttl = 0
+	h.mu.Unlock()
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return 1, err
 	}
 	defer conn.Close()
-	h.to = conn
-	h.jobs, h.contexts = map[uint64]*Job{}, map[uint64]context.Context{}
-	h.leases, h.requests = map[uint64]*Lease{}, map[uint64]chan *answer{}
-	h.places, h.over = make(chan struct{}, requestsMax), make(chan struct{})
-	if err := h.hello(); err != nil {
+	if err := h.connected(conn); err != nil {
 		return 1, err
 	}
 	status, err := h.listen(conn)
@@ -116,7 +117,24 @@ func (h *Host) Serve(path string) (int, error) {
 	return status, err
 }
 
-func (h *Host) hello() error {
+var errNoJob = errors.New("the host has no function Job")
+
+// connected begins with a connection, and says hello.
+func (h *Host) connected(conn net.Conn) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.to, h.isOver = conn, false
+	h.jobs, h.contexts = map[uint64]*Job{}, map[uint64]context.Context{}
+	h.leases, h.requests = map[uint64]*Lease{}, map[uint64]chan *answer{}
+	h.places, h.over = make(chan struct{}, requestsMax), make(chan struct{})
+	err := h.sendLocked(h.hello())
+	if err == nil && h.leaves {
+		err = h.sendLocked(fields{"op": "bye"})
+	}
+	return err
+}
+
+func (h *Host) hello() fields {
 	features := []string{"checkpoint", "client"}
 	if h.Ask != nil {
 		features = append(features, "ask")
@@ -134,7 +152,7 @@ func (h *Host) hello() error {
 	if h.MaxStarting > 0 {
 		hello["max_starting"] = h.MaxStarting
 	}
-	return h.send(hello)
+	return hello
 }
 
 func (h *Host) listen(from io.Reader) (int, error) {
@@ -171,19 +189,28 @@ func (h *Host) listen(from io.Reader) (int, error) {
 			return 1, err
 		}
 		if m.Op == "refused" {
-			return 78, fmt.Errorf("tenure refuses this host: %s", m.Why)
+			status := 78
+			if m.Ours == nil {
+				// No worker is free for it now.
+				status = busy
+			}
+			return status, fmt.Errorf("tenure refuses this host: %s", m.Why)
 		}
 		h.hear(&m)
 	}
 }
 
 var words = map[string]bool{
-	"refused": true, "lease": true, "start": true, "stop": true, "notify": true, "ask": true, "update": true, "ping": true,
+	"hello": true, "refused": true, "lease": true, "start": true, "stop": true, "notify": true, "ask": true, "update": true, "ping": true,
 }
 
 func (h *Host) hear(m *message) {
 	job, ctx := h.job(m.Job)
 	switch m.Op {
+	case "hello":
+		h.mu.Lock()
+		h.ttl = time.Duration(m.TTLMS) * time.Millisecond
+		h.mu.Unlock()
 	case "ping":
 		_ = h.send(fields{"op": "pong", "n": m.N})
 	case "lease":
@@ -232,12 +259,14 @@ func (h *Host) lease(number uint64) *Lease {
 	defer h.mu.Unlock()
 	lease := h.leases[number]
 	if lease == nil {
+		// Those of the next connection have the same numbers.
+		leases := h.leases
 		lease = newLease(func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			delete(h.leases, number)
+			delete(leases, number)
 		})
-		h.leases[number] = lease
+		leases[number] = lease
 	}
 	return lease
 }
@@ -391,73 +420,17 @@ func caught(call func() ([]byte, error)) (body []byte, err error) {
 }
 
 func (h *Host) send(f fields) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sendLocked(f)
+}
+
+func (h *Host) sendLocked(f fields) error {
 	line, err := f.line()
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = h.to.Write(line)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, err = h.to.Write(line)
 	return err
-}
-
-func (h *Host) request(ctx context.Context, f fields) (*answer, error) {
-	select {
-	case h.places <- struct{}{}:
-	case <-h.over:
-		return nil, errEnded
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	done := make(chan *answer, 1)
-	h.mu.Lock()
-	if h.isOver {
-		h.mu.Unlock()
-		<-h.places
-		return nil, errEnded
-	}
-	h.rid++
-	rid := h.rid
-	// It is open until it is answered, though nobody may wait for that any more.
-	h.requests[rid] = done
-	h.mu.Unlock()
-	f["rid"] = rid
-	if err := h.send(f); err != nil {
-		h.closed(rid)
-		return nil, err
-	}
-	select {
-	case a, heard := <-done:
-		switch {
-		case !heard:
-			return nil, errEnded
-		case a.Op == "error":
-			return nil, &RequestError{Code: a.Code, Text: a.Text}
-		}
-		return a, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-var errEnded = &RequestError{Code: "failed", Text: "the connection has ended"}
-
-func (h *Host) answered(a *answer) {
-	if done := h.closed(a.RID); done != nil {
-		done <- a
-	}
-}
-
-// closed ends a request, and returns where its answer is waited for. Nil if it is not open.
-func (h *Host) closed(rid uint64) chan *answer {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	done := h.requests[rid]
-	if done != nil {
-		delete(h.requests, rid)
-		<-h.places
-	}
-	return done
 }
 
 // end ends all jobs: nobody hears of them any more.

@@ -20,12 +20,17 @@ func newLease(over func()) *Lease {
 
 // Left is how long it lasts without another renewal.
 func (l *Lease) Left() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if left := time.Until(l.until); left > 0 {
+	if left := l.rest(); left > 0 {
 		return left
 	}
 	return 0
+}
+
+// rest is the time to its end, or since its end if it is negative.
+func (l *Lease) rest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.until)
 }
 
 // Check returns ErrLeaseLost once it is over. Call it before an effect on a resource that cannot check the token.

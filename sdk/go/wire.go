@@ -37,6 +37,10 @@ type message struct {
 	Refusals uint32 `json:"refusals"`
 	LeftMS   int64  `json:"left_ms"`
 	UntilMS  int64  `json:"until_ms"`
+	TTLMS    int64  `json:"ttl_ms"`
+
+	// Ours has the versions of a node that speaks none of this host's.
+	Ours []uint32 `json:"ours"`
 }
 
 // fields is a message of this host.

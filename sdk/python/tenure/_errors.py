@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: The longest text of an error.
+TEXT_MAX = 1000
+
 
 class Refuse(Exception):
     """This host does not take it now. Raise it before a job is ready, or as the answer to an ask.
@@ -45,3 +48,8 @@ class RequestError(Exception):
 
 class Fenced(RequestError):
     """The job is not this host's any more, so its checkpoint was not kept."""
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error, as Tenure is told it."""
+    return f"{type(error).__name__}: {error}"[:TEXT_MAX]

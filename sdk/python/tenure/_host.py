@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-import json
 import os
+import signal
 import sys
+import time
 import traceback
 from collections import deque
 from typing import Any, Awaitable, Callable, Coroutine
 
-from ._errors import Fenced, Moved, Park, Refuse, RequestError, Restart
+from ._errors import TEXT_MAX, Fenced, Moved, Park, Refuse, RequestError, Restart, text_of
 from ._job import Job, Lease
+from ._lines import Lines
 from ._pool import Pool
 from ._wire import VERSION, millis, pack, put, take
 
@@ -20,27 +23,12 @@ JobHandler = Callable[[Job], Awaitable[Any]]
 
 #: How many requests may be open.
 _REQUESTS = 256
-#: The longest text of an error.
-_TEXT = 1000
-#: How long jobs may take to end after the connection has.
+#: How long jobs may take to end after the connection of a child has.
 _LAST = 1.0
-
-
-class _Lines(asyncio.Protocol):
-    def __init__(self, host: Host):
-        self._host = host
-        self._rest = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._host._connected(transport)
-
-    def data_received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._host._hear(json.loads(line))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._host._disconnected()
+#: The pauses between attempts to attach, from the first to the longest.
+_PAUSES = (0.1, 2.0)
+#: The exit status of a host for which no worker is free now.
+_BUSY = 75
 
 
 class Host:
@@ -80,6 +68,11 @@ class Host:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._transport: Any = None
         self._end: asyncio.Future[int] | None = None
+        #: It wants to end.
+        self._leaves = False
+        #: Why the connection was refused.
+        self._refusal = ""
+        self._wake: asyncio.Event | None = None
 
     def job(self, handler: JobHandler | None = None, *, ready: bool = True, cancel: bool = True) -> Any:
         """Registers the async function that runs a job, from its start to its end.
@@ -108,31 +101,119 @@ class Host:
         return handler
 
     def bye(self) -> None:
-        """Asks Tenure to hand all jobs on, and to start a new process in place of this one."""
-        self._send({"op": "bye"})
+        """Asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place."""
+        self._leaves = True
+        if self._wake is not None:
+            self._wake.set()
+        if self._transport is not None:
+            self._send({"op": "bye"})
 
     def run(self) -> None:
-        """Serves until there is nothing more to do, and ends the process."""
-        sys.exit(asyncio.run(self.serve()))
+        """Serves until there is nothing more to do, and ends the process.
+
+        With TENURE_ATTACH in place of TENURE_SOCKET it attaches, and SIGTERM has its jobs handed on before it ends.
+        """
+        sys.exit(asyncio.run(self._run_to_end()))
+
+    async def _run_to_end(self) -> int:
+        if "TENURE_SOCKET" not in os.environ:
+            # Only the main thread gets signals.
+            with contextlib.suppress(RuntimeError, ValueError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.bye)
+        status = await self.serve()
+        if self._tasks:
+            # They have not ended though they were cancelled. Nothing may wait for them.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        return status
 
     async def serve(self, path: str | None = None) -> int:
         """Serves until there is nothing more to do, and returns the exit status. `path` is for tests."""
         if self._run is None:
             raise TypeError("register a function with @host.job first")
         path = path or os.environ.get("TENURE_SOCKET")
+        if path is not None:
+            status = await self._connection(path)
+            if self._refusal:
+                print(f"tenure refuses this host: {self._refusal}", file=sys.stderr)
+            for job in self._jobs.values():
+                # A child is killed soon, and those that watch for their end have no more time.
+                if not job._cancels and job._task is not None:
+                    job._task.cancel()
+            await self._emptied(_LAST)
+            return status
+        path = os.environ.get("TENURE_ATTACH")
         if path is None:
-            raise RuntimeError("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`")
+            raise RuntimeError(
+                "there is no TENURE_SOCKET and no TENURE_ATTACH: start this program by `tenure host -- COMMAND`"
+            )
+        return await self.attach(path)
+
+    async def attach(self, path: str) -> int:
+        """Attaches to the socket of `tenure host --attach`, and again whenever the connection has ended.
+
+        It waits for the socket, and for a free worker. It attaches again only when all jobs of the last connection have
+        ended. Returns the exit status: 0 after `bye`, 78 if the node speaks another version. 1: a job did not end with its
+        lease. End the process then, for another worker gets the job in a moment.
+        """
+        if self._run is None:
+            raise TypeError("register a function with @host.job first")
+        self._wake = asyncio.Event()
+        pause, told = _PAUSES[0], ""
+        while not self._leaves:
+            try:
+                status = await self._connection(path)
+                why = self._refusal or "the connection has ended"
+            except OSError as error:
+                status, why = _BUSY, str(error)
+            if not await self._emptied(self._margin()):
+                keys = ", ".join(repr(job.key) for job in list(self._jobs.values())[:10])
+                print(f"tenure: jobs have not ended by their lease: {keys}", file=sys.stderr)
+                return 1
+            if status == 78:
+                print(f"tenure refuses this host: {why}", file=sys.stderr)
+                return status
+            if self.welcome:
+                pause = _PAUSES[0]
+            if status != 0 and why != told and not self._leaves:
+                told = why
+                print(f"tenure: {why}, it attaches to {path} when it can", file=sys.stderr)
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except asyncio.TimeoutError:
+                pause = min(2 * pause, _PAUSES[1])
+        return 0
+
+    async def _connection(self, path: str) -> int:
+        """Serves one connection. When it ends, all its jobs are cancelled."""
         loop = asyncio.get_running_loop()
+        self.welcome, self._leases, self._free, self._refusal = {}, {}, _REQUESTS, ""
         self._end = loop.create_future()
-        await loop.create_unix_connection(lambda: _Lines(self), path)
+        await loop.create_unix_connection(lambda: Lines(self), path)
         status = await self._end
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_LAST)
         self._transport.close()
+        for request in [*self._requests.values(), *self._waiting]:
+            if not request.done():
+                request.set_exception(_lost())
+        self._requests.clear()
+        self._waiting.clear()
+        for job in list(self._jobs.values()):
+            job._cancel("lease_lost")
         return status
+
+    def _margin(self) -> float:
+        """How long the jobs of a connection that has ended may take. Tenure frees them 0.2 of the TTL after their lease."""
+        ttl = self.welcome.get("ttl_ms", 0) / 1000
+        until = max((job.lease.until for job in self._jobs.values()), default=0.0)
+        return max(until - time.monotonic() + 0.15 * ttl, 0.05 * ttl)
+
+    async def _emptied(self, within: float) -> bool:
+        """Waits for the end of all tasks. False: some are left."""
+        until = time.monotonic() + within
+        while self._tasks and (left := until - time.monotonic()) > 0:
+            await asyncio.wait(list(self._tasks), timeout=left)
+        return not self._tasks
 
     def _connected(self, transport: Any) -> None:
         self._transport = transport
@@ -143,14 +224,13 @@ class Host:
             features.append("update")
         hello = {"op": "hello", "v": [VERSION], "sdk": "python/0.1.0", "features": features, **self._hello}
         self._send(hello)
+        if self._leaves:
+            self._send({"op": "bye"})
 
-    def _disconnected(self) -> None:
-        self._over(1)
-        for request in [*self._requests.values(), *self._waiting]:
-            if not request.done():
-                request.set_exception(_lost())
-        self._requests.clear()
-        self._waiting.clear()
+    def _disconnected(self, transport: asyncio.BaseTransport | None) -> None:
+        # The end of an earlier connection may come late.
+        if transport is self._transport:
+            self._over(1)
 
     def _over(self, status: int) -> None:
         if self._end is not None and not self._end.done():
@@ -215,7 +295,9 @@ class Host:
 
     def _lease(self, number: int) -> Lease:
         if number not in self._leases:
-            self._leases[number] = Lease(number, lambda: self._leases.pop(number, None))
+            # Those of the next connection have the same numbers.
+            leases = self._leases
+            self._leases[number] = Lease(number, lambda: leases.pop(number, None))
         return self._leases[number]
 
     def _hear(self, message: dict[str, Any]) -> None:
@@ -228,8 +310,9 @@ class Host:
         self.welcome = message
 
     def _hear_refused(self, message: dict[str, Any]) -> None:
-        print(f"tenure refuses this host: {message.get('why')}", file=sys.stderr)
-        self._over(78)
+        self._refusal = str(message.get("why"))
+        # It speaks no version of ours, or no worker is free now.
+        self._over(78 if "ours" in message else _BUSY)
 
     def _hear_lease(self, message: dict[str, Any]) -> None:
         number = message["lease"]
@@ -305,7 +388,7 @@ class Host:
         elif task.cancelled():
             last = {"op": "ended", "job": number, "error": "it was cancelled by its own code"}
         elif (error := task.exception()) is not None:
-            last = self._failed(job, _text(error), park=False)
+            last = self._failed(job, text_of(error), park=False)
         else:
             last = task.result()
         job._ends = True
@@ -332,15 +415,15 @@ class Host:
         except Refuse as refusal:
             return self._refused(job, refusal)
         except Park as why:
-            return self._failed(job, str(why)[:_TEXT], park=True)
+            return self._failed(job, str(why)[:TEXT_MAX], park=True)
         except Exception as error:
             if job.stop_reason is None or job._stops:
                 traceback.print_exc()
-            return self._failed(job, _text(error), park=False)
+            return self._failed(job, text_of(error), park=False)
 
     def _refused(self, job: Job, refusal: Refuse) -> dict[str, Any]:
         if job._ready:
-            return self._failed(job, str(refusal)[:_TEXT] or "it was refused after it was ready", park=False)
+            return self._failed(job, str(refusal)[:TEXT_MAX] or "it was refused after it was ready", park=False)
         message: dict[str, Any] = {"op": "refused", "job": job._number}
         if refusal.retry_after is not None:
             message["retry_ms"] = millis(refusal.retry_after)
@@ -366,7 +449,7 @@ class Host:
         except Exception as error:
             # Its last state does not fit into a line.
             traceback.print_exc()
-            job._say({"op": message["op"], "job": number, "error": _text(error)})
+            job._say({"op": message["op"], "job": number, "error": text_of(error)})
         job._over = True
         self._jobs.pop(job._number, None)
         job.lease.jobs.discard(job)
@@ -379,10 +462,10 @@ class Host:
         except Moved:
             job._say({**answer, "moved": True})
         except Refuse as refusal:
-            job._say({**answer, "error": str(refusal)[:_TEXT]})
+            job._say({**answer, "error": str(refusal)[:TEXT_MAX]})
         except Exception as error:
             traceback.print_exc()
-            job._say({**answer, "error": _text(error)})
+            job._say({**answer, "error": text_of(error)})
 
     async def _updated(self, job: Job, message: dict[str, Any]) -> None:
         assert self._update is not None
@@ -395,7 +478,7 @@ class Host:
             answer["restart"] = True
         except Exception as error:
             traceback.print_exc()
-            answer["error"] = _text(error)
+            answer["error"] = text_of(error)
         job._say(answer)
 
 
@@ -408,10 +491,6 @@ def _async(handler: Any) -> Any:
     if not inspect.iscoroutinefunction(handler):
         raise TypeError(f"{handler!r} is no async function")
     return handler
-
-
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_TEXT]
 
 
 def _lost() -> RequestError:

@@ -393,6 +393,142 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0)
             await asyncio.wait_for(host._end, 10)
 
+class Attached(unittest.IsolatedAsyncioTestCase):
+    """A host that nobody but its user has started."""
+
+    async def asyncSetUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "socket")
+        self.come = asyncio.Queue()
+
+    async def listen(self):
+        def come(reader, writer):
+            self.addCleanup(writer.close)
+            self.come.put_nowait(Tenure(reader, writer))
+
+        server = await asyncio.start_unix_server(come, self.path)
+        self.addCleanup(server.close)
+
+    async def next(self, ttl=10.0):
+        """The next connection, which is welcome."""
+        tenure = await asyncio.wait_for(self.come.get(), 10)
+        tenure.greeting = await tenure.hear("hello")
+        tenure.say(op="hello", v=1, pool="p", node="n", worker=0, ttl_ms=round(ttl * 1000), features=[], tenure="0")
+        return tenure
+
+    async def test_it_waits_for_the_socket_and_attaches_again(self):
+        host, running = Host(), []
+
+        @host.job
+        async def run(job):
+            running.append(job.key)
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                await asyncio.sleep(0.3)
+                running.remove(job.key)
+
+        serving = asyncio.ensure_future(host.attach(self.path))
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(serving), 0.15)
+        await self.listen()
+        for number in range(3):
+            tenure = await self.next()
+            # Those of the last connection have ended.
+            self.assertEqual(running, [])
+            tenure.lease()
+            tenure.start(key=f"key-{number}")
+            await tenure.hear("started")
+            if number == 1:
+                tenure.say(op="bye")
+            elif number == 0:
+                tenure.writer.close()
+        host.bye()
+        await tenure.hear("bye")
+        tenure.say(op="stop", job=1, why="draining", within_ms=1000)
+        await tenure.hear("stopped")
+        tenure.say(op="bye")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_it_comes_again_when_no_worker_is_free(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        for _ in range(2):
+            tenure = await asyncio.wait_for(self.come.get(), 10)
+            await tenure.hear("hello")
+            tenure.say(op="refused", why="each worker has a host")
+        tenure = await self.next()
+        tenure.lease()
+        tenure.start()
+        await tenure.hear("started")
+        await tenure.hear("ended")
+        tenure.writer.close()
+        tenure = await asyncio.wait_for(self.come.get(), 10)
+        tenure.say(op="refused", why="another version", ours=[2], theirs=[1])
+        self.assertEqual(await asyncio.wait_for(serving, 10), 78)
+
+    async def test_it_ends_if_a_job_outlives_its_lease(self):
+        host, free = Host(), asyncio.Event()
+
+        @host.job(cancel=False)
+        async def run(job):
+            await free.wait()
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next(ttl=0.1)
+        tenure.lease(left=0.3)
+        tenure.start()
+        await tenure.hear("started")
+        tenure.writer.close()
+        self.assertEqual(await asyncio.wait_for(serving, 10), 1)
+        self.assertTrue(self.come.empty(), "it has not attached again")
+        free.set()
+
+    async def test_a_lease_of_the_last_connection_ends_no_job_of_this_one(self):
+        host, reasons = Host(), []
+
+        @host.job
+        async def run(job):
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                reasons.append(job.stop_reason)
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next()
+        tenure.lease()
+        tenure.start()
+        await tenure.hear("started")
+        last = host._leases[1]
+        tenure.writer.close()
+        tenure = await self.next()
+        tenure.lease()
+        tenure.start()
+        await tenure.hear("started")
+        # Its timer runs out now.
+        last.until = 0.0
+        last._timer.cancel()
+        last._look()
+        tenure.lease()
+        tenure.say(op="ping", n=1)
+        await tenure.hear("pong")
+        self.assertEqual(reasons, ["lease_lost"])
+        self.assertEqual(len(host._leases), 1)
+        self.assertEqual(len(host._leases[1].jobs), 1)
+        host.bye()
+        await tenure.hear("bye")
+        tenure.say(op="bye")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

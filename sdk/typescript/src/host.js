@@ -5,11 +5,15 @@ import net from "node:net";
 import { Cancelled, Fenced, Moved, Park, Refuse, RequestError, Restart } from "./errors.js";
 import { Job, Lease } from "./job.js";
 import { Pool } from "./pool.js";
-import { VERSION, millis, pack, put, take } from "./wire.js";
+import { VERSION, millis, monotonic, pack, put, take } from "./wire.js";
 
 const TEXT_MAX = 1000;
 /** How many requests may be open. */
 const REQUESTS = 256;
+/** The pauses between attempts to attach, from the first to the longest, in milliseconds. */
+const PAUSES = [100, 2000];
+/** The exit status of a host for which no worker is free now. */
+const BUSY = 75;
 
 /** A host of jobs. */
 export class Host {
@@ -26,6 +30,12 @@ export class Host {
   #waiting = [];
   #socket;
   #end;
+  /** The jobs that have not ended, and why the connection was refused. */
+  #running = new Set();
+  #refusal;
+  /** It wants to end. */
+  #leaves = false;
+  #wake = () => {};
   /** The pool, to dispatch, ask and look. */
   pool = new Pool(this);
   /** What Tenure has said in its hello. */
@@ -57,40 +67,116 @@ export class Host {
     return this;
   }
 
-  /** Asks Tenure to hand all jobs on, and to start a new process in place of this one. */
+  /** Asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place. */
   bye() {
-    this._send({ op: "bye" });
+    this.#leaves = true;
+    this.#wake();
+    // Another one says it after its hello.
+    if (this.#socket && !this.#socket.connecting) this._send({ op: "bye" });
   }
 
-  /** Serves until there is nothing more to do, and ends the process. */
+  /**
+   * Serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
+   * attaches, and SIGTERM has its jobs handed on before it ends.
+   */
   async run() {
+    if (process.env.TENURE_SOCKET === undefined) process.once("SIGTERM", () => this.bye());
     process.exit(await this.serve());
   }
 
   /** Serves until there is nothing more to do, and resolves with the exit status. `path` is for tests. */
-  serve(path = process.env.TENURE_SOCKET) {
-    if (this.#run === undefined) throw new TypeError("register a function with host.job first");
-    if (path === undefined) {
-      throw new Error("there is no TENURE_SOCKET: start this program by `tenure host -- COMMAND`");
+  async serve(path = process.env.TENURE_SOCKET) {
+    if (path !== undefined) {
+      const status = await this.#connection(path);
+      if (this.#refusal !== undefined) console.error(`tenure refuses this host: ${this.#refusal}`);
+      return status;
     }
+    if (process.env.TENURE_ATTACH === undefined) {
+      throw new Error("there is no TENURE_SOCKET and no TENURE_ATTACH: start this program by `tenure host -- COMMAND`");
+    }
+    return this.attach(process.env.TENURE_ATTACH);
+  }
+
+  /**
+   * Attaches to the socket of `tenure host --attach`, and again whenever the connection has ended. It waits for the socket,
+   * and for a free worker. It attaches again only when all jobs of the last connection have ended. Resolves with the exit
+   * status: 0 after `bye`, 78 if the node speaks another version. 1: a job did not end with its lease. End the process then,
+   * for another worker gets the job in a moment.
+   */
+  async attach(path) {
+    let [pause] = PAUSES;
+    let told;
+    while (!this.#leaves) {
+      let status = BUSY;
+      let why;
+      try {
+        status = await this.#connection(path);
+        why = this.#refusal ?? "the connection has ended";
+      } catch (error) {
+        if (error instanceof TypeError) throw error;
+        why = error.message;
+      }
+      if (!(await this.#emptied())) {
+        const keys = [...this.#jobs.values()].slice(0, 10).map((job) => JSON.stringify(job.key));
+        console.error(`tenure: jobs have not ended by their lease: ${keys.join(", ")}`);
+        return 1;
+      }
+      if (status === 78) {
+        console.error(`tenure refuses this host: ${why}`);
+        return status;
+      }
+      if (this.welcome.v !== undefined) [pause] = PAUSES;
+      if (status !== 0 && why !== told && !this.#leaves) {
+        told = why;
+        console.error(`tenure: ${why}, it attaches to ${path} when it can`);
+      }
+      if (this.#leaves) break;
+      await soon(pause, (wake) => (this.#wake = wake));
+      pause = Math.min(2 * pause, PAUSES[1]);
+    }
+    return 0;
+  }
+
+  /** Serves one connection, and resolves with its exit status. All its jobs are cancelled then. */
+  #connection(path) {
+    if (this.#run === undefined) throw new TypeError("register a function with host.job first");
+    this.welcome = {};
+    this.#refusal = undefined;
+    this.#leases = new Map();
+    this.#free = REQUESTS;
     return new Promise((resolve, reject) => {
+      const socket = net.createConnection(path, () => this.#connected());
+      this.#socket = socket;
       this.#end = (status) => {
         resolve(status);
-        this.#socket.destroy();
+        socket.destroy();
       };
-      this.#socket = net.createConnection(path, () => this.#connected());
-      this.#socket.setEncoding("utf8");
+      socket.setEncoding("utf8");
       let rest = "";
-      this.#socket.on("data", (text) => {
+      socket.on("data", (text) => {
         const lines = (rest + text).split("\n");
         rest = lines.pop();
-        for (const line of lines) this.#hear(JSON.parse(line));
+        for (const line of lines) if (!socket.destroyed) this.#hear(JSON.parse(line));
       });
-      this.#socket.on("error", (error) => {
-        if (this.#socket.pending) reject(error);
+      socket.on("error", (error) => {
+        if (socket.pending) reject(error);
       });
-      this.#socket.on("close", () => this.#disconnected());
+      // That of an earlier connection may come late.
+      socket.on("close", () => socket === this.#socket && this.#disconnected());
     });
+  }
+
+  /** Waits for the end of all jobs. Tenure frees them 0.2 of the worker TTL after their lease. False: some are left. */
+  async #emptied() {
+    if (this.#running.size === 0) return true;
+    const ttl = this.welcome.ttl_ms ?? 0;
+    const over = Math.max(0, ...[...this.#jobs.values()].map((job) => job.lease._until));
+    const until = Math.max(over + 0.15 * ttl, monotonic() + 0.05 * ttl);
+    while (this.#running.size > 0 && monotonic() < until) {
+      const ended = Promise.allSettled([...this.#running]);
+      await soon(until - monotonic(), (wake) => void ended.then(wake));
+    }
+    return this.#running.size === 0;
   }
 
   #connected() {
@@ -98,6 +184,7 @@ export class Host {
     if (this.#answer) features.push("ask");
     if (this.#update) features.push("update");
     this._send({ op: "hello", v: [VERSION], sdk: "typescript/0.1.0", features, ...this.#hello });
+    if (this.#leaves) this._send({ op: "bye" });
   }
 
   #disconnected() {
@@ -143,8 +230,10 @@ export class Host {
   #lease(number) {
     let lease = this.#leases.get(number);
     if (lease === undefined) {
-      lease = new Lease(number, () => this.#leases.delete(number));
-      this.#leases.set(number, lease);
+      // Those of the next connection have the same numbers.
+      const leases = this.#leases;
+      lease = new Lease(number, () => leases.delete(number));
+      leases.set(number, lease);
     }
     return lease;
   }
@@ -156,15 +245,19 @@ export class Host {
         this.welcome = message;
         break;
       case "refused":
-        console.error(`tenure refuses this host: ${message.why}`);
-        this.#end(78);
+        this.#refusal = String(message.why);
+        // It speaks no version of ours, or no worker is free now.
+        this.#end(message.ours === undefined ? BUSY : 78);
         break;
       case "lease":
         this.#lease(message.lease)._renew(message);
         break;
-      case "start":
-        this.#start(message);
+      case "start": {
+        const running = this.#start(message);
+        this.#running.add(running);
+        running.finally(() => this.#running.delete(running));
         break;
+      }
       case "stop":
         // It may have ended before.
         if (job) {
@@ -282,6 +375,16 @@ export class Host {
     }
     job._say(answer);
   }
+}
+
+/** Waits so long, or until it is woken. */
+async function soon(ms, wakes) {
+  let timer;
+  await new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
+    wakes(resolve);
+  });
+  clearTimeout(timer);
 }
 
 function textOf(error) {

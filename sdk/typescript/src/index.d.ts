@@ -24,12 +24,21 @@ export class Host {
   ask(handler: (job: Job, body: Buffer) => Promise<Bytes> | Bytes): this;
   /** The function that takes another payload. `Restart` restarts the job. */
   update(handler: (job: Job, payload: Buffer) => Promise<void> | void): this;
-  /** Asks Tenure to hand all jobs on, and to start a new process in place of this one. */
+  /** Asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place. */
   bye(): void;
-  /** Serves until there is nothing more to do, and ends the process. */
+  /**
+   * Serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
+   * attaches, and SIGTERM has its jobs handed on before it ends.
+   */
   run(): Promise<never>;
   /** Serves until there is nothing more to do, and resolves with the exit status. */
   serve(path?: string): Promise<number>;
+  /**
+   * Attaches to the socket of `tenure host --attach`, and again whenever the connection has ended and all its jobs have. Resolves
+   * with the exit status: 0 after `bye`, 78 if the node speaks another version, 1 if a job outlived its lease. End the process
+   * then.
+   */
+  attach(path: string): Promise<number>;
 }
 
 export class Lease {

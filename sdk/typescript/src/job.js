@@ -8,7 +8,8 @@ const TIMER_MAX = 2 ** 31 - 1;
 
 /** The lease under which jobs run, by this machine's monotonic clock. */
 export class Lease {
-  #until = 0;
+  /** Its end by the monotonic clock. */
+  _until = 0;
   #timer;
   #over;
 
@@ -20,7 +21,7 @@ export class Lease {
 
   /** How many milliseconds it lasts without another renewal. */
   get leftMs() {
-    return Math.max(0, this.#until - monotonic());
+    return Math.max(0, this._until - monotonic());
   }
 
   /** Throws LeaseLost once it is over. Call it before an effect on a resource that cannot check the token. */
@@ -30,7 +31,7 @@ export class Lease {
 
   _renew(message) {
     // The message may have waited for a loop that was busy, so its end by the clock counts, too.
-    this.#until = Math.min(monotonic() + message.left_ms, message.until_ms);
+    this._until = Math.min(monotonic() + message.left_ms, message.until_ms);
     if (this.#timer === undefined) this.#look();
   }
 

@@ -337,3 +337,101 @@ test("a refused host ends with 78, and a lone one with 1", async () => {
   const lone = new Host().job((job) => job.cancelled());
   await connected(lone, (tenure) => tenure.socket.destroy(), 1);
 });
+
+/** Plays with a host that attaches. `listen` makes the socket, and resolves with a function that waits for the next connection. */
+async function attached(host, play, status = 0) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "tenure-"));
+  const place = path.join(folder, "socket");
+  const server = net.createServer();
+  const come = [];
+  let wake = () => {};
+  server.on("connection", (socket) => {
+    come.push(new Tenure(socket));
+    wake();
+  });
+  const next = async () => {
+    while (come.length === 0) await new Promise((resolve) => (wake = resolve));
+    const tenure = come.shift();
+    await tenure.hear("hello");
+    return tenure;
+  };
+  const welcome = async (ttl_ms = 10_000) => {
+    const tenure = await next();
+    tenure.say({ op: "hello", v: 1, pool: "p", node: "n", worker: 0, ttl_ms, features: [], tenure: "0" });
+    return tenure;
+  };
+  try {
+    const serving = host.attach(place);
+    await play({ listen: () => once(server.listen(place), "listening"), next, welcome });
+    assert.equal(await serving, status);
+    assert.equal(come.length, 0, "it has not attached again");
+  } finally {
+    server.close();
+    await fs.rm(folder, { recursive: true });
+  }
+}
+
+test("a host that attaches waits for the socket, and attaches again when its jobs have ended", async () => {
+  const running = new Set();
+  const host = new Host().job(async (job) => {
+    running.add(job.key);
+    await job.cancelled();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    running.delete(job.key);
+  });
+  await attached(host, async ({ listen, welcome }) => {
+    await listen();
+    let tenure;
+    for (let number = 0; number < 3; number += 1) {
+      tenure = await welcome();
+      assert.deepEqual([...running], []);
+      tenure.lease();
+      tenure.start({ key: `key-${number}` });
+      await tenure.hear("started");
+      if (number === 0) tenure.socket.destroy();
+      if (number === 1) tenure.say({ op: "bye" });
+    }
+    host.bye();
+    await tenure.hear("bye");
+    tenure.say({ op: "stop", job: 1, why: "draining", within_ms: 1000 });
+    await tenure.hear("stopped");
+    tenure.say({ op: "bye" });
+  });
+});
+
+test("a host that attaches comes again when no worker is free, and ends at another version", async () => {
+  const host = new Host().job(() => {});
+  await attached(
+    host,
+    async ({ listen, next, welcome }) => {
+      await listen();
+      for (let number = 0; number < 2; number += 1) (await next()).say({ op: "refused", why: "each worker has a host" });
+      const tenure = await welcome();
+      tenure.lease();
+      tenure.start();
+      await tenure.hear("started");
+      await tenure.hear("ended");
+      tenure.socket.destroy();
+      (await next()).say({ op: "refused", why: "another version", ours: [2], theirs: [1] });
+    },
+    78,
+  );
+});
+
+test("a host that attaches ends if a job outlives its lease", async () => {
+  let free;
+  const host = new Host().job(() => new Promise((resolve) => (free = resolve)));
+  await attached(
+    host,
+    async ({ listen, welcome }) => {
+      await listen();
+      const tenure = await welcome(100);
+      tenure.lease(1, 300);
+      tenure.start();
+      await tenure.hear("started");
+      tenure.socket.destroy();
+    },
+    1,
+  );
+  free();
+});
