@@ -177,7 +177,7 @@ pub(super) async fn first_end(processes: &mut Processes) -> Result<End, String> 
 }
 
 impl Child {
-    /// What holds it to the leases of its jobs.
+    /// Its keeper, which holds it to the leases of its jobs.
     ///
     /// # Errors
     /// The machine has no more files, or it has gone.

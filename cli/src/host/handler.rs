@@ -115,6 +115,9 @@ impl JobHandler for Shared {
 
     async fn ask(&self, job: &Job, ask: Ask) {
         let Some((link, number)) = self.0.place(job) else { return ask.moved() };
+        if link.has_parted() {
+            return ask.moved();
+        }
         if !link.has("ask") {
             return ask.refuse("its host takes no asks");
         }

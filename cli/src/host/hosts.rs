@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use super::child::Launcher;
 use super::leases::Leases;
 use super::link::Link;
+use super::peer::{self, Door};
 use super::talk::Talk;
-use super::tether::Keeper;
+use super::tether::Tether;
 use super::wire::codec::Lines;
 use super::wire::down::Down;
 use super::wire::up::{Hello, Up};
@@ -21,13 +22,21 @@ use super::wire::{FEATURES, VERSION};
 
 /// The hosts of a node.
 pub(super) struct Hosts {
-    pub(super) launcher: Launcher,
+    pub(super) source: Source,
     pub(super) pool: String,
     pub(super) node: Node,
     pub(super) ttl: Duration,
     pub(super) hello_timeout: Duration,
     /// How long a host may leave a ping unanswered.
     pub(super) deadline: Duration,
+}
+
+/// Where hosts come from.
+pub(super) enum Source {
+    /// The node starts them.
+    Children(Box<Launcher>),
+    /// Somebody else does, and they connect to this door.
+    Peers(Door),
 }
 
 /// Why there is no host.
@@ -59,24 +68,35 @@ impl Hosts {
     /// # Cancel safety
     /// Safe: a drop ends what there is.
     pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
-        let (child, (hello, lines, to)) = self.launcher.greeted(worker, self.hello_timeout).await?;
+        let launcher = match &self.source {
+            Source::Children(launcher) => launcher,
+            Source::Peers(door) => {
+                let (hello, lines, to) = door.next().await;
+                let (talk, from) = self.welcome(worker, hello, Tether::Told);
+                let link = talk.link.clone();
+                tokio::spawn(peer::live(talk, lines, to, from));
+                return Ok(link);
+            }
+        };
+        let (child, (hello, lines, to)) = launcher.greeted(worker, self.hello_timeout).await?;
         if let Some((why, refused)) = refusal(&hello) {
             child.refuse(to, &refused).await;
             return Err(NoHost::Unfit(why));
         }
-        let (talk, from) = self.welcome(worker, hello, child.keeper()?);
+        let keeper = child.keeper()?;
+        let (talk, from) = self.welcome(worker, hello, Tether::Kept(keeper));
         let link = talk.link.clone();
         tokio::spawn(child.live(talk, lines, to, from));
         Ok(link)
     }
 
-    /// Welcomes a host. Returns the talk with it, and the lines that it is to be told.
-    fn welcome(
-        &self,
-        worker: u16,
-        hello: Hello,
-        keeper: Keeper,
-    ) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
+    /// Whether somebody else runs them.
+    pub(super) fn are_peers(&self) -> bool {
+        matches!(self.source, Source::Peers(_))
+    }
+
+    /// Welcomes a host. Returns the talk with it, and the lines for it.
+    fn welcome(&self, worker: u16, hello: Hello, tether: Tether) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
         let welcome = Down::Hello {
             v: VERSION,
             pool: self.pool.clone(),
@@ -86,10 +106,10 @@ impl Hosts {
             features: FEATURES.map(str::to_owned).into(),
             tenure: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let keeper = Arc::new(keeper);
-        let leases = Leases::new(keeper.clone(), self.ttl);
+        let tether = Arc::new(tether);
+        let leases = Leases::new(tether.clone(), self.ttl);
         let (out, from) = mpsc::unbounded_channel();
-        let link = Arc::new(Link::new(hello, keeper, leases, out));
+        let link = Arc::new(Link::new(hello, tether, leases, out));
         link.send(&welcome);
         let talk = Talk { link, node: self.node.clone(), ttl: self.ttl, deadline: self.deadline };
         (talk, from)
@@ -115,7 +135,7 @@ pub(super) async fn greeting(stream: UnixStream) -> Result<Greeted, String> {
 }
 
 /// Why a host is not welcome, and the answer to it. None: it speaks the version of this node.
-fn refusal(hello: &Hello) -> Option<(String, Down)> {
+pub(super) fn refusal(hello: &Hello) -> Option<(String, Down)> {
     if hello.v.contains(&VERSION) {
         return None;
     }

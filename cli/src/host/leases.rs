@@ -1,5 +1,5 @@
-//! The leases under which a host's jobs run. The host is told of each renewal; its keeper kills it at the end of the first
-//! one that ends.
+//! The leases under which a host's jobs run. The host is told of each renewal. A keeper kills it at the end of the first one
+//! that ends. One without a keeper is taken to run its jobs until the last time that it was told, and for a margin.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tenure_pool::{Job, LeaseGuard, WorkerId};
 
-use super::tether::Keeper;
+use super::tether::Tether;
 use super::wire::down::Down;
 
 /// A worker of the pool, in its shard: it has one lease while it has this id.
@@ -17,11 +17,15 @@ pub(super) type Holder = (usize, WorkerId);
 /// The leases of a host's jobs.
 #[derive(Debug)]
 pub(super) struct Leases {
-    keeper: Arc<Keeper>,
+    tether: Arc<Tether>,
     held: HashMap<Holder, Held>,
     last: u64,
+    /// The host is told of no further renewal, and gets no further job.
+    is_closed: bool,
     /// A renewal that adds less than this is not told.
     least: Duration,
+    /// How long a host may take to end its jobs when a lease is over.
+    margin: Duration,
 }
 
 #[derive(Debug)]
@@ -58,28 +62,54 @@ impl Held {
 }
 
 impl Leases {
-    pub(super) fn new(keeper: Arc<Keeper>, ttl: Duration) -> Self {
-        Self { keeper, held: HashMap::new(), last: 0, least: ttl / 20 }
+    pub(super) fn new(tether: Arc<Tether>, ttl: Duration) -> Self {
+        // The margin ends before the pool gives the jobs of a silent worker to others: 0.6 T and 0.2 T are less than T.
+        let (least, margin) = (ttl / 20, ttl / 5);
+        Self { tether, held: HashMap::new(), last: 0, is_closed: false, least, margin }
+    }
+
+    /// From now on the host is told of no renewal, and gets no job.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// How long jobs may still run that nobody ends but the host: those of this holder, or all. It shrinks once this is
+    /// closed.
+    pub(super) fn left(&self, of: Option<Holder>) -> Duration {
+        let told = self.held.iter().filter(|(holder, _)| of.is_none_or(|of| of == **holder));
+        match told.map(|(_, held)| held.told_until).max() {
+            // A millisecond more, for both times are cut.
+            Some(until) => {
+                Duration::from_millis((until + millis(self.margin) + 1).saturating_sub(monotonic()))
+            }
+            None => Duration::ZERO,
+        }
     }
 
     /// Enters a job that will run under its lease. Returns the lease's number, and a message if the host must hear before
     /// the job how long the lease lasts. None if the lease is over, or the host cannot be bound to it.
     pub(super) fn enter(&mut self, holder: Holder, job: &Job) -> Option<(u64, Option<Down>)> {
+        if self.is_closed {
+            return None;
+        }
         let least = millis(self.least);
         if let Some(held) = self.held.get_mut(&holder) {
             held.jobs += 1;
             return Some((held.number, held.news(least)));
         }
         let (number, lease) = (self.last + 1, job.lease().clone());
-        // The keeper must know of the lease before the host knows of the job.
-        if !self.keeper.bind(number, &lease) {
+        // A keeper must know of the lease before the host knows of the job.
+        if !self.tether.bind(number, &lease) {
             return None;
         }
         self.last = number;
         let mut held = Held { number, lease, jobs: 1, told_until: 0 };
-        let news = held.news(0);
+        let Some(news) = held.news(0) else {
+            self.tether.loosen(number);
+            return None;
+        };
         self.held.insert(holder, held);
-        Some((number, news))
+        Some((number, Some(news)))
     }
 
     /// A job under this lease has ended.
@@ -87,13 +117,16 @@ impl Leases {
         let Some(held) = self.held.get_mut(&holder) else { return };
         held.jobs -= 1;
         if held.jobs == 0 {
-            self.keeper.loosen(held.number);
+            self.tether.loosen(held.number);
             self.held.remove(&holder);
         }
     }
 
     /// The messages about renewals.
     pub(super) fn news(&mut self) -> Vec<Down> {
+        if self.is_closed {
+            return Vec::new();
+        }
         let least = millis(self.least);
         self.held.values_mut().filter_map(|held| held.news(least)).collect()
     }

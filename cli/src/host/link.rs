@@ -1,10 +1,13 @@
 //! A host that has said hello: its jobs, its leases, the way to it, and its end.
 //!
 //! A job that is in a host's hands has a [`Held`]. If that is dropped before the host's last word on the job, the host is
-//! killed, and the drop waits until nothing of it is left. So nothing of a job runs once the pool takes it for ended.
+//! killed, and the drop waits until nothing of it is left. So nothing of a job runs once the pool takes it for ended. A host
+//! that nobody here can kill is parted from: its connection is closed, and the drop waits until the lease that it was told
+//! is over.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use tenure_pool::{Ask, Job, JobKey};
@@ -12,7 +15,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::leases::{Holder, Leases};
 use super::table::{Table, Waits};
-use super::tether::Keeper;
+use super::tether::Tether;
 use super::wire::codec;
 use super::wire::down::Down;
 use super::wire::up::Hello;
@@ -33,7 +36,7 @@ const KILLING: Duration = Duration::from_secs(10);
 /// A host.
 pub(super) struct Link {
     pub(super) hello: Hello,
-    keeper: Arc<Keeper>,
+    tether: Arc<Tether>,
     pub(super) table: Mutex<Table<Job, Ask>>,
     leases: Mutex<Leases>,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -52,7 +55,10 @@ pub(super) struct Link {
     pub(super) doom: Notify,
     gone: Mutex<bool>,
     is_gone: Condvar,
-    pub(super) over: watch::Sender<Option<String>>,
+    /// Why nothing more is heard of it.
+    parted: watch::Sender<Option<String>>,
+    /// Why nothing of it is left.
+    over: watch::Sender<Option<String>>,
 }
 
 /// Why a host shall give its jobs away and end.
@@ -77,17 +83,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits for a reason.
+async fn told(why: &watch::Sender<Option<String>>) -> String {
+    match why.subscribe().wait_for(Option::is_some).await {
+        Ok(why) => why.clone().unwrap_or_default(),
+        Err(_) => std::future::pending().await,
+    }
+}
+
 impl Link {
     pub(super) fn new(
         hello: Hello,
-        keeper: Arc<Keeper>,
+        tether: Arc<Tether>,
         leases: Leases,
         out: mpsc::UnboundedSender<Vec<u8>>,
     ) -> Self {
         let starting = hello.max_starting.unwrap_or(STARTING).clamp(1, STARTING_MAX);
         Self {
             hello,
-            keeper,
+            tether,
             table: Mutex::new(Table::new()),
             leases: Mutex::new(leases),
             out,
@@ -101,6 +115,7 @@ impl Link {
             doom: Notify::new(),
             gone: Mutex::new(false),
             is_gone: Condvar::new(),
+            parted: watch::Sender::new(None),
             over: watch::Sender::new(None),
         }
     }
@@ -146,13 +161,38 @@ impl Link {
         });
     }
 
+    /// Nothing more is heard of it, and it gets no further job. Those that it has may run on.
+    pub(super) fn is_parted(&self, why: &str) {
+        lock(&self.leases).close();
+        self.starting.close();
+        self.parted.send_replace(Some(why.to_owned()));
+    }
+
+    /// Whether nothing more is heard of it.
+    pub(super) fn has_parted(&self) -> bool {
+        self.parted.borrow().is_some()
+    }
+
+    /// How long the jobs of one that has parted may run on.
+    pub(super) fn left(&self) -> Duration {
+        lock(&self.leases).left(None)
+    }
+
     /// Nothing of it is left: its jobs have ended.
     pub(super) fn is_over(&self, why: &str) {
-        self.starting.close();
+        self.is_parted(why);
         *lock(&self.gone) = true;
         self.is_gone.notify_all();
         self.table().gone(why);
         self.over.send_replace(Some(why.to_owned()));
+    }
+
+    /// Waits until nothing more is heard of it, and returns why.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn parted(&self) -> String {
+        told(&self.parted).await
     }
 
     /// Waits until nothing of it is left, and returns why.
@@ -160,20 +200,25 @@ impl Link {
     /// # Cancel safety
     /// Safe.
     pub(super) async fn gone(&self) -> String {
-        let mut over = self.over.subscribe();
-        match over.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
-        }
+        told(&self.over).await
     }
 
-    /// Kills it, and waits until nothing of it is left. It may be called for thousands of jobs at once, on all threads of
-    /// the runtime, so it does not need the runtime.
-    fn kill_now(&self, why: &str) {
+    /// Kills it, and waits until nothing of it is left, or at least of this holder's jobs. It may be called for thousands of
+    /// jobs at once, on all threads of the runtime, so it does not need the runtime.
+    fn kill_now(&self, holder: Holder, why: &str) {
         self.kill(why);
         blocking(|| {
-            if self.keeper.end(KILLING) {
-                return;
+            match &*self.tether {
+                Tether::Kept(keeper) if keeper.end(KILLING) => return,
+                Tether::Kept(_) => {}
+                Tether::Told => {
+                    let mut leases = lock(&self.leases);
+                    // It is told of no later end.
+                    leases.close();
+                    let left = leases.left(Some(holder));
+                    drop(leases);
+                    return thread::sleep(left);
+                }
             }
             let (gone, _) = self
                 .is_gone
@@ -265,7 +310,7 @@ impl Drop for Held {
         }
         // The host's last word may have come while nobody waited for it.
         if self.link.table().has(self.number) {
-            self.link.kill_now("the pool has given up a job of it that did not end");
+            self.link.kill_now(self.holder, "the pool has given up a job of it that did not end");
         }
         lock(&self.link.leases).leave(self.holder);
     }

@@ -11,8 +11,12 @@
 //! it, `child` its process. `hosts` gets one, `handler` gives a worker's jobs to its host, and `worker` gets a host anew when
 //! one has gone.
 //!
-//! - A job is the pool's again only after its host's last word on it, or when nothing of the host is left.
-//! - A host ends with the first lease of its jobs that ends, whether the node lives, hangs or has gone.
+//! In attach mode a host is no child: somebody else runs it, and it connects to the socket of the node. `socket` is that file,
+//! and `peer` such a host. All else is the same, but nothing can kill it.
+//!
+//! - A job is the pool's again only after its host's last word on it, or when nothing of the host is left. A peer has nothing
+//!   left when the lease that it was told is over, and a margin with it.
+//! - A child ends with the first lease of its jobs that ends, whether the node lives, hangs or has gone.
 
 mod calls;
 mod check;
@@ -21,8 +25,11 @@ mod handler;
 mod hosts;
 mod leases;
 mod link;
+mod means;
 mod node;
 mod options;
+mod peer;
+mod socket;
 mod table;
 mod talk;
 mod tether;

@@ -1,19 +1,18 @@
-//! The node of `tenure host`: the guard's child, and the parent of its hosts' keepers.
+//! The node of `tenure host`: the guard's child, and the parent of its hosts' keepers if it has any.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
-use tenure_pool::{CloseReport, Error, Node};
+use tenure_pool::{CloseReport, Error, Node, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::child::Launcher;
 use super::handler::{Gate, Handler, Times};
 use super::hosts::Hosts;
 use super::link::Link;
+use super::means::Means;
 use super::options::Host;
 use super::wire::down::Down;
 use super::worker::{Serves, farewell};
@@ -21,11 +20,8 @@ use crate::args::Global;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::probes::Probes;
-use crate::work::book::Book;
 use crate::work::guard::Guarded;
-use crate::work::logs::Writer;
-use crate::work::node::{raise_nofile, renew, run_below_guard, usual_target};
-use crate::work::plan;
+use crate::work::node::run_below_guard;
 
 /// The time that the pool gives a job beside what its host has.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -40,14 +36,8 @@ pub(super) fn run(host: Host, global: &Global, guarded: &Guarded) -> Result<Code
 }
 
 async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
-    let Guarded { guard, folder } = guarded;
     let place = Place::of(global)?;
-    let groups = host.confine.groups(guard)?;
-    let nofile = raise_nofile();
-    let target = host.log.logs.clone().unwrap_or_else(usual_target);
-    let writer = Writer::start(&target, host.log.log_max)
-        .map_err(|error| Failure::usage(format!("the output of hosts has no place: {error}")))?;
-    let (writer, lines) = writer.unzip();
+    let (means, writer) = Means::of(&host, &guarded).await?;
 
     let Host { time, .. } = &host;
     let mut builder = place.worker_builder().await?.name(host.place.name_or("host"));
@@ -55,7 +45,11 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
         builder = builder.worker_ttl(ttl);
     }
     // The pool aborts a job only after all that is done for it in order.
-    let last = time.grace + time.handoff + MARGIN;
+    let mut last = time.grace + time.handoff + MARGIN;
+    if let Means::Peers(..) = means {
+        // The end of a peer's jobs comes when the lease that it was told is over, with its margin.
+        last += ttl_of(&place, host.place.ttl).await?;
+    }
     let probes = host.place.listen.map(Probes::start).transpose()?;
     let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
     if let Some(probes) = probes {
@@ -64,25 +58,10 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let leaving = node.close_on_signal(host.place.drain);
 
     let ttl = node.settings().worker_ttl;
-    let book = Arc::new(Book::new(ttl)?);
-    renew(&book, ttl)?;
-    let launcher = Launcher {
-        command: host.command.clone(),
-        pool: place.pool.clone(),
-        node: node.name().to_owned(),
-        book,
-        groups,
-        guard,
-        folder,
-        unset: plan::unset(&host.pass_env),
-        confines: host.confine.confines(nofile),
-        target,
-        lines,
-        numbers: AtomicU64::new(0),
-    };
+    let source = means.source(&host, guarded, &place.pool, &node)?;
     let (hello_timeout, deadline) = (time.hello_timeout, time.host_deadline);
     let pool = place.pool.clone();
-    let hosts = Arc::new(Hosts { launcher, pool, node: node.clone(), ttl, hello_timeout, deadline });
+    let hosts = Arc::new(Hosts { source, pool, node: node.clone(), ttl, hello_timeout, deadline });
     let times = Times { ttl, start: time.start_timeout, grace: time.grace };
     let workers: Vec<_> = (0..host.place.workers)
         .map(|number| {
@@ -105,6 +84,18 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     }
 }
 
+/// The worker TTL of the pool, which need not exist.
+async fn ttl_of(place: &Place, given: Option<Duration>) -> Result<Duration, Failure> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    match place.inspector().await {
+        Ok(inspector) => Ok(inspector.settings().await?.worker_ttl),
+        Err(failure) if failure.code == Code::NotFound => Ok(Settings::default().worker_ttl),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// Serves with all workers until the node has left. Says whether it left in order, and why it cannot serve.
 async fn work(
     workers: Vec<Serves>,
@@ -123,12 +114,14 @@ async fn work(
         std::future::pending().await
     };
     let count = workers.len();
+    let are_peers = workers.iter().any(|worker| worker.hosts.are_peers());
     let working = async {
         try_join_all(workers.iter().map(Serves::run)).await?;
         tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
         Ok::<_, Failure>(())
     };
-    tracing::info!(node = node.name(), pool, workers = count, "the hosts are started");
+    let what = if are_peers { "hosts may attach" } else { "the hosts are started" };
+    tracing::info!(node = node.name(), pool, workers = count, "{what}");
     let mut leaving = std::pin::pin!(leaving);
     let (report, failed) = tokio::select! {
         biased;

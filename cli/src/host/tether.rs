@@ -1,4 +1,4 @@
-//! What holds a host to the leases of its jobs, and ends it.
+//! A host is held to the leases of its jobs: by a keeper that ends it, or by its own word.
 
 use std::io;
 use std::sync::Arc;
@@ -8,6 +8,33 @@ use tenure_pool::LeaseGuard;
 
 use crate::work::book::Line;
 use crate::work::process::{Processes, Reins};
+
+/// The way in which a host is held to its leases.
+#[derive(Debug)]
+pub(super) enum Tether {
+    /// It is a process of this node.
+    Kept(Keeper),
+    /// Somebody else runs it, and nobody here can end it. It ends its jobs by the leases that it was told: until then, and
+    /// for its margin, they are taken to run.
+    Told,
+}
+
+impl Tether {
+    /// The host gets jobs under this lease. False: the lease is over, or the host cannot be bound to it.
+    pub(super) fn bind(&self, number: u64, lease: &LeaseGuard) -> bool {
+        match self {
+            Self::Kept(keeper) => keeper.bind(number, lease),
+            Self::Told => lease.check(),
+        }
+    }
+
+    /// The host has no job under this lease any more.
+    pub(super) fn loosen(&self, number: u64) {
+        if let Self::Kept(keeper) = self {
+            keeper.loosen(number);
+        }
+    }
+}
 
 /// The keeper of a host: it kills the host at the end of the first of these leases that ends.
 #[derive(Debug)]
@@ -25,8 +52,7 @@ impl Keeper {
         Ok(Self { line, reins: processes.reins()? })
     }
 
-    /// The host gets jobs under this lease. False: the lease is over, or the keeper has gone.
-    pub(super) fn bind(&self, number: u64, lease: &LeaseGuard) -> bool {
+    fn bind(&self, number: u64, lease: &LeaseGuard) -> bool {
         if !self.line.add(number, lease).is_ok_and(|added| added) {
             return false;
         }
@@ -37,8 +63,7 @@ impl Keeper {
         looks
     }
 
-    /// The host has no job under this lease any more.
-    pub(super) fn loosen(&self, number: u64) {
+    fn loosen(&self, number: u64) {
         // A time that is too early ends a host that has no job of this lease.
         let _ = self.line.remove(number);
     }

@@ -3,6 +3,9 @@
 //! A host that goes is made anew, after pauses that grow while hosts go soon. The first new one is waited for: the worker
 //! keeps its place, and its jobs start again where they were. After that the worker leaves the pool until a host is ready,
 //! so that a host that cannot live fails no jobs.
+//!
+//! A host that somebody else runs is waited for in the same way, without pauses. Its worker is free for the next one as soon as
+//! the connection has ended. The jobs of the former one wait for the end of the lease that it was told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +67,9 @@ impl Serves {
     /// # Errors
     /// No host can be had, and another attempt would come out the same; or the pool does not let the worker join.
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let mut between = Between { member: None, failures: 0, had_one: false };
+        // A pool that cannot be reached when the first peer comes was reached when the node joined.
+        let had_one = self.hosts.are_peers();
+        let mut between = Between { member: None, failures: 0, had_one };
         loop {
             let Some(link) = self.next_host(&mut between).await? else { continue };
             let is_first = !std::mem::replace(&mut between.had_one, true);
@@ -77,7 +82,17 @@ impl Serves {
                 Over::Gone(why) => {
                     self.gate.send_replace(Gate::Coming);
                     between.failures = if since.elapsed() < GOOD { between.failures + 1 } else { 1 };
-                    tracing::error!(worker = self.number, why, "a host has gone, its jobs run again");
+                    if self.hosts.are_peers() {
+                        let left = humantime::format_duration(link.left()).to_string();
+                        tracing::warn!(
+                            worker = self.number,
+                            why,
+                            left,
+                            "a host has detached, its jobs run again when the lease that it was told is over"
+                        );
+                    } else {
+                        tracing::error!(worker = self.number, why, "a host has gone, its jobs run again");
+                    }
                 }
                 Over::Wishes(wish) => {
                     self.gate.send_replace(Gate::Away);
@@ -113,7 +128,7 @@ impl Serves {
             tracing::warn!(worker = self.number, %failure, "a worker has not joined its pool, it tries again");
             tokio::select! {
                 () = sleep(pause(failures)) => {}
-                _ = link.gone() => return Ok(None),
+                _ = link.parted() => return Ok(None),
             }
         }
     }
@@ -129,7 +144,8 @@ impl Serves {
 
     /// The next host, if it gets as far as its hello.
     async fn next_host(&self, between: &mut Between) -> Result<Option<Arc<Link>>, Failure> {
-        let pause = pause(between.failures);
+        // The one who runs a peer paces it.
+        let pause = if self.hosts.are_peers() { Duration::ZERO } else { pause(between.failures) };
         if !pause.is_zero() {
             self.leave(between).await;
             sleep(pause).await;
@@ -157,11 +173,11 @@ impl Serves {
         }
     }
 
-    /// Leaves the pool until there is a host again. The worker has no jobs.
+    /// Leaves the pool until there is a host again. The worker has no jobs but those of a peer that has detached.
     async fn leave(&self, between: &mut Between) {
         self.gate.send_replace(Gate::Away);
         let Some(member) = between.member.take() else { return };
-        if let Err(error) = member.drain_within(LEAVING).await {
+        if let Err(error) = member.drain_within(LEAVING.max(self.hosts.ttl)).await {
             tracing::warn!(worker = self.number, %error, "a worker without a host has not left its pool in time");
         }
     }
@@ -207,7 +223,7 @@ async fn over(link: &Link, member: Option<&Worker>) -> Over {
     };
     tokio::select! {
         biased;
-        why = link.gone() => Over::Gone(why),
+        why = link.parted() => Over::Gone(why),
         Ok(wish) = wish.wait_for(Option::is_some) => {
             wish.clone().map_or_else(|| Over::Wishes(Wish::Bye), Over::Wishes)
         }

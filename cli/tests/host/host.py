@@ -2,6 +2,9 @@
 
 The payload of a job is a shell script, which runs beside it. Its name is in FOLDER/starts, with its token, whenever it starts.
 While a job runs, its host locks a file of its key. A key that runs twice is in FOLDER/overlaps.
+
+The mode "obeys" is for hosts that nobody can kill: until it was told in FOLDER/leases, with its process, and when it has started
+which key in FOLDER/times, both in milliseconds by CLOCK_MONOTONIC. Its jobs outlive the connection until that time.
 """
 
 import base64
@@ -18,6 +21,11 @@ import time
 MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 connection = socket.socket(socket.AF_UNIX)
 jobs = {}
+until = 0
+
+
+class Busy(Exception):
+    """The node has no worker for this host now."""
 
 
 def note(file, text):
@@ -47,6 +55,19 @@ def lock(key):
     return file
 
 
+def now():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+
+
+def outlive():
+    """Runs all jobs until the lease is over, as they may without a word from the node."""
+    while MODE == "obeys" and now() < until:
+        time.sleep(0.005)
+    for _, _, file in jobs.values():
+        file.close()
+    jobs.clear()
+
+
 def flood(job):
     while True:
         say(op="status", job=job, text="x" * 1000)
@@ -71,7 +92,8 @@ def misbehave(how, message):
         connection.shutdown(socket.SHUT_WR)
         time.sleep(1000)
     elif how == "closes":
-        connection.close()
+        connection.shutdown(socket.SHUT_RDWR)
+        outlive()
         time.sleep(1000)
     elif how == "twice":
         jobs.pop(job)[2].close()
@@ -88,6 +110,7 @@ def misbehave(how, message):
     elif how == "second hello":
         say(op="hello", v=[1])
     elif how == "hangs":
+        outlive()
         time.sleep(1000)
     elif how == "dies":
         os._exit(3)
@@ -107,12 +130,15 @@ def misbehave(how, message):
 
 
 def hear(message):
+    global until
     op, job = message["op"], message.get("job")
     if op == "ping":
         say(op="pong", n=message["n"])
     elif op == "start":
         key, script = text(message, "key"), text(message, "body")
         note("starts", f"{key} {message['token']} {os.getpid()}")
+        if MODE == "obeys":
+            note("times", f"{key} {os.getpid()} {now()}")
         file = lock(key)
         jobs[job] = (key, None, file)
         if key.startswith("mute"):
@@ -144,7 +170,12 @@ def hear(message):
         say(op="answer", job=job, n=message["n"], body=jobs[job][0])
     elif op in ("ok", "error"):
         note("answers", message.get("code", op))
+    elif op == "lease" and MODE == "obeys":
+        until = max(until, message["until_ms"])
+        note("leases", f"{os.getpid()} {until}")
     elif op == "refused":
+        if MODE == "obeys" and "ours" not in message:
+            raise Busy
         note("refused", message["why"])
         sys.exit(78)
     elif op == "bye":
@@ -155,13 +186,23 @@ note("hosts", MODE)
 if MODE == "exits":
     print("it cannot live", file=sys.stderr)
     sys.exit(1)
-connection.connect(os.environ["TENURE_SOCKET"])
-if MODE == "mute":
-    time.sleep(1000)
-if MODE == "babbles":
-    send(b"GET / HTTP/1.1\r\n\r\n")
-if MODE == "early":
-    say(op="started", job=1)
-say(op="hello", v=[99] if MODE == "v99" else [1], sdk="raw", features=["ask", "update"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
-for line in connection.makefile("rb"):
-    hear(json.loads(line))
+while True:
+    connection.connect(os.environ["TENURE_SOCKET"])
+    if MODE == "mute":
+        time.sleep(1000)
+    if MODE == "babbles":
+        send(b"GET / HTTP/1.1\r\n\r\n")
+    if MODE == "early":
+        say(op="started", job=1)
+    v = [99] if MODE == "v99" else [1]
+    say(op="hello", v=v, sdk="raw", features=["ask", "update"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
+    try:
+        for line in connection.makefile("rb"):
+            hear(json.loads(line))
+    except Busy:
+        note("waits", str(os.getpid()))
+        connection = socket.socket(socket.AF_UNIX)
+        time.sleep(0.02)
+        continue
+    outlive()
+    break

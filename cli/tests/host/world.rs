@@ -90,9 +90,16 @@ impl World {
     }
 
     pub(crate) fn start(&self, name: &str, workers: usize, args: &[&str], command: &[String]) -> Host {
+        let mut host = self.command(name, workers, args);
+        host.arg("--").args(command);
+        Host { guard: host.spawn().unwrap() }
+    }
+
+    /// The command of a node, which yet has to be told of its hosts.
+    pub(crate) fn command(&self, name: &str, workers: usize, args: &[&str]) -> Command {
         let mut host = Command::new(snapbox::cmd::cargo_bin!("tenure"));
         host.args(["host", "--pool", "feeds", "--name", name, "--log-level", "warn", "--workers"]);
-        host.arg(workers.to_string()).args(args).arg("--").args(command);
+        host.arg(workers.to_string()).args(args);
         host.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
             host.env_remove(name);
@@ -100,7 +107,7 @@ impl World {
         host.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         // In a folder that goes with the test.
         host.env("TMPDIR", self.folder.path());
-        Host { guard: host.spawn().unwrap() }
+        host
     }
 
     /// Asks the owner of a job, and waits for its answer however slow this machine is.

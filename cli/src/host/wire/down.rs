@@ -20,8 +20,15 @@ pub(in crate::host) enum Down {
         /// The version of the command.
         tenure: String,
     },
-    /// The host is not, and must end with status 78.
-    Refused { why: String, ours: Vec<u32>, theirs: Vec<u32> },
+    /// The host is not. With versions it must end with status 78, for it speaks none of ours. Without them no worker is free
+    /// for it now.
+    Refused {
+        why: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ours: Vec<u32>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        theirs: Vec<u32>,
+    },
     /// The lease of this number lasts so long without another renewal.
     Lease {
         lease: u64,

@@ -1,0 +1,129 @@
+//! The socket of attach mode, as a file: its permissions say who may host the keys.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, fchmod};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+use tokio::time::timeout;
+
+use crate::exit::{Code, Failure};
+
+/// How many connections may wait to be taken.
+const BACKLOG: u32 = 128;
+/// How long another process at the socket may take to show.
+const KNOCK: Duration = Duration::from_secs(2);
+
+/// The file of a socket that listens. It is removed when this is dropped, unless another has taken its place.
+#[derive(Debug)]
+pub(super) struct Socket {
+    path: PathBuf,
+    id: Id,
+}
+
+/// The file of a name: device, number and time of making. A number alone is soon another file's.
+type Id = (u64, u64, i64, i64);
+
+impl Socket {
+    /// Makes the socket, with these permissions. One that nobody listens at is replaced, and nothing else is.
+    ///
+    /// # Errors
+    /// There is another file, somebody listens already, or it cannot be made. Nothing has changed.
+    ///
+    /// # Cancel safety
+    /// A stale socket may have gone.
+    pub(super) async fn bind(path: &Path, mode: u32) -> Result<(Self, UnixListener), Failure> {
+        let shown = path.display();
+        make_way(path).await?;
+        let cannot = |error: io::Error| {
+            Failure::new(Code::Failed, format!("the socket {shown} cannot be made: {error}"))
+        };
+        let socket = UnixSocket::new_stream().map_err(cannot)?;
+        // Before it has a name, so that it is never open to more than these.
+        fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| cannot(error.into()))?;
+        socket.bind(path).map_err(cannot)?;
+        // The process's mask may have taken more away.
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(cannot)?;
+        let id = id_of(path).map_err(cannot)?;
+        let file = Self { path: path.to_owned(), id };
+        let listener = socket.listen(BACKLOG).map_err(cannot)?;
+        Ok((file, listener))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if id_of(&self.path).is_ok_and(|id| id == self.id) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn id_of(path: &Path) -> io::Result<Id> {
+    let file = fs::symlink_metadata(path)?;
+    // Nobody writes to a socket's file, so this is the time of its making.
+    Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec()))
+}
+
+/// Removes a socket that nobody listens at.
+async fn make_way(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let file = match fs::symlink_metadata(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure::usage(format!("{shown} cannot be looked at: {error}"))),
+    };
+    if !file.file_type().is_socket() {
+        return Err(Failure::usage(format!(
+            "{shown} is there already, and is no socket: it is left as it is"
+        )));
+    }
+    match timeout(KNOCK, UnixStream::connect(path)).await {
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| {
+                Failure::new(Code::Failed, format!("the stale socket {shown} cannot be removed: {error}"))
+            })
+        }
+        _ => Err(Failure::new(Code::Failed, format!("another process listens at {shown}, or may do so"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_stale_socket_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        fs::write(&path, "mine").unwrap();
+        let refused = Socket::bind(&path, 0o600).await.unwrap_err();
+        assert_eq!(refused.code, Code::Usage);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        fs::remove_file(&path).unwrap();
+        let (first, listener) = Socket::bind(&path, 0o660).await.unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+        let refused = Socket::bind(&path, 0o600).await.unwrap_err();
+        assert_eq!(refused.code, Code::Failed);
+        drop(listener);
+        let (_second, _listener) = Socket::bind(&path, 0o600).await.unwrap();
+        // The first one's name is another's now.
+        drop(first);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn the_file_goes_with_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(Socket::bind(&path, 0o600).await.unwrap());
+        assert!(!path.exists());
+        let long = folder.path().join("x".repeat(200));
+        assert_eq!(Socket::bind(&long, 0o600).await.unwrap_err().code, Code::Failed);
+        assert!(!long.exists());
+    }
+}
