@@ -73,7 +73,7 @@ def value_of(words, option, default=None):
 
 
 def worker(where, words, ends_after):
-    """A command line of `tenure work`, and the seconds after SIGTERM after which it is killed."""
+    """A command line of `tenure work` or `host`, and the seconds after SIGTERM after which it is killed."""
     words_exist(where, words)
     drain = seconds(value_of(words, "--drain", "25s"))
     late = f"{where}: it is killed after {ends_after} s, not {MARGIN} s after its drain of {drain} s"
@@ -158,6 +158,10 @@ def kubernetes(where, documents):
     path = names.get("POD_NAME", {}).get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
     promise(path == "metadata.name", f"{where}: the node is not named by its pod")
     secured(where, pod, container)
+    for other in pod.get("initContainers", []):
+        secured(where, pod, other)
+        attached(where, value_of(words, "--attach"), container, other)
+    promise(value_of(words, "--attach") is None or pod.get("initContainers"), f"{where}: nobody attaches")
 
     for kind, selector in [
         ("Deployment", spec["selector"]),
@@ -176,6 +180,17 @@ def kubernetes(where, documents):
         redis(where, pod["containers"][0]["args"])
         secured(where, pod, pod["containers"][0])
     return deployment["metadata"]["name"]
+
+
+def attached(where, path, worker, host):
+    """The host of a worker in a container of its own: it finds the socket, and outlives the worker."""
+    name = host["name"]
+    promise(host.get("restartPolicy") == "Always", f"{where}: {name} is no sidecar: it would end with the worker, or before it")
+    given = {each["name"]: each.get("value") for each in host["env"]}
+    promise(path and given.get("TENURE_ATTACH") == path, f"{where}: {name} attaches to another place than {path}")
+    shared = [{(mount["name"], mount["mountPath"]) for mount in each["volumeMounts"]} for each in (worker, host)]
+    folders = {folder for _, folder in shared[0] & shared[1]}
+    promise(str(Path(path or "/").parent) in folders, f"{where}: {name} and the worker do not share the socket's folder")
 
 
 def secured(where, pod, container):
