@@ -199,17 +199,20 @@ impl Serves {
             }
         };
         let mut drained = std::pin::pin!(drained);
-        let is_over = tokio::select! {
-            () = &mut drained => link.table().len() == 0,
-            () = only_stuck => false,
-            _ = link.gone() => true,
+        let (is_over, is_drained) = tokio::select! {
+            // Its time may be up while jobs remain.
+            () = &mut drained => (link.table().len() == 0, true),
+            () = only_stuck => (false, false),
+            _ = link.gone() => (true, false),
         };
         if is_over {
             return farewell(link).await;
         }
         link.kill("a job of it did not end, though it was told to");
         link.gone().await;
-        drained.await;
+        if !is_drained {
+            drained.await;
+        }
     }
 }
 

@@ -293,3 +293,22 @@ async fn a_job_that_starts_and_ends_at_once_has_started() {
     eventually(PATIENCE, "it has failed for good", gone).await;
     host.leave().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_outlives_a_handoff_that_takes_too_long() {
+    let world = World::new().await;
+    // The time of the handoff is over long before the job counts as stuck.
+    let args = ["--logs", "null", "--grace", "600s", "--handoff", "200ms"];
+    let mut host = world.host("h", 1, &args, &raw("good")).await;
+    for key in ["stuck", "acme"] {
+        world.node.dispatch((key, "")).await.unwrap();
+    }
+    let _ = world.node.notify("acme", "bye").await;
+    let again = || async {
+        let starts = world.lines("starts");
+        ["stuck ", "acme "].iter().all(|key| starts.iter().filter(|line| line.starts_with(key)).count() == 2)
+    };
+    eventually(PATIENCE, "both run again", again).await;
+    assert_eq!(host.guard.try_wait().unwrap(), None, "the node lives");
+    assert_eq!(world.lines("overlaps"), Vec::<String>::new());
+}
