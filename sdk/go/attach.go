@@ -6,15 +6,49 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// The pauses between attempts to attach, from the first to the longest.
 const (
+	// The pauses between attempts to attach, from the first to the longest.
 	pauseFirst = 100 * time.Millisecond
 	pauseMax   = 2 * time.Second
+	// lasting is how long a connection lasts after which the pauses begin anew.
+	lasting = 5 * time.Second
+	// welcomeMax is how long a node may take to answer a hello.
+	welcomeMax = 30 * time.Second
+	// lookAfter is how often a host that has said bye looks whether it has a job.
+	lookAfter = 5 * time.Second
+	// keysTold is how many keys an error names.
+	keysTold = 10
 )
+
+// attachment is what a host has that attaches.
+type attachment struct {
+	patience  time.Duration
+	lookAfter time.Duration
+	// leaves is closed when the host wants to end.
+	leaves chan struct{}
+	// outlived is closed when a job has not ended with its lease. Then `keys` has some.
+	outlived chan struct{}
+	once     sync.Once
+	keys     []string
+}
+
+// look ends all if jobs of a lease that is over have not ended.
+func (a *attachment) look(lease *Lease, link *link) {
+	keys := lease.unended()
+	if len(keys) == 0 {
+		return
+	}
+	a.once.Do(func() {
+		a.keys = keys
+		close(a.outlived)
+	})
+	link.hangUp()
+}
 
 // serveOrAttach does as the environment says.
 func (h *Host) serveOrAttach() (int, error) {
@@ -27,10 +61,11 @@ func (h *Host) serveOrAttach() (int, error) {
 			"there is no TENURE_SOCKET and no TENURE_ATTACH: start this program by `tenure host -- COMMAND`")
 	}
 	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGTERM)
-	defer signal.Stop(ends)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-ends
+		// The next one ends the process.
+		signal.Reset(syscall.SIGTERM, syscall.SIGINT)
 		_ = h.Bye()
 	}()
 	return h.Attach(path)
@@ -38,43 +73,90 @@ func (h *Host) serveOrAttach() (int, error) {
 
 // Attach attaches to the socket of `tenure host --attach`, and again whenever the connection has ended. It waits for the socket,
 // and for a free worker. It attaches again only when all jobs of the last connection have ended. It returns the exit status: 0
-// after Bye, 78 if the node speaks another version. 1: a job did not end with its lease. End the process then, for another
-// worker gets the job in a moment.
+// after Bye, 78 if the node speaks another version. 1: a job did not end with its lease, or this is not Linux. End the process
+// at once then, for another worker gets the job in a moment.
 func (h *Host) Attach(path string) (int, error) {
+	return h.attachAs(path, &attachment{patience: welcomeMax, lookAfter: lookAfter})
+}
+
+func (h *Host) attachAs(path string, attach *attachment) (int, error) {
 	if h.Job == nil {
 		return 1, errNoJob
 	}
+	if _, known := monotonic(); !known {
+		return 1, errors.New("a host can attach only on Linux: a lease needs the clock of the node")
+	}
+	attach.leaves, attach.outlived = make(chan struct{}), make(chan struct{})
 	h.mu.Lock()
-	h.wake = make(chan struct{})
+	h.attach = attach
 	if h.leaves {
-		close(h.wake)
+		close(attach.leaves)
 	}
 	h.mu.Unlock()
-	pause, told := pauseFirst, ""
+	ended := make(chan struct{})
+	defer close(ended)
+	go h.leave(attach, ended)
+	pauses, told := pauses{}, ""
 	for !h.isLeaving() {
+		began := time.Now()
 		status, err := h.Serve(path)
-		if keys := h.outliving(); len(keys) > 0 {
-			return 1, fmt.Errorf("jobs have not ended by their lease: %q", keys)
+		if !h.emptied(attach.outlived) {
+			return 1, fmt.Errorf("jobs have not ended by their lease: %q", attach.keys)
 		}
 		if status == 78 {
 			return status, err
-		}
-		if h.isWelcome() {
-			pause = pauseFirst
 		}
 		if err != nil && err.Error() != told && !h.isLeaving() {
 			told = err.Error()
 			log.Printf("%s, it attaches to %s when it can", told, path)
 		}
 		select {
-		case <-h.wake:
-		case <-time.After(pause):
-		}
-		if pause *= 2; pause > pauseMax {
-			pause = pauseMax
+		case <-attach.leaves:
+		case <-time.After(pauses.after(time.Since(began))):
 		}
 	}
 	return 0, nil
+}
+
+// emptied waits for the end of all jobs of the last connection. False: one has not ended with its lease.
+func (h *Host) emptied(outlived <-chan struct{}) bool {
+	ended := make(chan struct{})
+	go func() {
+		h.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-outlived:
+		return false
+	case <-ended:
+		return true
+	}
+}
+
+// leave ends the connection of a host that has said bye, if it has no job and still no answer.
+func (h *Host) leave(attach *attachment, ended <-chan struct{}) {
+	select {
+	case <-attach.leaves:
+	case <-ended:
+		return
+	}
+	looks := time.NewTicker(attach.lookAfter)
+	defer looks.Stop()
+	wasIdle := false
+	for {
+		select {
+		case <-looks.C:
+		case <-ended:
+			return
+		}
+		h.mu.Lock()
+		link, isIdle := h.link, len(h.jobs) == 0
+		h.mu.Unlock()
+		if isIdle && wasIdle && link != nil {
+			link.hangUp()
+		}
+		wasIdle = isIdle
+	}
 }
 
 func (h *Host) isLeaving() bool {
@@ -83,61 +165,18 @@ func (h *Host) isLeaving() bool {
 	return h.leaves
 }
 
-// isWelcome says whether the last connection was welcomed.
-func (h *Host) isWelcome() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ttl > 0
-}
+// pauses are those between attempts to attach. They grow, so that a host that breaks off at once does not come at once.
+type pauses struct{ next time.Duration }
 
-// outliving waits for the end of all jobs of the last connection. Tenure frees them 0.2 of the worker TTL after their lease. It
-// returns the keys of some that are left.
-func (h *Host) outliving() []string {
-	ended := make(chan struct{})
-	go func() {
-		h.running.Wait()
-		close(ended)
-	}()
-	h.mu.Lock()
-	ttl := h.ttl
-	h.mu.Unlock()
-	left := ttl / 20
-	jobs := h.unended()
-	for _, job := range jobs {
-		if until := job.Lease.rest() + ttl*3/20; until > left {
-			left = until
-		}
+// after is the pause after a connection that has lasted so long.
+func (p *pauses) after(lasted time.Duration) time.Duration {
+	pause := p.next
+	if pause == 0 || lasted > lasting {
+		pause = pauseFirst
 	}
-	if len(jobs) == 0 {
-		// Each of them is about to end.
-		<-ended
-		return nil
+	p.next = 2 * pause
+	if p.next > pauseMax {
+		p.next = pauseMax
 	}
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(left):
-	}
-	keys := []string{}
-	for _, job := range h.unended() {
-		keys = append(keys, job.Key())
-	}
-	return keys[:min(len(keys), 10)]
-}
-
-func (h *Host) unended() []*Job {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	jobs := make([]*Job, 0, len(h.jobs))
-	for _, job := range h.jobs {
-		jobs = append(jobs, job)
-	}
-	return jobs
-}
-
-func min(a, b int) int {
-	if a < b {
-		return a
-	}
-	return b
+	return pause
 }

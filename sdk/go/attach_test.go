@@ -3,20 +3,41 @@ package tenure
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
 
+// TestMain runs a host in place of the tests if it is told to: some tests end the process of one.
+func TestMain(m *testing.M) {
+	if _, is := os.LookupEnv("TENURE_TEST_HOST"); is {
+		host := &Host{Job: func(context.Context, *Job) error { select {} }}
+		host.Run()
+	}
+	os.Exit(m.Run())
+}
+
 // attached plays with a host that attaches, and ends with this status. `listen` makes the socket.
 func attached(t *testing.T, host *Host, status int, play func(listen func(), next func() *played)) {
+	t.Helper()
+	attachedAs(t, host, &attachment{patience: welcomeMax, lookAfter: lookAfter}, status, play)
+}
+
+func attachedAs(
+	t *testing.T, host *Host, as *attachment, status int, play func(listen func(), next func() *played),
+) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	ended := make(chan int, 1)
 	go func() {
-		status, _ := host.Attach(path)
+		status, _ := host.attachAs(path, as)
 		ended <- status
 	}()
 	var listener *net.UnixListener
@@ -147,5 +168,214 @@ func TestAHostThatHasNothingToAttachToEndsAtBye(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it does not end")
+	}
+}
+
+func TestAJobEndsWithItsLeaseThoughTheNodeReadsNothing(t *testing.T) {
+	ends := make(chan string, 2)
+	text := strings.Repeat("x", 64<<10)
+	host := &Host{Job: func(ctx context.Context, job *Job) error {
+		for ctx.Err() == nil {
+			job.Progress()
+			job.Status(text)
+		}
+		ends <- job.StopReason()
+		return nil
+	}}
+	attached(t, host, 0, func(listen func(), next func() *played) {
+		listen()
+		p := next()
+		p.welcome(time.Minute)
+		p.lease(1, 500*time.Millisecond)
+		p.start(1, "acme", nil)
+		p.start(2, "globex", nil)
+		for number := 0; number < 2; number++ {
+			select {
+			case why := <-ends:
+				if why != "lease_lost" {
+					t.Fatalf("it ended: %s", why)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it runs on without a lease")
+			}
+		}
+		if err := host.Bye(); err != nil {
+			t.Fatal(err)
+		}
+		p.conn.Close()
+	})
+}
+
+func TestANodeThatReadsNothingIsLeft(t *testing.T) {
+	host := &Host{Job: wait}
+	attached(t, host, 0, func(listen func(), next func() *played) {
+		listen()
+		p := next()
+		p.welcome(time.Minute)
+		p.lease(1, time.Minute)
+		p.start(1, "acme", nil)
+		p.hear("started")
+		job := host.job(1)
+		text := strings.Repeat("x", 512<<10)
+		for job.link.send(fields{"op": "status", "job": 1, "text": text}) == nil {
+		}
+		next().conn.Close()
+		_ = host.Bye()
+	})
+}
+
+func TestAHostEndsIfAJobOutlivesItsLeaseOnAnOpenConnection(t *testing.T) {
+	free := make(chan struct{})
+	defer close(free)
+	host := &Host{Job: func(context.Context, *Job) error {
+		<-free
+		return nil
+	}}
+	attached(t, host, 1, func(listen func(), next func() *played) {
+		listen()
+		p := next()
+		p.welcome(100 * time.Millisecond)
+		p.lease(1, 300*time.Millisecond)
+		p.start(1, "acme", nil)
+		p.hear("started")
+	})
+}
+
+func TestAHostEndsByTheEarliestLeaseOfItsJobs(t *testing.T) {
+	free := make(chan struct{})
+	defer close(free)
+	host := &Host{Job: func(context.Context, *Job) error {
+		<-free
+		return nil
+	}}
+	attached(t, host, 1, func(listen func(), next func() *played) {
+		listen()
+		p := next()
+		p.welcome(100 * time.Millisecond)
+		p.lease(1, 300*time.Millisecond)
+		p.lease(2, time.Minute)
+		p.start(1, "acme", nil)
+		p.hear("started")
+		p.start(2, "globex", fields{"lease": 2})
+		p.hear("started")
+		p.conn.Close()
+	})
+}
+
+func TestAJobOfTheLastConnectionHasNoCheckpointOnThisOne(t *testing.T) {
+	jobs := make(chan *Job, 2)
+	host := &Host{Job: func(ctx context.Context, job *Job) error {
+		jobs <- job
+		<-ctx.Done()
+		return nil
+	}}
+	attached(t, host, 0, func(listen func(), next func() *played) {
+		listen()
+		var p *played
+		for number := 0; number < 2; number++ {
+			p = next()
+			p.welcome(10 * time.Second)
+			p.lease(1, time.Minute)
+			p.start(1, "acme", nil)
+			p.hear("started")
+			if number == 0 {
+				p.conn.Close()
+			}
+		}
+		job := <-jobs
+		if err := job.Checkpoint(context.Background(), []byte("stale")); !errors.Is(err, ErrFenced) {
+			t.Fatalf("its checkpoint: %v", err)
+		}
+		job.Progress()
+		job.Status("stale")
+		p.say(fields{"op": "ping", "n": 1})
+		p.hear("pong")
+		_ = host.Bye()
+		p.hear("bye")
+		p.say(fields{"op": "bye"})
+	})
+}
+
+func TestPausesGrowUntilAConnectionLasts(t *testing.T) {
+	pauses := pauses{}
+	for number, expected := range []time.Duration{100, 200, 400, 800, 1600, 2000, 2000} {
+		if is := pauses.after(time.Second); is != expected*time.Millisecond {
+			t.Fatalf("pause %d is %v", number, is)
+		}
+	}
+	if is := pauses.after(lasting + 1); is != pauseFirst {
+		t.Fatalf("the pause after a connection that lasted is %v", is)
+	}
+}
+
+func TestANodeThatDoesNotWelcomeTheHostIsLeft(t *testing.T) {
+	host := &Host{Job: wait}
+	as := &attachment{patience: 50 * time.Millisecond, lookAfter: lookAfter}
+	attachedAs(t, host, as, 0, func(listen func(), next func() *played) {
+		listen()
+		next()
+		next()
+		_ = host.Bye()
+	})
+}
+
+func TestAHostWithoutJobsEndsThoughNobodyAnswersItsBye(t *testing.T) {
+	host := &Host{Job: wait}
+	as := &attachment{patience: welcomeMax, lookAfter: 50 * time.Millisecond}
+	attachedAs(t, host, as, 0, func(listen func(), next func() *played) {
+		listen()
+		p := next()
+		p.welcome(10 * time.Second)
+		_ = host.Bye()
+		p.hear("bye")
+	})
+}
+
+// child starts a host in a process of its own, which has one job that does not end.
+func child(t *testing.T, ttl, lease time.Duration) (*exec.Cmd, *played) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "TENURE_TEST_HOST=1", "TENURE_ATTACH="+path)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill() })
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	p := &played{t, conn, bufio.NewReader(conn)}
+	p.hear("hello")
+	p.welcome(ttl)
+	p.lease(1, lease)
+	p.start(1, "acme", nil)
+	p.hear("started")
+	return command, p
+}
+
+func TestTheProcessEndsWithAJobThatOutlivesItsLease(t *testing.T) {
+	command, _ := child(t, 100*time.Millisecond, 300*time.Millisecond)
+	var failed *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
+		t.Fatalf("it ended: %v", err)
+	}
+}
+
+func TestASecondSignalEndsTheProcess(t *testing.T) {
+	command, p := child(t, time.Minute, time.Minute)
+	_ = command.Process.Signal(syscall.SIGINT)
+	p.hear("bye")
+	_ = command.Process.Signal(syscall.SIGTERM)
+	var failed *exec.ExitError
+	err := command.Wait()
+	if !errors.As(err, &failed) || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Fatalf("it ended: %v", err)
 	}
 }

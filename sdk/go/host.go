@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"os"
@@ -27,8 +26,6 @@ import (
 
 const (
 	textMax = 1000
-	// requestsMax is how many requests may be open.
-	requestsMax = 256
 	// busy is the exit status of a host for which no worker is free now.
 	busy = 75
 )
@@ -50,23 +47,18 @@ type Host struct {
 	// Update takes another payload. ErrRestart restarts the job. Nil: each update does.
 	Update func(ctx context.Context, job *Job, payload []byte) error
 
-	mu       sync.Mutex
-	to       net.Conn
-	jobs     map[uint64]*Job
-	contexts map[uint64]context.Context
-	leases   map[uint64]*Lease
-	requests map[uint64]chan *answer
-	rid      uint64
-	isOver   bool
-	// places has an element for each open request.
-	places  chan struct{}
-	over    chan struct{}
+	// mu is never held while something is read or written.
+	mu      sync.Mutex
+	link    *link
+	jobs    map[uint64]*Job
+	leases  map[uint64]*Lease
 	running sync.WaitGroup
 	// ttl is the worker TTL of a connection that was welcomed.
 	ttl time.Duration
-	// It wants to end, and wakes Attach.
+	// leaves: it wants to end.
 	leaves bool
-	wake   chan struct{}
+	// attach is nil while it does not attach.
+	attach *attachment
 }
 
 // Pool has the requests to the pool.
@@ -76,18 +68,18 @@ func (h *Host) Pool() Pool { return Pool{h} }
 func (h *Host) Bye() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.leaves && h.wake != nil {
-		close(h.wake)
+	if !h.leaves && h.attach != nil {
+		close(h.attach.leaves)
 	}
 	h.leaves = true
-	if h.to == nil {
+	if h.link == nil {
 		return nil
 	}
-	return h.sendLocked(fields{"op": "bye"})
+	return h.link.send(fields{"op": "bye"})
 }
 
 // Run serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
-// attaches, and SIGTERM has its jobs handed on before it ends.
+// attaches, and SIGTERM or SIGINT has its jobs handed on before it ends. A second one ends it at once.
 func (h *Host) Run() {
 	status, err := h.serveOrAttach()
 	if err != nil {
@@ -109,27 +101,29 @@ func (h *Host) Serve(path string) (int, error) {
 		return 1, err
 	}
 	defer conn.Close()
-	if err := h.connected(conn); err != nil {
+	link := newLink(conn)
+	defer h.end(link)
+	if err := h.connected(link); err != nil {
 		return 1, err
 	}
-	status, err := h.listen(conn)
-	h.end()
-	return status, err
+	return h.listen(link)
 }
 
 var errNoJob = errors.New("the host has no function Job")
 
 // connected begins with a connection, and says hello.
-func (h *Host) connected(conn net.Conn) error {
+func (h *Host) connected(link *link) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.to, h.isOver = conn, false
-	h.jobs, h.contexts = map[uint64]*Job{}, map[uint64]context.Context{}
-	h.leases, h.requests = map[uint64]*Lease{}, map[uint64]chan *answer{}
-	h.places, h.over = make(chan struct{}, requestsMax), make(chan struct{})
-	err := h.sendLocked(h.hello())
+	h.link, h.jobs, h.leases = link, map[uint64]*Job{}, map[uint64]*Lease{}
+	if h.attach != nil {
+		if err := link.conn.SetReadDeadline(time.Now().Add(h.attach.patience)); err != nil {
+			return err
+		}
+	}
+	err := link.send(h.hello())
 	if err == nil && h.leaves {
-		err = h.sendLocked(fields{"op": "bye"})
+		err = link.send(fields{"op": "bye"})
 	}
 	return err
 }
@@ -155,8 +149,8 @@ func (h *Host) hello() fields {
 	return hello
 }
 
-func (h *Host) listen(from io.Reader) (int, error) {
-	lines := bufio.NewReaderSize(from, 64<<10)
+func (h *Host) listen(link *link) (int, error) {
+	lines := bufio.NewReaderSize(link.conn, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
@@ -175,7 +169,7 @@ func (h *Host) listen(from io.Reader) (int, error) {
 			if err := json.Unmarshal(line, &a); err != nil {
 				return 1, err
 			}
-			h.answered(&a)
+			link.answered(&a)
 			continue
 		case "bye":
 			return 0, nil
@@ -196,7 +190,9 @@ func (h *Host) listen(from io.Reader) (int, error) {
 			}
 			return status, fmt.Errorf("tenure refuses this host: %s", m.Why)
 		}
-		h.hear(&m)
+		if err := h.hear(link, &m); err != nil {
+			return 1, err
+		}
 	}
 }
 
@@ -204,19 +200,23 @@ var words = map[string]bool{
 	"hello": true, "refused": true, "lease": true, "start": true, "stop": true, "notify": true, "ask": true, "update": true, "ping": true,
 }
 
-func (h *Host) hear(m *message) {
-	job, ctx := h.job(m.Job)
+func (h *Host) hear(link *link, m *message) error {
+	job := h.job(m.Job)
 	switch m.Op {
 	case "hello":
 		h.mu.Lock()
 		h.ttl = time.Duration(m.TTLMS) * time.Millisecond
 		h.mu.Unlock()
+		// It is welcome, and may hear nothing for long.
+		return link.conn.SetReadDeadline(time.Time{})
 	case "ping":
-		_ = h.send(fields{"op": "pong", "n": m.N})
+		return link.send(fields{"op": "pong", "n": m.N})
 	case "lease":
-		h.lease(m.Lease).renew(m)
+		for !h.lease(m.Lease).renew(m) {
+			// One that is over leaves its place to another.
+		}
 	case "start":
-		h.start(m)
+		h.start(link, m)
 	case "stop":
 		// It may have ended before.
 		if job != nil {
@@ -232,55 +232,66 @@ func (h *Host) hear(m *message) {
 				go func() {
 					select {
 					case job.notes <- note:
-					case <-ctx.Done():
+					case <-job.ctx.Done():
 					}
 				}()
 			}
 		}
 	case "ask":
 		if job != nil && h.Ask != nil {
-			job.serve(func() { h.answerAsk(ctx, job, m) })
+			job.serve(func() { h.answerAsk(job.ctx, job, m) })
 		}
 	case "update":
 		if job != nil && h.Update != nil {
-			job.serve(func() { h.takeUpdate(ctx, job, m) })
+			job.serve(func() { h.takeUpdate(job.ctx, job, m) })
 		}
 	}
+	return nil
 }
 
-func (h *Host) job(number uint64) (*Job, context.Context) {
+func (h *Host) job(number uint64) *Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.jobs[number], h.contexts[number]
+	return h.jobs[number]
 }
 
 func (h *Host) lease(number uint64) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lease := h.leases[number]
-	if lease == nil {
+	if lease == nil || lease.hasEnded() {
+		lease = newLease()
 		// Those of the next connection have the same numbers.
 		leases := h.leases
-		lease = newLease(func() {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			delete(leases, number)
-		})
+		lease.ended = func() { h.leaseEnded(leases, number, lease) }
 		leases[number] = lease
 	}
 	return lease
 }
 
-func (h *Host) start(m *message) {
+// leaseEnded forgets a lease. Of a host that attaches, nobody ends the process if its jobs do not end: it does so itself.
+func (h *Host) leaseEnded(leases map[uint64]*Lease, number uint64, lease *Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if leases[number] == lease {
+		delete(leases, number)
+	}
+	if h.attach != nil {
+		attach, link := h.attach, h.link
+		time.AfterFunc(h.ttl*3/20-lease.since(), func() { attach.look(lease, link) })
+	}
+}
+
+func (h *Host) start(link *link, m *message) {
 	ctx, cancel := context.WithCancel(context.Background())
 	job := &Job{
-		host: h, number: m.Job, end: cancel, key: taken(m.Key, m.Key64), Token: m.Token,
+		link: link, number: m.Job, ctx: ctx, end: cancel, key: taken(m.Key, m.Key64), Token: m.Token,
 		CheckpointIn: taken(m.Checkpoint, m.Checkpoint64), Attempt: m.Attempt, ID: m.ID, Trace: m.Trace,
 		Lease: h.lease(m.Lease), payload: taken(m.Body, m.Body64), payloadType: m.Type,
 		notes: make(chan *Notification, 1),
 	}
 	h.mu.Lock()
-	h.jobs[job.number], h.contexts[job.number] = job, ctx
+	h.jobs[job.number] = job
 	h.mu.Unlock()
 	job.Lease.enter(job)
 	if job.Lease.Left() == 0 {
@@ -332,7 +343,6 @@ func (h *Host) live(ctx context.Context, job *Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.jobs, job.number)
-	delete(h.contexts, job.number)
 }
 
 // run calls the user's function. A panic is its error.
@@ -419,37 +429,29 @@ func caught(call func() ([]byte, error)) (body []byte, err error) {
 	return call()
 }
 
-func (h *Host) send(f fields) error {
+// end ends all jobs of a connection: nobody hears of them any more.
+func (h *Host) end(link *link) {
+	link.end()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.sendLocked(f)
-}
-
-func (h *Host) sendLocked(f fields) error {
-	line, err := f.line()
-	if err == nil {
-		_, err = h.to.Write(line)
-	}
-	return err
-}
-
-// end ends all jobs: nobody hears of them any more.
-func (h *Host) end() {
-	h.mu.Lock()
-	h.isOver = true
-	close(h.over)
 	jobs := make([]*Job, 0, len(h.jobs))
 	for _, job := range h.jobs {
 		jobs = append(jobs, job)
 	}
-	for _, done := range h.requests {
-		close(done)
-	}
-	h.requests = map[uint64]chan *answer{}
 	h.mu.Unlock()
 	for _, job := range jobs {
 		job.cancel("shutdown", false)
 	}
+}
+
+// request makes a request of the host.
+func (h *Host) request(ctx context.Context, f fields) (*answer, error) {
+	h.mu.Lock()
+	link := h.link
+	h.mu.Unlock()
+	if link == nil {
+		return nil, errEnded
+	}
+	return link.request(ctx, f, nil)
 }
 
 func cut(text string) string {

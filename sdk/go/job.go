@@ -14,8 +14,10 @@ type Trace struct {
 
 // Job is a job that this host runs.
 type Job struct {
-	host   *Host
+	// link is its connection.
+	link   *link
 	number uint64
+	ctx    context.Context
 	end    context.CancelFunc
 
 	key []byte
@@ -32,6 +34,7 @@ type Job struct {
 	// Lease is the lease that it runs under.
 	Lease *Lease
 
+	// mu is never held while something is read or written.
 	mu          sync.Mutex
 	payload     []byte
 	payloadType string
@@ -82,9 +85,10 @@ func (j *Job) Ready() {
 	}
 }
 
-// Checkpoint leaves a small state with the job, for its next run. It returns when that is kept, or the context is over.
+// Checkpoint leaves a small state with the job, for its next run. It returns when that is kept, or the context is over. It
+// returns ErrFenced if the job is not this host's any more.
 func (j *Job) Checkpoint(ctx context.Context, state []byte) error {
-	_, err := j.host.request(ctx, fields{"op": "checkpoint", "job": j.number}.put("body", state))
+	_, err := j.link.request(ctx, fields{"op": "checkpoint", "job": j.number}.put("body", state), j)
 	return err
 }
 
@@ -105,8 +109,10 @@ func (j *Job) Status(text string) { j.say(fields{"op": "status", "job": j.number
 // that is not acknowledged comes again, perhaps to the next owner.
 func (j *Job) Notifications() <-chan *Notification { return j.notes }
 
-// say says something of the job. After its last word there is nothing to say.
+// say says something of the job. After its last word there is nothing to say. While the job runs, it waits for a node that
+// reads too slowly.
 func (j *Job) say(f fields) {
+	j.link.ready(j.ctx)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sayLocked(f)
@@ -115,7 +121,7 @@ func (j *Job) say(f fields) {
 func (j *Job) sayLocked(f fields) {
 	if !j.isOver {
 		// The connection may have ended: the host sees that.
-		_ = j.host.send(f)
+		_ = j.link.send(f)
 	}
 }
 

@@ -7,30 +7,25 @@ import (
 
 // Lease is the lease under which jobs run, by this machine's monotonic clock.
 type Lease struct {
-	mu    sync.Mutex
-	until time.Time
-	timer *time.Timer
-	jobs  map[*Job]struct{}
-	over  func()
+	mu     sync.Mutex
+	until  time.Time
+	isOver bool
+	timer  *time.Timer
+	jobs   map[*Job]struct{}
+	// ended is told its end, after that of its jobs' contexts.
+	ended func()
 }
 
-func newLease(over func()) *Lease {
-	return &Lease{jobs: map[*Job]struct{}{}, over: over}
-}
+func newLease() *Lease { return &Lease{jobs: map[*Job]struct{}{}} }
 
 // Left is how long it lasts without another renewal.
 func (l *Lease) Left() time.Duration {
-	if left := l.rest(); left > 0 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := time.Until(l.until); left > 0 {
 		return left
 	}
 	return 0
-}
-
-// rest is the time to its end, or since its end if it is negative.
-func (l *Lease) rest() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Until(l.until)
 }
 
 // Check returns ErrLeaseLost once it is over. Call it before an effect on a resource that cannot check the token.
@@ -41,7 +36,8 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-func (l *Lease) renew(m *message) {
+// renew prolongs it. False: it is over, and another one has to take its place.
+func (l *Lease) renew(m *message) bool {
 	left := time.Duration(m.LeftMS) * time.Millisecond
 	// The message may have waited for a busy process, so its end by the clock counts, too.
 	if now, known := monotonic(); known {
@@ -51,21 +47,26 @@ func (l *Lease) renew(m *message) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.isOver {
+		return false
+	}
 	l.until = time.Now().Add(left)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(left, l.look)
 	} else {
 		l.timer.Reset(left)
 	}
+	return true
 }
 
 // look ends the jobs if the lease is over. It may have been renewed meanwhile.
 func (l *Lease) look() {
-	if l.Left() > 0 {
+	l.mu.Lock()
+	if l.isOver || time.Until(l.until) > 0 {
+		l.mu.Unlock()
 		return
 	}
-	l.over()
-	l.mu.Lock()
+	l.isOver = true
 	jobs := make([]*Job, 0, len(l.jobs))
 	for job := range l.jobs {
 		jobs = append(jobs, job)
@@ -74,6 +75,34 @@ func (l *Lease) look() {
 	for _, job := range jobs {
 		job.cancel("lease_lost", false)
 	}
+	l.ended()
+}
+
+func (l *Lease) hasEnded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isOver
+}
+
+// since is how long it has been over. Negative: it is not.
+func (l *Lease) since() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.until)
+}
+
+// unended are the keys of some jobs that have not ended.
+func (l *Lease) unended() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := []string{}
+	for job := range l.jobs {
+		if len(keys) == keysTold {
+			break
+		}
+		keys = append(keys, job.Key())
+	}
+	return keys
 }
 
 func (l *Lease) enter(job *Job) {
