@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::json;
-use tenure_pool::Node;
+use tenure_pool::{Health, Node};
 use tokio::time::interval;
 
 use crate::exit::Failure;
@@ -38,8 +38,17 @@ const BUCKETS: [f64; 14] =
 #[derive(Clone)]
 pub(crate) struct Probes {
     metrics: PrometheusHandle,
-    node: Arc<OnceLock<Node>>,
+    joined: Arc<OnceLock<Joined>>,
 }
+
+/// A node that has joined its pool.
+struct Joined {
+    node: Node,
+    lacks: Lacks,
+}
+
+/// Says what a node lacks yet that its own health does not know of.
+type Lacks = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Probes {
     /// Starts to serve, on a thread of its own. It answers whatever the node's jobs do. Call it before the join: a node
@@ -58,7 +67,7 @@ impl Probes {
             PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &BUCKETS);
         let metrics =
             builder.and_then(PrometheusBuilder::install_recorder).map_err(|error| refused(&error))?;
-        let probes = Self { metrics, node: Arc::default() };
+        let probes = Self { metrics, joined: Arc::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = probes.clone();
         let run = move || {
@@ -69,10 +78,10 @@ impl Probes {
         Ok(probes)
     }
 
-    /// The node has joined its pool.
-    pub(crate) fn joined(&self, node: &Node) {
+    /// The node has joined its pool. It is ready when it is healthy and `lacks` nothing.
+    pub(crate) fn joined(&self, node: &Node, lacks: impl Fn() -> Option<String> + Send + Sync + 'static) {
         // It joins once.
-        let _ = self.node.set(node.clone());
+        let _ = self.joined.set(Joined { node: node.clone(), lacks: Box::new(lacks) });
     }
 
     async fn serve(self, listener: TcpListener) -> std::io::Result<Infallible> {
@@ -97,21 +106,27 @@ impl Probes {
         }
         match request.uri().path() {
             "/metrics" => text(StatusCode::OK, self.metrics.render()),
-            "/livez" => self.health(|health| !health.needs_restart(), true),
-            "/readyz" => self.health(tenure_pool::Health::is_ready, false),
+            "/livez" => self.health(|health, _| !health.needs_restart(), true),
+            "/readyz" => self.health(|health, lacks| health.is_ready() && !lacks, false),
             _ => text(StatusCode::NOT_FOUND, "there are /livez, /readyz and /metrics\n"),
         }
     }
 
-    /// The node's health, with a status that says whether it is fine.
-    fn health(&self, is_fine: impl Fn(&tenure_pool::Health) -> bool, before: bool) -> Response<Full<Bytes>> {
-        let (fine, body) = match self.node.get().map(Node::health) {
-            Some(health) => (is_fine(&health), serde_json::to_vec(&health).unwrap_or_default()),
-            None => {
-                (before, json!({ "reasons": ["the node has not joined its pool yet"] }).to_string().into())
+    /// The node's health, with a status that says whether it is fine. It is asked of the health, and whether the node lacks
+    /// something.
+    fn health(&self, is_fine: impl Fn(&Health, bool) -> bool, before: bool) -> Response<Full<Bytes>> {
+        let (fine, body) = match self.joined.get() {
+            Some(Joined { node, lacks }) => {
+                let (health, lacks) = (node.health(), lacks());
+                let mut body = json!(health);
+                if let (Some(lacks), Some(reasons)) = (&lacks, body["reasons"].as_array_mut()) {
+                    reasons.push(json!(lacks));
+                }
+                (is_fine(&health, lacks.is_some()), body)
             }
+            None => (before, json!({ "reasons": ["the node has not joined its pool yet"] })),
         };
-        let mut answer = Response::new(Full::from(body));
+        let mut answer = Response::new(Full::from(body.to_string()));
         *answer.status_mut() = if fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer

@@ -20,6 +20,11 @@ use super::wire::down::Down;
 use super::wire::up::{Hello, Up};
 use super::wire::{FEATURES, VERSION};
 
+/// How many versions of a host are told that speaks none of ours.
+const VERSIONS: usize = 16;
+/// How much of a host's own words a line of the log has.
+const SHOWN: usize = 64;
+
 /// The hosts of a node.
 pub(super) struct Hosts {
     pub(super) source: Source,
@@ -71,7 +76,11 @@ impl Hosts {
         let launcher = match &self.source {
             Source::Children(launcher) => launcher,
             Source::Peers(door) => {
+                tracing::info!(worker, "a worker waits for a host");
                 let (hello, lines, to) = door.next().await;
+                let (uid, pid) = peer::who(to.as_ref());
+                let (sdk, name) = (shown(&hello.sdk), shown(&hello.name));
+                tracing::info!(worker, uid, pid, sdk, name, "a host has attached");
                 let (talk, from) = self.welcome(worker, hello, Tether::Told);
                 let link = talk.link.clone();
                 tokio::spawn(peer::live(talk, lines, to, from));
@@ -93,6 +102,39 @@ impl Hosts {
     /// Whether somebody else runs them.
     pub(super) fn are_peers(&self) -> bool {
         matches!(self.source, Source::Peers(_))
+    }
+
+    fn door(&self) -> Option<&Door> {
+        match &self.source {
+            Source::Children(_) => None,
+            Source::Peers(door) => Some(door),
+        }
+    }
+
+    /// The node leaves: no further host may attach.
+    pub(super) fn close(&self) {
+        self.door().inspect(|door| door.close());
+    }
+
+    /// A worker takes no host for a while, for its last ones went soon; or it takes one again.
+    pub(super) fn pauses(&self, pauses: bool) {
+        self.door().inspect(|door| door.pauses(pauses));
+    }
+
+    /// Another node has drained a worker: it takes no host any more.
+    pub(super) fn drained(&self) {
+        self.door().inspect(|door| door.drained());
+    }
+
+    /// Waits until no further host can connect, and returns why.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn lost(&self) -> String {
+        match self.door() {
+            Some(door) => door.lost().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Welcomes a host. Returns the talk with it, and the lines for it.
@@ -134,12 +176,17 @@ pub(super) async fn greeting(stream: UnixStream) -> Result<Greeted, String> {
     }
 }
 
+/// The beginning of what a host says of itself.
+fn shown(text: &str) -> String {
+    crate::out::shown::plain(&text.chars().take(SHOWN).collect::<String>())
+}
+
 /// Why a host is not welcome, and the answer to it. None: it speaks the version of this node.
 pub(super) fn refusal(hello: &Hello) -> Option<(String, Down)> {
     if hello.v.contains(&VERSION) {
         return None;
     }
-    let theirs = hello.v.clone();
+    let theirs: Vec<_> = hello.v.iter().copied().take(VERSIONS).collect();
     let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
     Some((why.clone(), Down::Refused { why, ours: vec![VERSION], theirs }))
 }

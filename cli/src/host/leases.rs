@@ -46,6 +46,16 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// How long jobs may still run whose holders' hosts were told of these ends: those of this holder, or all.
+fn left(told: impl Iterator<Item = (Holder, u64)>, of: Option<Holder>, margin: u64, now: u64) -> Duration {
+    let told = told.filter(|(holder, _)| of.is_none_or(|of| of == *holder));
+    match told.map(|(_, until)| until).max() {
+        // A millisecond more, for both times are cut.
+        Some(until) => Duration::from_millis((until + margin + 1).saturating_sub(now)),
+        None => Duration::ZERO,
+    }
+}
+
 impl Held {
     /// The message that tells how long the lease lasts. None if it is over, or there is little to tell.
     fn news(&mut self, least: u64) -> Option<Down> {
@@ -76,14 +86,8 @@ impl Leases {
     /// How long jobs may still run that nobody ends but the host: those of this holder, or all. It shrinks once this is
     /// closed.
     pub(super) fn left(&self, of: Option<Holder>) -> Duration {
-        let told = self.held.iter().filter(|(holder, _)| of.is_none_or(|of| of == **holder));
-        match told.map(|(_, held)| held.told_until).max() {
-            // A millisecond more, for both times are cut.
-            Some(until) => {
-                Duration::from_millis((until + millis(self.margin) + 1).saturating_sub(monotonic()))
-            }
-            None => Duration::ZERO,
-        }
+        let told = self.held.iter().map(|(holder, held)| (*holder, held.told_until));
+        left(told, of, millis(self.margin), monotonic())
     }
 
     /// Enters a job that will run under its lease. Returns the lease's number, and a message if the host must hear before
@@ -129,5 +133,23 @@ impl Leases {
         }
         let least = millis(self.least);
         self.held.values_mut().filter_map(|held| held.news(least)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_may_run_until_the_last_told_end_and_a_margin() {
+        let (one, other): (Holder, Holder) = ((0, WorkerId(1)), (1, WorkerId(1)));
+        let told = || [(one, 1_000), (other, 1_500)].into_iter();
+        let of = |of, now| left(told(), of, 400, now).as_millis();
+        assert_eq!(of(Some(one), 900), 501, "the lease of another holder does not count");
+        assert_eq!(of(Some(other), 900), 1_001);
+        assert_eq!(of(None, 900), 1_001, "the last of all");
+        assert_eq!(of(Some(one), 1_401), 0);
+        assert_eq!(of(None, u64::MAX), 0);
+        assert_eq!(of(Some((2, WorkerId(9))), 0), 0, "it has no job");
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Link {
     pub(super) calls: Arc<Semaphore>,
     /// The last ping, and the last one that was answered.
     pub(super) pinged: AtomicU64,
-    pub(super) ponged: AtomicU64,
+    pub(super) ponged: watch::Sender<u64>,
     /// It wants to end, or a job of it does not.
     pub(super) wish: watch::Sender<Option<Wish>>,
     /// Why it must be killed, once it must.
@@ -109,7 +109,7 @@ impl Link {
             starting: Semaphore::new(starting as usize),
             calls: Arc::new(Semaphore::new(CALLS)),
             pinged: AtomicU64::new(0),
-            ponged: AtomicU64::new(0),
+            ponged: watch::Sender::new(0),
             wish: watch::Sender::new(None),
             doomed: Mutex::default(),
             doom: Notify::new(),
@@ -185,6 +185,15 @@ impl Link {
         self.is_gone.notify_all();
         self.table().gone(why);
         self.over.send_replace(Some(why.to_owned()));
+    }
+
+    /// Waits until it has answered a ping.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(super) async fn answered(&self) {
+        // It cannot be closed: this has the sender.
+        let _ = self.ponged.subscribe().wait_for(|n| *n > 0).await;
     }
 
     /// Waits until nothing more is heard of it, and returns why.

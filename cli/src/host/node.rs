@@ -13,6 +13,7 @@ use super::handler::{Gate, Handler, Times};
 use super::hosts::Hosts;
 use super::link::Link;
 use super::means::Means;
+use super::members::Members;
 use super::options::Host;
 use super::wire::down::Down;
 use super::worker::{Serves, farewell};
@@ -52,8 +53,10 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     }
     let probes = host.place.listen.map(Probes::start).transpose()?;
     let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
+    let members = Members::new(host.place.workers);
     if let Some(probes) = probes {
-        probes.joined(&node);
+        let members = members.clone();
+        probes.joined(&node, move || members.lack());
     }
     let leaving = node.close_on_signal(host.place.drain);
 
@@ -69,11 +72,13 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
             let handler = Handler::new(node.clone(), seen, times);
             let (hosts, node) = (hosts.clone(), node.clone());
             let (max_jobs, handoff) = (host.place.max_jobs, time.handoff);
-            Serves { number, hosts, node, gate, handler, max_jobs, handoff }
+            let members = members.clone();
+            Serves { number, hosts, node, gate, handler, members, max_jobs, handoff }
         })
         .collect();
+    let working = work(workers, &hosts, &node, (&place.pool, host.place.drain), leaving);
+    let (is_complete, failed) = working.await?;
     drop(hosts);
-    let (is_complete, failed) = work(workers, &node, (&place.pool, host.place.drain), leaving).await?;
     if let Some(writer) = writer {
         tokio::task::spawn_blocking(|| writer.end()).await.ok();
     }
@@ -99,6 +104,7 @@ async fn ttl_of(place: &Place, given: Option<Duration>) -> Result<Duration, Fail
 /// Serves with all workers until the node has left. Says whether it left in order, and why it cannot serve.
 async fn work(
     workers: Vec<Serves>,
+    hosts: &Hosts,
     node: &Node,
     (pool, drain): (&str, Duration),
     leaving: impl Future<Output = Result<CloseReport, Error>>,
@@ -107,6 +113,7 @@ async fn work(
     let gates: Vec<_> = workers.iter().map(|worker| worker.gate.subscribe()).collect();
     let tell_all = async {
         told.recv().await;
+        hosts.close();
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         each_host(&gates, |link| {
             link.send(&Down::Drain { within_ms });
@@ -114,13 +121,12 @@ async fn work(
         std::future::pending().await
     };
     let count = workers.len();
-    let are_peers = workers.iter().any(|worker| worker.hosts.are_peers());
     let working = async {
         try_join_all(workers.iter().map(Serves::run)).await?;
         tracing::info!(node = node.name(), "all workers have left, the node leaves, too");
         Ok::<_, Failure>(())
     };
-    let what = if are_peers { "hosts may attach" } else { "the hosts are started" };
+    let what = if hosts.are_peers() { "hosts may attach" } else { "the hosts are started" };
     tracing::info!(node = node.name(), pool, workers = count, "{what}");
     let mut leaving = std::pin::pin!(leaving);
     let (report, failed) = tokio::select! {
@@ -128,10 +134,14 @@ async fn work(
         report = &mut leaving => (report?, None),
         worked = working => match worked {
             Ok(()) => (node.close_within(drain).await?, None),
-            // A worker cannot join a node that leaves.
-            Err(failure) if failure.code != Code::Unfit && node.health().leaving => (leaving.await?, None),
             Err(failure) => (node.close_within(drain).await?, Some(failure)),
         },
+        // Nobody new can connect. The jobs that there are go on elsewhere, in order.
+        why = hosts.lost() => {
+            tracing::error!(why, "the node leaves");
+            hosts.close();
+            (node.close_within(drain).await?, Some(Failure::new(Code::Failed, why)))
+        }
         never = tell_all => never,
     };
     let mut links = Vec::new();

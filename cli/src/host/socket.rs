@@ -1,14 +1,15 @@
 //! The socket of attach mode, as a file: its permissions say who may host the keys.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::{Code, Failure};
 
@@ -16,6 +17,10 @@ use crate::exit::{Code, Failure};
 const BACKLOG: u32 = 128;
 /// How long another process at the socket may take to show.
 const KNOCK: Duration = Duration::from_secs(2);
+
+/// How long others may hold the lock of the folder, and the pause between two tries.
+const LOCKED: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The file of a socket that listens. It is removed when this is dropped, unless another has taken its place.
 #[derive(Debug)]
@@ -31,12 +36,15 @@ impl Socket {
     /// Makes the socket, with these permissions. One that nobody listens at is replaced, and nothing else is.
     ///
     /// # Errors
-    /// There is another file, somebody listens already, or it cannot be made. Nothing has changed.
+    /// There is another file, somebody listens already, or it cannot be made. A stale socket may have gone, and nothing else has
+    /// changed.
     ///
     /// # Cancel safety
     /// A stale socket may have gone.
     pub(super) async fn bind(path: &Path, mode: u32) -> Result<(Self, UnixListener), Failure> {
         let shown = path.display();
+        // Of two nodes that find the same old socket, one would remove the other's new one. It is kept until this one listens.
+        let _folder = folder_of(path).await?;
         make_way(path).await?;
         let cannot = |error: io::Error| {
             Failure::new(Code::Failed, format!("the socket {shown} cannot be made: {error}"))
@@ -45,12 +53,29 @@ impl Socket {
         // Before it has a name, so that it is never open to more than these.
         fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| cannot(error.into()))?;
         socket.bind(path).map_err(cannot)?;
-        // The process's mask may have taken more away.
-        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(cannot)?;
         let id = id_of(path).map_err(cannot)?;
         let file = Self { path: path.to_owned(), id };
+        // The process's mask may have taken more away.
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(cannot)?;
         let listener = socket.listen(BACKLOG).map_err(cannot)?;
         Ok((file, listener))
+    }
+
+    /// Looks whether the file still has its name.
+    ///
+    /// # Errors
+    /// It has gone, or another has taken its place: nobody finds this one.
+    pub(super) fn is_there(&self) -> Result<(), String> {
+        let shown = self.path.display();
+        match id_of(&self.path) {
+            Ok(id) if id == self.id => Ok(()),
+            Ok(_) => Err(format!("another file has taken the place of the socket {shown}")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(format!("the socket {shown} was removed"))
+            }
+            // Nobody knows. It may well be there.
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -66,6 +91,23 @@ fn id_of(path: &Path) -> io::Result<Id> {
     let file = fs::symlink_metadata(path)?;
     // Nobody writes to a socket's file, so this is the time of its making.
     Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec()))
+}
+
+/// Locks the folder of the socket against other nodes that make a socket in it.
+async fn folder_of(path: &Path) -> Result<File, Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cannot = |error: io::Error| {
+        Failure::new(Code::Failed, format!("the folder {} cannot be locked: {error}", folder.display()))
+    };
+    let file = File::open(folder).map_err(cannot)?;
+    let until = Instant::now() + LOCKED;
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != Errno::WOULDBLOCK || Instant::now() >= until {
+            return Err(cannot(error.into()));
+        }
+        sleep(AGAIN).await;
+    }
+    Ok(file)
 }
 
 /// Removes a socket that nobody listens at.
@@ -114,6 +156,37 @@ mod tests {
         // The first one's name is another's now.
         drop(first);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn no_socket_is_removed_while_another_node_makes_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let other = File::open(folder.path()).unwrap();
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        // It has a name, and does not listen yet.
+        let socket = UnixSocket::new_stream().unwrap();
+        socket.bind(&path).unwrap();
+        let id = id_of(&path).unwrap();
+        let mut binding = std::pin::pin!(Socket::bind(&path, 0o600));
+        assert!(timeout(AGAIN * 5, &mut binding).await.is_err());
+        assert_eq!(id_of(&path).unwrap(), id);
+        let _listener = socket.listen(BACKLOG).unwrap();
+        drop(other);
+        assert_eq!(binding.await.unwrap_err().code, Code::Failed);
+        assert_eq!(id_of(&path).unwrap(), id);
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_has_lost_its_name_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (socket, _listener) = Socket::bind(&path, 0o600).await.unwrap();
+        socket.is_there().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(socket.is_there().unwrap_err().contains("was removed"));
+        fs::write(&path, "").unwrap();
+        assert!(socket.is_there().unwrap_err().contains("another file"));
     }
 
     #[tokio::test]

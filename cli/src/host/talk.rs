@@ -10,7 +10,7 @@ use tenure_pool::Node;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::calls;
 use super::link::{Link, Wish};
@@ -23,6 +23,8 @@ use super::wire::up::Up;
 const PINGS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How much is written at a time.
 const CHUNK: usize = 64 << 10;
+/// How long it is read on after a host hears nothing more.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The longest status that is kept.
 const STATUS_MAX: usize = 256;
 
@@ -60,17 +62,20 @@ impl Talk {
         to: impl AsyncWrite + Unpin,
         from: mpsc::UnboundedReceiver<Vec<u8>>,
     ) -> Over {
+        let mut heard = std::pin::pin!(self.listen(lines));
         tokio::select! {
             biased;
             () = self.link.doom.notified() => Over::Because(self.link.doomed().unwrap_or_default()),
             why = self.pulse() => Over::Because(why),
             error = speak(&self.link, to, from) => match error.kind() {
-                // The reason is on the other half.
-                std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => Over::Closed,
+                // The reason is on the other half, with the last words on its jobs.
+                std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => {
+                    timeout(LAST_WORDS, heard).await.unwrap_or(Over::Closed)
+                }
                 _ => Over::Because(format!("its socket failed: {error}")),
             },
             // A host that never stops talking starves none of the others.
-            over = self.listen(lines) => over,
+            over = &mut heard => over,
         }
     }
 
@@ -96,7 +101,7 @@ impl Talk {
                     return Over::Because(format!("it breaks the protocol: pong {n}, which answers no ping"));
                 }
                 Heard::Pong(n) => {
-                    link.ponged.fetch_max(n, Ordering::Relaxed);
+                    link.ponged.send_if_modified(|last| n > std::mem::replace(last, n.max(*last)));
                 }
                 Heard::Bye => link.wish(Wish::Bye),
                 Heard::Progress(job) => job.progress(),
@@ -143,17 +148,19 @@ impl Talk {
     async fn pulse(&self) -> String {
         let Self { link, ttl, deadline, .. } = self;
         let every = (*ttl / 5).clamp(PINGS.0, PINGS.1).min(*deadline);
-        let (mut n, mut sent) = (0, Instant::now());
+        // The first one is sent at once.
+        let (mut n, mut sent): (_, Option<Instant>) = (0, None);
         loop {
             link.tell_leases();
-            let is_answered = link.ponged.load(Ordering::Relaxed) >= n;
-            if !is_answered && sent.elapsed() > *deadline {
+            let is_answered = *link.ponged.borrow() >= n;
+            let elapsed = sent.map(|sent| sent.elapsed());
+            if !is_answered && elapsed.is_some_and(|elapsed| elapsed > *deadline) {
                 let limit = humantime::format_duration(*deadline);
                 return format!("no sign of life for {limit}");
             }
-            if is_answered && sent.elapsed() >= every {
+            if is_answered && elapsed.is_none_or(|elapsed| elapsed >= every) {
                 n += 1;
-                sent = Instant::now();
+                sent = Some(Instant::now());
                 link.pinged.store(n, Ordering::Relaxed);
                 link.send(&Down::Ping { n });
             }

@@ -4,8 +4,8 @@
 //! keeps its place, and its jobs start again where they were. After that the worker leaves the pool until a host is ready,
 //! so that a host that cannot live fails no jobs.
 //!
-//! A host that somebody else runs is waited for in the same way, without pauses. Its worker is free for the next one as soon as
-//! the connection has ended. The jobs of the former one wait for the end of the lease that it was told.
+//! A host that somebody else runs is waited for in the same way. Its worker is free for the next one as soon as the connection
+//! has ended, or after the pause. The jobs of the former one wait for the end of the lease that it was told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::handler::{Gate, Handler, Shared};
 use super::hosts::{Hosts, NoHost};
 use super::link::{Link, Wish};
+use super::members::Members;
 use super::wire::down::Down;
 use crate::exit::{Code, Failure};
 
@@ -40,6 +41,7 @@ pub(super) struct Serves {
     pub(super) node: Node,
     pub(super) gate: watch::Sender<Gate>,
     pub(super) handler: Arc<Handler>,
+    pub(super) members: Members,
     pub(super) max_jobs: Option<u32>,
     /// How long jobs may take to move away from a host that is to end.
     pub(super) handoff: Duration,
@@ -76,6 +78,7 @@ impl Serves {
             self.gate.send_replace(Gate::Ready(link.clone()));
             if between.member.is_none() {
                 between.member = self.joined(&link, is_first).await?;
+                self.members.set(self.number, between.member.is_some());
             }
             let since = Instant::now();
             match over(&link, between.member.as_ref()).await {
@@ -106,6 +109,8 @@ impl Serves {
                 }
                 Over::Left => {
                     self.gate.send_replace(Gate::Away);
+                    self.members.set(self.number, false);
+                    self.hosts.drained();
                     farewell(&link).await;
                     return Ok(());
                 }
@@ -114,11 +119,16 @@ impl Serves {
     }
 
     /// Joins the pool. A worker that was in it before tries again while the pool cannot be reached. None: the host has gone.
+    /// It does not return while the node leaves: no worker can join then, and the others are still cared for.
     async fn joined(&self, link: &Link, is_first: bool) -> Result<Option<Worker>, Failure> {
         let mut failures = 1;
         loop {
+            if link.has_parted() {
+                return Ok(None);
+            }
             let failure = match self.join().await {
                 Ok(member) => return Ok(Some(member)),
+                Err(_) if self.node.health().leaving => return std::future::pending().await,
                 Err(failure) => failure,
             };
             if is_first || !matches!(failure.code, Code::Redis | Code::Late) {
@@ -144,18 +154,20 @@ impl Serves {
 
     /// The next host, if it gets as far as its hello.
     async fn next_host(&self, between: &mut Between) -> Result<Option<Arc<Link>>, Failure> {
-        // The one who runs a peer paces it.
-        let pause = if self.hosts.are_peers() { Duration::ZERO } else { pause(between.failures) };
+        let pause = pause(between.failures);
         if !pause.is_zero() {
+            // A peer that comes meanwhile is refused.
+            self.hosts.pauses(true);
             self.leave(between).await;
             sleep(pause).await;
+            self.hosts.pauses(false);
         }
-        let mut coming = std::pin::pin!(self.hosts.start(self.number));
+        let mut coming = std::pin::pin!(self.coming());
         let come = if let Ok(come) = timeout(RETURN, &mut coming).await {
             come
         } else {
-            self.leave(between).await;
-            coming.await
+            // One that comes while the worker leaves is talked to meanwhile.
+            tokio::join!(self.leave(between), coming).1
         };
         match come {
             Ok(link) => Ok(Some(link)),
@@ -173,9 +185,20 @@ impl Serves {
         }
     }
 
+    /// Gets a host that has answered a ping: one that says hello and hangs gets no jobs.
+    async fn coming(&self) -> Result<Arc<Link>, NoHost> {
+        let link = self.hosts.start(self.number).await?;
+        tokio::select! {
+            biased;
+            why = link.parted() => Err(NoHost::Failed(why)),
+            () = link.answered() => Ok(link),
+        }
+    }
+
     /// Leaves the pool until there is a host again. The worker has no jobs but those of a peer that has detached.
     async fn leave(&self, between: &mut Between) {
         self.gate.send_replace(Gate::Away);
+        self.members.set(self.number, false);
         let Some(member) = between.member.take() else { return };
         if let Err(error) = member.drain_within(LEAVING.max(self.hosts.ttl)).await {
             tracing::warn!(worker = self.number, %error, "a worker without a host has not left its pool in time");
@@ -186,6 +209,7 @@ impl Serves {
     async fn hand_on(&self, link: &Link, between: &mut Between) {
         let drained = async {
             let Some(member) = between.member.take() else { return };
+            self.members.set(self.number, false);
             // A worker that has not left in time goes on leaving.
             let _ = member.drain_within(self.handoff).await;
         };

@@ -112,7 +112,7 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let probes = work.place.listen.map(Probes::start).transpose()?;
     let node = builder.join().await?;
     if let Some(probes) = probes {
-        probes.joined(&node);
+        probes.joined(&node, || None);
     }
     let leaving = node.close_on_signal(work.place.drain);
 

@@ -18,12 +18,12 @@ use tokio::process::{Child, Command};
 use super::world::{Host, PATIENCE, SHORT, World, python, raw, signal};
 
 impl World {
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("attach")
     }
 
     /// Starts a node for hosts that attach, and waits for its socket.
-    async fn attach(&self, name: &str, workers: usize, args: &[&str]) -> Host {
+    pub(crate) async fn attach(&self, name: &str, workers: usize, args: &[&str]) -> Host {
         let mut node = self.command(name, workers, args);
         node.arg("--attach").arg(self.socket());
         let host = Host { guard: node.spawn().unwrap() };
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Starts a host that nobody but the test can end, with this variable for the socket.
-    fn peer(&self, variable: &str, command: &[String]) -> Child {
+    pub(crate) fn peer(&self, variable: &str, command: &[String]) -> Child {
         let mut peer = Command::new(&command[0]);
         peer.args(&command[1..]).env(variable, self.socket()).env("FOLDER", self.folder.path());
         peer.stdin(Stdio::null()).kill_on_drop(true).spawn().unwrap()
@@ -47,6 +47,11 @@ impl World {
         let lines = self.lines("leases");
         let of_peer = lines.iter().filter_map(|line| line.strip_prefix(&format!("{peer} ")));
         of_peer.map(|until| until.parse().unwrap()).max().expect("it was told of a lease")
+    }
+
+    /// From when on the jobs of a process that has vanished may run elsewhere.
+    fn free(&self, peer: u32) -> u64 {
+        self.told(peer) + u64::try_from(SHORT.as_millis()).unwrap() / 5
     }
 
     /// When which key was started by another process than this one, for the first time.
@@ -74,9 +79,9 @@ impl World {
             keys.iter().all(|key| starts.contains_key(key)).then_some(starts)
         };
         let starts = eventually(PATIENCE, "all its keys run again", all).await;
-        let told = self.told(peer);
+        let free = self.free(peer);
         for key in keys {
-            assert!(starts[key] >= told, "{key} was started {} ms too early", told - starts[key]);
+            assert!(starts[key] >= free, "{key} was started {} ms too early", free - starts[key]);
         }
         assert_eq!(self.lines("overlaps"), Vec::<String>::new());
     }
@@ -160,7 +165,7 @@ async fn a_stuck_job_of_a_peer_is_free_after_its_lease() {
     let peer = first.id().unwrap();
     world.node.stop_job("stuck").until_stopped().await.unwrap();
     let stopped = now();
-    assert!(stopped >= world.told(peer), "it was free {} ms too early", world.told(peer) - stopped);
+    assert!(stopped >= world.free(peer), "it was free {} ms too early", world.free(peer) - stopped);
     // The other one was handed on, in order, and runs where the next peer is.
     let _second = world.obedient();
     let again = || async { world.starts_beside(peer).contains_key("acme") };
@@ -274,4 +279,114 @@ async fn a_node_replaces_no_file_and_no_socket_in_use() {
     let _listener = UnixListener::bind(world.socket()).unwrap();
     refused(1).await;
     assert!(world.socket().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_leave_a_worker_whose_peers_fail_in_a_loop() {
+    let world = World::with_ttl(SHORT).await;
+    let node = world.attach("a", 1, &[]).await;
+    let looper = world.peer("TENURE_SOCKET", &raw("loops"));
+    world.up("a", 1).await;
+    let good = world.host("good", 1, &["--logs", "null"], &raw("good")).await;
+    let (pid, keys) = (looper.id().unwrap(), (0..10).map(|number| format!("key-{number}")));
+    let keys: Vec<_> = keys.collect();
+    for key in &keys {
+        world.node.submit((&**key, "")).await.unwrap();
+    }
+    let breached = || async { world.keys_of(pid).len() };
+    eventually(PATIENCE, "it got a key", || async { breached().await > 0 }).await;
+    let mine = |line: &String| line.ends_with(&format!(" {pid}"));
+    let arrived = || async {
+        let starts = world.lines("starts");
+        let elsewhere =
+            |key: &String| starts.iter().any(|line| !mine(line) && line.starts_with(&format!("{key} ")));
+        keys.iter().all(elsewhere)
+    };
+    eventually(PATIENCE, "all keys run at the good node", arrived).await;
+    node.leave().await;
+    good.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_hangs_after_its_hello_gets_no_keys() {
+    let world = World::new().await;
+    let node = world.attach("a", 1, &["--host-deadline", "1s"]).await;
+    let _frozen = world.peer("TENURE_SOCKET", &raw("frozen"));
+    world.line("ends", "frozen").await;
+    // A worker that had joined would still keep its place.
+    assert!(world.node.workers().iter().all(|worker| worker.node != "a"));
+    let _good = world.obedient();
+    world.up("a", 1).await;
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_comes_while_its_node_leaves_is_refused() {
+    let world = World::new().await;
+    let mut node = world.attach("a", 2, &["--grace", "600s"]).await;
+    let mut first = world.peer("TENURE_SOCKET", &raw("good"));
+    world.up("a", 1).await;
+    world.node.dispatch(("stuck", "")).await.unwrap();
+    signal(node.guard(), Signal::TERM);
+    world.line("stops", "stuck draining").await;
+    let mut late = world.peer("TENURE_SOCKET", &raw("good"));
+    assert_eq!(late.wait().await.unwrap().code(), Some(78));
+    assert_eq!(world.lines("refused"), ["the node is leaving"]);
+    // The node still cares for the other one.
+    assert_eq!(first.try_wait().unwrap(), None);
+    assert_eq!(node.guard.try_wait().unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_keep_no_peer_out() {
+    let world = World::new().await;
+    let node = world.attach("a", 1, &["--hello-timeout", "600s"]).await;
+    let _silent: Vec<_> = (0..70).map(|_| UnixStream::connect(world.socket()).unwrap()).collect();
+    let _peer = world.obedient();
+    world.up("a", 1).await;
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_wait_for_the_told_lease_while_the_node_leaves() {
+    let world = World::with_ttl(SHORT).await;
+    let mut node = world.attach("a", 1, &[]).await;
+    let first = world.obedient();
+    world.up("a", 1).await;
+    let other = world.host("b", 1, &["--logs", "null"], &raw("obeys")).await;
+    world.one_each().await;
+    let peer = first.id().unwrap();
+    let keys = world.keys_of(peer);
+    let _ = world.node.notify(&*keys[0], "closes").await;
+    world.line("misbehaves", "closes").await;
+    signal(node.guard(), Signal::TERM);
+    world.moved_in_time(peer, &keys).await;
+    assert_eq!(node.ended().await.code(), Some(0), "it has left in order");
+    other.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_node_at_a_socket_ends_and_the_first_serves_on() {
+    let world = World::new().await;
+    let node = world.attach("a", 1, &[]).await;
+    let mut second = world.command("b", 1, &[]);
+    second.arg("--attach").arg(world.socket());
+    let mut second = Host { guard: second.spawn().unwrap() };
+    assert_eq!(second.ended().await.code(), Some(1));
+    let _peer = world.obedient();
+    world.up("a", 1).await;
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_socket_was_removed_hands_on_and_ends() {
+    let world = World::new().await;
+    let mut node = world.attach("a", 1, &[]).await;
+    let mut peer = world.peer("TENURE_SOCKET", &raw("good"));
+    world.up("a", 1).await;
+    world.node.dispatch(("acme", "")).await.unwrap();
+    std::fs::remove_file(world.socket()).unwrap();
+    assert_eq!(node.ended().await.code(), Some(1));
+    assert_eq!(world.lines("stops"), ["acme draining"]);
+    assert_eq!(peer.wait().await.unwrap().code(), Some(0));
 }

@@ -4,7 +4,8 @@ The payload of a job is a shell script, which runs beside it. Its name is in FOL
 While a job runs, its host locks a file of its key. A key that runs twice is in FOLDER/overlaps.
 
 The mode "obeys" is for hosts that nobody can kill: until it was told in FOLDER/leases, with its process, and when it has started
-which key in FOLDER/times, both in milliseconds by CLOCK_MONOTONIC. Its jobs outlive the connection until that time.
+which key in FOLDER/times, both in milliseconds by CLOCK_MONOTONIC. Its jobs outlive the connection until that time. The mode
+"loops" breaks the protocol at each start, and connects again. The mode "frozen" answers nothing after its hello.
 """
 
 import base64
@@ -132,11 +133,13 @@ def misbehave(how, message):
 def hear(message):
     global until
     op, job = message["op"], message.get("job")
-    if op == "ping":
+    if op == "ping" and MODE != "frozen":
         say(op="pong", n=message["n"])
     elif op == "start":
         key, script = text(message, "key"), text(message, "body")
         note("starts", f"{key} {message['token']} {os.getpid()}")
+        if MODE == "loops":
+            return send(b"garbage\n")
         if MODE == "obeys":
             note("times", f"{key} {os.getpid()} {now()}")
         file = lock(key)
@@ -174,7 +177,7 @@ def hear(message):
         until = max(until, message["until_ms"])
         note("leases", f"{os.getpid()} {until}")
     elif op == "refused":
-        if MODE == "obeys" and "ours" not in message:
+        if MODE in ("obeys", "loops") and "ours" not in message:
             raise Busy
         note("refused", message["why"])
         sys.exit(78)
@@ -199,10 +202,13 @@ while True:
     try:
         for line in connection.makefile("rb"):
             hear(json.loads(line))
-    except Busy:
+        if MODE == "loops":
+            raise Busy
+    except (Busy, BrokenPipeError):
         note("waits", str(os.getpid()))
         connection = socket.socket(socket.AF_UNIX)
         time.sleep(0.02)
         continue
+    note("ends", MODE)
     outlive()
     break

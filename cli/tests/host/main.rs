@@ -9,4 +9,5 @@ mod kills;
 #[allow(dead_code, reason = "the tests of work need more of it")]
 #[path = "../work/processes.rs"]
 mod processes;
+mod ready;
 mod world;

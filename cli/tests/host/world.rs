@@ -98,8 +98,11 @@ impl World {
     /// The command of a node, which yet has to be told of its hosts.
     pub(crate) fn command(&self, name: &str, workers: usize, args: &[&str]) -> Command {
         let mut host = Command::new(snapbox::cmd::cargo_bin!("tenure"));
-        host.args(["host", "--pool", "feeds", "--name", name, "--log-level", "warn", "--workers"]);
-        host.arg(workers.to_string()).args(args);
+        host.args(["host", "--pool", "feeds", "--name", name]);
+        if !args.contains(&"--log-level") {
+            host.args(["--log-level", "warn"]);
+        }
+        host.arg("--workers").arg(workers.to_string()).args(args);
         host.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
             host.env_remove(name);
