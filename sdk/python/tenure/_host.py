@@ -10,25 +10,23 @@ import signal
 import sys
 import time
 import traceback
-from collections import deque
 from typing import Any, Awaitable, Callable, Coroutine
 
-from ._errors import TEXT_MAX, Fenced, Moved, Park, Refuse, RequestError, Restart, text_of
+from ._attach import Attachment
+from ._errors import TEXT_MAX, Moved, Park, Refuse, Restart, text_of
 from ._job import Job, Lease
-from ._lines import Lines
+from ._link import Link, lost
 from ._pool import Pool
-from ._wire import VERSION, millis, pack, put, take
+from ._wire import VERSION, millis, put, take
 
 JobHandler = Callable[[Job], Awaitable[Any]]
 
-#: How many requests may be open.
-_REQUESTS = 256
 #: How long jobs may take to end after the connection of a child has.
 _LAST = 1.0
-#: The pauses between attempts to attach, from the first to the longest.
-_PAUSES = (0.1, 2.0)
 #: The exit status of a host for which no worker is free now.
-_BUSY = 75
+BUSY = 75
+#: They have a host that attaches leave.
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Host:
@@ -61,18 +59,14 @@ class Host:
         self._update: Callable[[Job, bytes], Awaitable[Any]] | None = None
         self._jobs: dict[int, Job] = {}
         self._leases: dict[int, Lease] = {}
-        self._requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._rid = 0
-        self._free = _REQUESTS
-        self._waiting: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._transport: Any = None
+        self._link: Link | None = None
         self._end: asyncio.Future[int] | None = None
         #: It wants to end.
         self._leaves = False
         #: Why the connection was refused.
         self._refusal = ""
-        self._wake: asyncio.Event | None = None
+        self._attachment: Attachment | None = None
 
     def job(self, handler: JobHandler | None = None, *, ready: bool = True, cancel: bool = True) -> Any:
         """Registers the async function that runs a job, from its start to its end.
@@ -103,15 +97,16 @@ class Host:
     def bye(self) -> None:
         """Asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place."""
         self._leaves = True
-        if self._wake is not None:
-            self._wake.set()
-        if self._transport is not None:
-            self._send({"op": "bye"})
+        if self._attachment is not None:
+            self._attachment.leaves.set()
+        if self._link is not None:
+            self._link.send({"op": "bye"})
 
     def run(self) -> None:
         """Serves until there is nothing more to do, and ends the process.
 
-        With TENURE_ATTACH in place of TENURE_SOCKET it attaches, and SIGTERM has its jobs handed on before it ends.
+        With TENURE_ATTACH in place of TENURE_SOCKET it attaches, and SIGTERM or SIGINT has its jobs handed on before it ends.
+        A second one ends it at once.
         """
         sys.exit(asyncio.run(self._run_to_end()))
 
@@ -119,14 +114,20 @@ class Host:
         if "TENURE_SOCKET" not in os.environ:
             # Only the main thread gets signals.
             with contextlib.suppress(RuntimeError, ValueError):
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.bye)
+                for number in _SIGNALS:
+                    asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         status = await self.serve()
         if self._tasks:
             # They have not ended though they were cancelled. Nothing may wait for them.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
+            _exit(status)
         return status
+
+    def _signalled(self) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+            # The next one ends the process.
+            signal.signal(number, signal.SIG_DFL)
+        self.bye()
 
     async def serve(self, path: str | None = None) -> int:
         """Serves until there is nothing more to do, and returns the exit status. `path` is for tests."""
@@ -155,58 +156,36 @@ class Host:
 
         It waits for the socket, and for a free worker. It attaches again only when all jobs of the last connection have
         ended. Returns the exit status: 0 after `bye`, 78 if the node speaks another version. 1: a job did not end with its
-        lease. End the process then, for another worker gets the job in a moment.
+        lease. End the process at once then, for another worker gets the job in a moment.
+
+        Raises RuntimeError where there is no Linux: a lease needs the clock of the node.
         """
         if self._run is None:
             raise TypeError("register a function with @host.job first")
-        self._wake = asyncio.Event()
-        pause, told = _PAUSES[0], ""
-        while not self._leaves:
-            try:
-                status = await self._connection(path)
-                why = self._refusal or "the connection has ended"
-            except OSError as error:
-                status, why = _BUSY, str(error)
-            if not await self._emptied(self._margin()):
-                keys = ", ".join(repr(job.key) for job in list(self._jobs.values())[:10])
-                print(f"tenure: jobs have not ended by their lease: {keys}", file=sys.stderr)
-                return 1
-            if status == 78:
-                print(f"tenure refuses this host: {why}", file=sys.stderr)
-                return status
-            if self.welcome:
-                pause = _PAUSES[0]
-            if status != 0 and why != told and not self._leaves:
-                told = why
-                print(f"tenure: {why}, it attaches to {path} when it can", file=sys.stderr)
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except asyncio.TimeoutError:
-                pause = min(2 * pause, _PAUSES[1])
-        return 0
+        if not sys.platform.startswith("linux"):
+            raise RuntimeError("a host can attach only on Linux: a lease needs the clock of the node")
+        attachment = self._attachment = Attachment(self)
+        if self._leaves:
+            attachment.leaves.set()
+        try:
+            return await attachment.serve(path)
+        finally:
+            self._attachment = None
+            attachment.close()
 
     async def _connection(self, path: str) -> int:
         """Serves one connection. When it ends, all its jobs are cancelled."""
         loop = asyncio.get_running_loop()
-        self.welcome, self._leases, self._free, self._refusal = {}, {}, _REQUESTS, ""
+        self.welcome, self._leases, self._refusal = {}, {}, ""
         self._end = loop.create_future()
-        await loop.create_unix_connection(lambda: Lines(self), path)
-        status = await self._end
-        self._transport.close()
-        for request in [*self._requests.values(), *self._waiting]:
-            if not request.done():
-                request.set_exception(_lost())
-        self._requests.clear()
-        self._waiting.clear()
-        for job in list(self._jobs.values()):
-            job._cancel("lease_lost")
-        return status
-
-    def _margin(self) -> float:
-        """How long the jobs of a connection that has ended may take. Tenure frees them 0.2 of the TTL after their lease."""
-        ttl = self.welcome.get("ttl_ms", 0) / 1000
-        until = max((job.lease.until for job in self._jobs.values()), default=0.0)
-        return max(until - time.monotonic() + 0.15 * ttl, 0.05 * ttl)
+        link = Link(self)
+        try:
+            await loop.create_unix_connection(lambda: link, path)
+            return await self._end
+        finally:
+            link.close()
+            for job in list(self._jobs.values()):
+                job._cancel("lease_lost")
 
     async def _emptied(self, within: float) -> bool:
         """Waits for the end of all tasks. False: some are left."""
@@ -215,77 +194,31 @@ class Host:
             await asyncio.wait(list(self._tasks), timeout=left)
         return not self._tasks
 
-    def _connected(self, transport: Any) -> None:
-        self._transport = transport
+    def _connected(self, link: Link) -> None:
+        self._link = link
         features = ["checkpoint", "client"]
         if self._answer is not None:
             features.append("ask")
         if self._update is not None:
             features.append("update")
         hello = {"op": "hello", "v": [VERSION], "sdk": "python/0.1.0", "features": features, **self._hello}
-        self._send(hello)
+        link.send(hello)
         if self._leaves:
-            self._send({"op": "bye"})
+            link.send({"op": "bye"})
 
-    def _disconnected(self, transport: asyncio.BaseTransport | None) -> None:
+    def _disconnected(self, link: Link) -> None:
         # The end of an earlier connection may come late.
-        if transport is self._transport:
+        if link is self._link:
             self._over(1)
 
     def _over(self, status: int) -> None:
         if self._end is not None and not self._end.done():
             self._end.set_result(status)
 
-    def _send(self, message: dict[str, Any]) -> None:
-        line = pack(message)
-        if not self._transport.is_closing():
-            self._transport.write(line)
-
     async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
-        await self._place()
-        self._rid += 1
-        rid = self._rid
-        done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        try:
-            if self._transport.is_closing():
-                raise _lost()
-            self._send({**message, "rid": rid})
-        except BaseException:
-            self._leave_place()
-            raise
-        # It is open until it is answered, though nobody may wait for that any more.
-        self._requests[rid] = done
-        return await done
-
-    async def _place(self) -> None:
-        """Waits until another request may be open."""
-        if self._free > 0:
-            self._free -= 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._leave_place()
-            raise
-
-    def _leave_place(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
-
-    def _answer_of(self, message: dict[str, Any]) -> asyncio.Future[dict[str, Any]] | None:
-        """The request that this answers, if somebody waits for it."""
-        request = self._requests.pop(message["rid"], None)
-        if request is None:
-            return None
-        self._leave_place()
-        return None if request.done() else request
+        if self._link is None:
+            raise lost()
+        return await self._link.request(message)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -297,8 +230,14 @@ class Host:
         if number not in self._leases:
             # Those of the next connection have the same numbers.
             leases = self._leases
-            self._leases[number] = Lease(number, lambda: leases.pop(number, None))
+            self._leases[number] = Lease(number, lambda lease: self._lease_over(leases, lease))
         return self._leases[number]
+
+    def _lease_over(self, leases: dict[int, Lease], lease: Lease) -> None:
+        leases.pop(lease.number, None)
+        if self._attachment is not None:
+            # Nobody else ends the process if its jobs do not end.
+            self._attachment.watch(lease)
 
     def _hear(self, message: dict[str, Any]) -> None:
         hear = _WORDS.get(message.get("op", ""))
@@ -312,7 +251,7 @@ class Host:
     def _hear_refused(self, message: dict[str, Any]) -> None:
         self._refusal = str(message.get("why"))
         # It speaks no version of ours, or no worker is free now.
-        self._over(78 if "ours" in message else _BUSY)
+        self._over(78 if "ours" in message else BUSY)
 
     def _hear_lease(self, message: dict[str, Any]) -> None:
         number = message["lease"]
@@ -320,7 +259,8 @@ class Host:
 
     def _hear_start(self, message: dict[str, Any]) -> None:
         lease = self._lease(message["lease"])
-        job = Job(self, message, lease)
+        assert self._link is not None
+        job = Job(self._link, message, lease)
         self._jobs[job._number] = job
         lease.jobs.add(job)
         job._cancels = self._options["cancel"]
@@ -362,18 +302,14 @@ class Host:
         task.add_done_callback(job._serving.discard)
 
     def _hear_ping(self, message: dict[str, Any]) -> None:
-        self._send({"op": "pong", "n": message["n"]})
+        assert self._link is not None
+        self._link.send({"op": "pong", "n": message["n"]})
 
     def _hear_ok(self, message: dict[str, Any]) -> None:
-        request = self._answer_of(message)
-        if request is not None:
-            request.set_result(message)
+        assert self._link is not None
+        self._link.answered(message)
 
-    def _hear_error(self, message: dict[str, Any]) -> None:
-        request = self._answer_of(message)
-        if request is not None:
-            kind = Fenced if message["code"] == "fenced" else RequestError
-            request.set_exception(kind(message["code"], message["text"]))
+    _hear_error = _hear_ok
 
     def _hear_bye(self, message: dict[str, Any]) -> None:
         self._over(0)
@@ -407,6 +343,9 @@ class Host:
     async def _lived(self, job: Job) -> dict[str, Any]:
         assert self._run is not None
         number = job._number
+        if job.stop_reason is not None:
+            # It has to end before it has begun.
+            return {"op": "ended", "job": number}
         try:
             if self._options["ready"]:
                 job.ready()
@@ -493,5 +432,8 @@ def _async(handler: Any) -> Any:
     return handler
 
 
-def _lost() -> RequestError:
-    return RequestError("failed", "the connection has ended")
+def _exit(status: int) -> None:
+    """Ends the process, and waits for no task or thread."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

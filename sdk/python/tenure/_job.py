@@ -11,13 +11,13 @@ from ._errors import LeaseLost
 from ._wire import data, millis, put, take
 
 if TYPE_CHECKING:
-    from ._host import Host
+    from ._link import Link
 
 
 class Lease:
     """The lease under which jobs run, by this machine's monotonic clock."""
 
-    def __init__(self, number: int, over: Callable[[], Any]):
+    def __init__(self, number: int, over: Callable[[Lease], Any]):
         self.number = number
         self._over = over
         self.jobs: set[Job] = set()
@@ -46,9 +46,9 @@ class Lease:
         if left > 0:
             self._timer = asyncio.get_running_loop().call_later(left, self._look)
             return
-        self._over()
         for job in list(self.jobs):
             job._cancel("lease_lost")
+        self._over(self)
 
 
 class Notification:
@@ -79,8 +79,9 @@ class Notification:
 class Job:
     """A job that this host runs."""
 
-    def __init__(self, host: Host, message: dict[str, Any], lease: Lease):
-        self._host = host
+    def __init__(self, link: Link, message: dict[str, Any], lease: Lease):
+        #: Its connection.
+        self._link = link
         self._number: int = message["job"]
         self._key = take(message, "key") or b""
         #: The fencing token. Give it to each resource that you write to: it must refuse a lower one than it has seen.
@@ -140,7 +141,7 @@ class Job:
 
         Raises Fenced if the job is not this host's any more, and RequestError if the state is too long.
         """
-        await self._host._request(put({"op": "checkpoint", "job": self._number}, "body", state))
+        await self._link.request(put({"op": "checkpoint", "job": self._number}, "body", state), self)
 
     def leave(self, state: bytes | str) -> None:
         """The state for the next run, if this one is told to stop. Call it at any time; the last one counts."""
@@ -174,7 +175,7 @@ class Job:
     def _say(self, message: dict[str, Any]) -> None:
         # After its last word there is nothing to say of a job.
         if not self._over:
-            self._host._send(message)
+            self._link.send(message)
 
     def _note(self, message: dict[str, Any]) -> None:
         body = take(message, "body") or b""

@@ -4,11 +4,16 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 from tenure import Fenced, Host, LeaseLost, Moved, Park, Refuse, RequestError, Restart
+from tenure._attach import Pauses
 from tenure._wire import LINE_MAX, millis, pack, put, take
 
 
@@ -393,6 +398,19 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0)
             await asyncio.wait_for(host._end, 10)
 
+
+#: A host with a job that takes no notice of its end.
+STUBBORN = """
+import asyncio
+from tenure import Host
+host = Host()
+@host.job(cancel=False)
+async def run(job):
+    await asyncio.sleep(1000)
+host.run()
+"""
+
+
 class Attached(unittest.IsolatedAsyncioTestCase):
     """A host that nobody but its user has started."""
 
@@ -528,6 +546,243 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         await tenure.hear("bye")
         tenure.say(op="bye")
         self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_it_ends_if_a_job_outlives_its_lease_on_an_open_connection(self):
+        host, free = Host(), asyncio.Event()
+
+        @host.job(cancel=False)
+        async def run(job):
+            await free.wait()
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next(ttl=0.1)
+        tenure.lease(left=0.3)
+        tenure.start()
+        await tenure.hear("started")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 1)
+        free.set()
+
+    async def test_it_ends_by_the_earliest_lease_of_its_jobs(self):
+        host, free = Host(), asyncio.Event()
+
+        @host.job(cancel=False)
+        async def run(job):
+            await free.wait()
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next(ttl=0.1)
+        tenure.lease(1, left=0.3)
+        tenure.lease(2, left=60)
+        tenure.start(job=1, lease=1)
+        tenure.start(job=2, lease=2)
+        await tenure.hear("started")
+        await tenure.hear("started")
+        tenure.writer.close()
+        self.assertEqual(await asyncio.wait_for(serving, 10), 1)
+        free.set()
+
+    async def test_a_job_ends_with_its_lease_though_the_node_reads_nothing(self):
+        host, ended = Host(), asyncio.Event()
+
+        @host.job
+        async def run(job):
+            try:
+                while True:
+                    job.status("x" * 10000)
+                    await asyncio.sleep(0)
+            finally:
+                ended.set()
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next()
+        tenure.lease(left=0.2)
+        tenure.start()
+        await asyncio.wait_for(ended.wait(), 10)
+        host.bye()
+        tenure.say(op="bye")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_it_leaves_a_node_that_reads_nothing(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            while True:
+                job.status("x" * 100000)
+                await asyncio.sleep(0)
+
+        await self.listen()
+        with mock.patch("tenure._link._UNSENT_MAX", 1 << 20):
+            serving = asyncio.ensure_future(host.attach(self.path))
+            tenure = await self.next()
+            tenure.lease()
+            tenure.start()
+            tenure = await self.next()
+        host.bye()
+        tenure.say(op="bye")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_a_job_of_the_last_connection_has_no_checkpoint_on_this_one(self):
+        host, jobs = Host(), []
+
+        @host.job
+        async def run(job):
+            jobs.append(job)
+            await asyncio.sleep(1000)
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        for number in range(2):
+            tenure = await self.next()
+            tenure.lease()
+            tenure.start()
+            await tenure.hear("started")
+            if number == 0:
+                tenure.writer.close()
+        with self.assertRaises(Fenced):
+            await asyncio.wait_for(jobs[0].checkpoint("stale"), 10)
+        jobs[0].progress()
+        jobs[0].status("stale")
+        tenure.say(op="ping", n=1)
+        await tenure.hear("pong")
+        host.bye()
+        await tenure.hear("bye")
+        tenure.say(op="bye")
+        self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_a_job_that_waits_for_a_place_is_fenced_when_it_is_over(self):
+        host, late = Host(), []
+
+        @host.job
+        async def run(job):
+            late.extend(asyncio.ensure_future(job.checkpoint("late")) for _ in range(257))
+            await asyncio.sleep(0)
+
+        async with connected(host) as tenure:
+            tenure.start()
+            await tenure.hear("started")
+            rids = [(await tenure.hear("checkpoint"))["rid"] for _ in range(256)]
+            await tenure.hear("ended")
+            tenure.say(op="ok", rid=rids[0])
+            with self.assertRaises(Fenced):
+                await asyncio.wait_for(late[256], 10)
+            tenure.say(op="ping", n=1)
+            await tenure.hear("pong")
+        for task in late[1:256]:
+            with self.assertRaises(RequestError):
+                await task
+
+    async def test_a_job_of_a_lease_that_is_over_does_not_run(self):
+        host, runs = Host(), []
+
+        @host.job(cancel=False)
+        async def run(job):
+            runs.append(job)
+
+        async with connected(host) as tenure:
+            tenure.start(lease=9)
+            self.assertTrue((await tenure.hear("ended"))["lost"])
+        self.assertEqual(runs, [])
+
+    async def test_pauses_grow_until_a_connection_lasts(self):
+        pauses = Pauses()
+        self.assertEqual([pauses.after(1.0) for _ in range(7)], [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
+        self.assertEqual(pauses.after(5.1), 0.1)
+        self.assertEqual(pauses.after(1.0), 0.2)
+
+    async def test_it_leaves_a_node_that_does_not_welcome_it(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        await self.listen()
+        with mock.patch("tenure._attach.WELCOME", 0.05):
+            serving = asyncio.ensure_future(host.attach(self.path))
+            for _ in range(2):
+                tenure = await asyncio.wait_for(self.come.get(), 10)
+                await tenure.hear("hello")
+            host.bye()
+            self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_without_jobs_it_ends_though_nobody_answers_its_bye(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        await self.listen()
+        with mock.patch("tenure._attach.LOOK_AFTER", 0.05):
+            serving = asyncio.ensure_future(host.attach(self.path))
+            tenure = await self.next()
+            host.bye()
+            await tenure.hear("bye")
+            self.assertEqual(await asyncio.wait_for(serving, 10), 0)
+
+    async def test_one_that_is_cancelled_leaves_no_connection(self):
+        host, ended = Host(), asyncio.Event()
+
+        @host.job
+        async def run(job):
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.set()
+
+        await self.listen()
+        serving = asyncio.ensure_future(host.attach(self.path))
+        tenure = await self.next()
+        tenure.lease()
+        tenure.start()
+        await tenure.hear("started")
+        serving.cancel()
+        await asyncio.wait_for(ended.wait(), 10)
+        self.assertEqual(await asyncio.wait_for(tenure.reader.read(), 10), b"")
+
+    async def test_it_attaches_only_where_the_clock_is_the_node_s(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        with mock.patch("sys.platform", "darwin"), self.assertRaises(RuntimeError):
+            await host.attach(self.path)
+
+    async def child(self, ttl, left):
+        """A host in a process of its own, with a job that takes no notice of its end."""
+        await self.listen()
+        child = subprocess.Popen(
+            [sys.executable, "-c", STUBBORN],
+            env={"TENURE_ATTACH": self.path, "PYTHONPATH": os.path.join(os.path.dirname(__file__), "..")},
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        tenure = await self.next(ttl)
+        tenure.lease(left=left)
+        tenure.start()
+        await tenure.hear("started")
+        return child, tenure
+
+    async def status(self, child):
+        return await asyncio.get_running_loop().run_in_executor(None, child.wait, 10)
+
+    async def test_the_process_ends_with_a_job_that_outlives_its_lease(self):
+        child, _ = await self.child(ttl=0.1, left=0.3)
+        self.assertEqual(await self.status(child), 1)
+
+    async def test_a_second_signal_ends_the_process(self):
+        child, tenure = await self.child(ttl=60, left=60)
+        child.send_signal(signal.SIGINT)
+        await tenure.hear("bye")
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(await self.status(child), -signal.SIGTERM)
 
 
 if __name__ == "__main__":
