@@ -1,19 +1,17 @@
 // The host: its connection, its jobs, its requests.
 
-import net from "node:net";
-
-import { Cancelled, Fenced, Moved, Park, Refuse, RequestError, Restart } from "./errors.js";
+import { Attachment } from "./attach.js";
+import { Cancelled, Moved, Park, Refuse, Restart } from "./errors.js";
 import { Job, Lease } from "./job.js";
+import { Link, lost } from "./link.js";
 import { Pool } from "./pool.js";
-import { VERSION, millis, monotonic, pack, put, take } from "./wire.js";
+import { VERSION, millis, put, take } from "./wire.js";
 
 const TEXT_MAX = 1000;
-/** How many requests may be open. */
-const REQUESTS = 256;
-/** The pauses between attempts to attach, from the first to the longest, in milliseconds. */
-const PAUSES = [100, 2000];
 /** The exit status of a host for which no worker is free now. */
 const BUSY = 75;
+/** They have a host that attaches leave. */
+const SIGNALS = ["SIGTERM", "SIGINT"];
 
 /** A host of jobs. */
 export class Host {
@@ -24,18 +22,14 @@ export class Host {
   #update;
   #jobs = new Map();
   #leases = new Map();
-  #requests = new Map();
-  #rid = 0;
-  #free = REQUESTS;
-  #waiting = [];
-  #socket;
+  #link;
   #end;
   /** The jobs that have not ended, and why the connection was refused. */
   #running = new Set();
   #refusal;
   /** It wants to end. */
   #leaves = false;
-  #wake = () => {};
+  #attachment;
   /** The pool, to dispatch, ask and look. */
   pool = new Pool(this);
   /** What Tenure has said in its hello. */
@@ -70,17 +64,24 @@ export class Host {
   /** Asks Tenure to hand all jobs on. This process ends then. `tenure host -- COMMAND` starts a new one in its place. */
   bye() {
     this.#leaves = true;
-    this.#wake();
+    this.#attachment?.leave();
     // Another one says it after its hello.
-    if (this.#socket && !this.#socket.connecting) this._send({ op: "bye" });
+    if (this.#link?.isConnected) this.#link.send({ op: "bye" });
   }
 
   /**
    * Serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
-   * attaches, and SIGTERM has its jobs handed on before it ends.
+   * attaches, and SIGTERM or SIGINT has its jobs handed on before it ends. A second one ends it at once.
    */
   async run() {
-    if (process.env.TENURE_SOCKET === undefined) process.once("SIGTERM", () => this.bye());
+    if (process.env.TENURE_SOCKET === undefined) {
+      const signalled = () => {
+        // Without a listener, the next one ends the process.
+        for (const name of SIGNALS) process.removeListener(name, signalled);
+        this.bye();
+      };
+      for (const name of SIGNALS) process.on(name, signalled);
+    }
     process.exit(await this.serve());
   }
 
@@ -100,41 +101,26 @@ export class Host {
   /**
    * Attaches to the socket of `tenure host --attach`, and again whenever the connection has ended. It waits for the socket,
    * and for a free worker. It attaches again only when all jobs of the last connection have ended. Resolves with the exit
-   * status: 0 after `bye`, 78 if the node speaks another version. 1: a job did not end with its lease. End the process then,
-   * for another worker gets the job in a moment.
+   * status: 0 after `bye`, 78 if the node speaks another version. 1: a job did not end with its lease. End the process at
+   * once then, for another worker gets the job in a moment. Throws where there is no Linux: a lease needs the clock of the node.
    */
   async attach(path) {
-    let [pause] = PAUSES;
-    let told;
-    while (!this.#leaves) {
-      let status = BUSY;
-      let why;
-      try {
-        status = await this.#connection(path);
-        why = this.#refusal ?? "the connection has ended";
-      } catch (error) {
-        if (error instanceof TypeError) throw error;
-        why = error.message;
-      }
-      if (!(await this.#emptied())) {
-        const keys = [...this.#jobs.values()].slice(0, 10).map((job) => JSON.stringify(job.key));
-        console.error(`tenure: jobs have not ended by their lease: ${keys.join(", ")}`);
-        return 1;
-      }
-      if (status === 78) {
-        console.error(`tenure refuses this host: ${why}`);
-        return status;
-      }
-      if (this.welcome.v !== undefined) [pause] = PAUSES;
-      if (status !== 0 && why !== told && !this.#leaves) {
-        told = why;
-        console.error(`tenure: ${why}, it attaches to ${path} when it can`);
-      }
-      if (this.#leaves) break;
-      await soon(pause, (wake) => (this.#wake = wake));
-      pause = Math.min(2 * pause, PAUSES[1]);
+    if (process.platform !== "linux") throw new Error("a host can attach only on Linux: a lease needs the clock of the node");
+    const attachment = new Attachment({
+      connection: () => this.#connection(path),
+      refusal: () => this.#refusal,
+      hangUp: () => this.#link?.close(),
+      running: this.#running,
+      ttlMs: () => this.welcome.ttl_ms ?? 0,
+      isWelcome: () => this.welcome.v !== undefined,
+    });
+    this.#attachment = attachment;
+    if (this.#leaves) attachment.leave();
+    try {
+      return await attachment.serve(path);
+    } finally {
+      this.#attachment = undefined;
     }
-    return 0;
   }
 
   /** Serves one connection, and resolves with its exit status. All its jobs are cancelled then. */
@@ -143,88 +129,38 @@ export class Host {
     this.welcome = {};
     this.#refusal = undefined;
     this.#leases = new Map();
-    this.#free = REQUESTS;
     return new Promise((resolve, reject) => {
-      const socket = net.createConnection(path, () => this.#connected());
-      this.#socket = socket;
+      const link = new Link(path, {
+        connected: () => this.#connected(),
+        heard: (message) => this.#hear(message),
+        failed: reject,
+        // That of an earlier connection may come late.
+        ended: () => link === this.#link && this.#disconnected(),
+      });
+      this.#link = link;
       this.#end = (status) => {
         resolve(status);
-        socket.destroy();
+        link.close();
       };
-      socket.setEncoding("utf8");
-      let rest = "";
-      socket.on("data", (text) => {
-        const lines = (rest + text).split("\n");
-        rest = lines.pop();
-        for (const line of lines) if (!socket.destroyed) this.#hear(JSON.parse(line));
-      });
-      socket.on("error", (error) => {
-        if (socket.pending) reject(error);
-      });
-      // That of an earlier connection may come late.
-      socket.on("close", () => socket === this.#socket && this.#disconnected());
     });
-  }
-
-  /** Waits for the end of all jobs. Tenure frees them 0.2 of the worker TTL after their lease. False: some are left. */
-  async #emptied() {
-    if (this.#running.size === 0) return true;
-    const ttl = this.welcome.ttl_ms ?? 0;
-    const over = Math.max(0, ...[...this.#jobs.values()].map((job) => job.lease._until));
-    const until = Math.max(over + 0.15 * ttl, monotonic() + 0.05 * ttl);
-    while (this.#running.size > 0 && monotonic() < until) {
-      const ended = Promise.allSettled([...this.#running]);
-      await soon(until - monotonic(), (wake) => void ended.then(wake));
-    }
-    return this.#running.size === 0;
   }
 
   #connected() {
     const features = ["checkpoint", "client"];
     if (this.#answer) features.push("ask");
     if (this.#update) features.push("update");
-    this._send({ op: "hello", v: [VERSION], sdk: "typescript/0.1.0", features, ...this.#hello });
-    if (this.#leaves) this._send({ op: "bye" });
+    this.#link.send({ op: "hello", v: [VERSION], sdk: "typescript/0.1.0", features, ...this.#hello });
+    if (this.#leaves) this.#link.send({ op: "bye" });
   }
 
   #disconnected() {
     for (const job of this.#jobs.values()) job._cancel("lease_lost");
-    for (const { reject } of [...this.#requests.values(), ...this.#waiting]) reject(lost());
-    this.#requests.clear();
-    this.#waiting = [];
     this.#end(1);
   }
 
-  _send(message) {
-    const line = pack(message);
-    if (!this.#socket.destroyed) this.#socket.write(line);
-  }
-
   async _request(message) {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
-    const rid = ++this.#rid;
-    try {
-      if (this.#socket.destroyed) throw lost();
-      this._send({ ...message, rid });
-    } catch (error) {
-      this.#leavePlace();
-      throw error;
-    }
-    return new Promise((resolve, reject) => this.#requests.set(rid, { resolve, reject }));
-  }
-
-  #leavePlace() {
-    const next = this.#waiting.shift();
-    if (next) next.resolve();
-    else this.#free += 1;
-  }
-
-  /** The request that this message answers. */
-  #requestOf({ rid }) {
-    const request = this.#requests.get(rid);
-    if (this.#requests.delete(rid)) this.#leavePlace();
-    return request;
+    if (this.#link === undefined) throw lost();
+    return this.#link.request(message);
   }
 
   #lease(number) {
@@ -232,7 +168,11 @@ export class Host {
     if (lease === undefined) {
       // Those of the next connection have the same numbers.
       const leases = this.#leases;
-      lease = new Lease(number, () => leases.delete(number));
+      lease = new Lease(number, (lease) => {
+        leases.delete(number);
+        // Nobody else ends the process of a host that attaches if its jobs do not end.
+        this.#attachment?.watch(lease);
+      });
       leases.set(number, lease);
     }
     return lease;
@@ -255,7 +195,7 @@ export class Host {
       case "start": {
         const running = this.#start(message);
         this.#running.add(running);
-        running.finally(() => this.#running.delete(running));
+        running.catch((error) => console.error(error)).finally(() => this.#running.delete(running));
         break;
       }
       case "stop":
@@ -275,16 +215,12 @@ export class Host {
         if (job && this.#update) job._serve(() => this.#updated(job, message));
         break;
       case "ping":
-        this._send({ op: "pong", n: message.n });
+        this.#link.send({ op: "pong", n: message.n });
         break;
       case "ok":
-        this.#requestOf(message)?.resolve(message);
+      case "error":
+        this.#link.answered(message);
         break;
-      case "error": {
-        const kind = message.code === "fenced" ? Fenced : RequestError;
-        this.#requestOf(message)?.reject(new kind(message.code, message.text));
-        break;
-      }
       case "bye":
         this.#end(0);
         break;
@@ -294,7 +230,7 @@ export class Host {
 
   async #start(message) {
     const lease = this.#lease(message.lease);
-    const job = new Job(this, message, lease);
+    const job = new Job(this.#link, message, lease);
     this.#jobs.set(job._number, job);
     lease.jobs.add(job);
     if (lease.leftMs === 0) job._cancel("lease_lost");
@@ -377,16 +313,6 @@ export class Host {
   }
 }
 
-/** Waits so long, or until it is woken. */
-async function soon(ms, wakes) {
-  let timer;
-  await new Promise((resolve) => {
-    timer = setTimeout(resolve, ms);
-    wakes(resolve);
-  });
-  clearTimeout(timer);
-}
-
 function textOf(error) {
   const plain = error instanceof Refuse || error instanceof Park;
   try {
@@ -394,8 +320,4 @@ function textOf(error) {
   } catch {
     return "an error without a text";
   }
-}
-
-function lost() {
-  return new RequestError("failed", "the connection has ended");
 }

@@ -28,7 +28,7 @@ export class Host {
   bye(): void;
   /**
    * Serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
-   * attaches, and SIGTERM has its jobs handed on before it ends.
+   * attaches, and SIGTERM or SIGINT has its jobs handed on before it ends. A second one ends it at once.
    */
   run(): Promise<never>;
   /** Serves until there is nothing more to do, and resolves with the exit status. */
@@ -36,7 +36,7 @@ export class Host {
   /**
    * Attaches to the socket of `tenure host --attach`, and again whenever the connection has ended and all its jobs have. Resolves
    * with the exit status: 0 after `bye`, 78 if the node speaks another version, 1 if a job outlived its lease. End the process
-   * then.
+   * at once then. Throws where there is no Linux: a lease needs the clock of the node.
    */
   attach(path: string): Promise<number>;
 }

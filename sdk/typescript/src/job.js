@@ -36,15 +36,16 @@ export class Lease {
   }
 
   #look() {
-    this.#timer = undefined;
     const left = this.leftMs;
     if (left > 0) {
-      this.#timer = setTimeout(() => this.#look(), Math.min(left, TIMER_MAX));
+      // A loop that was busy may have a renewal to read: it reads before it comes to what is immediate.
+      this.#timer = setTimeout(() => setImmediate(() => this.#look()), Math.min(left, TIMER_MAX));
       this.#timer.unref();
       return;
     }
-    this.#over();
+    this.#timer = undefined;
     for (const job of [...this.jobs]) job._cancel("lease_lost");
+    this.#over(this);
   }
 }
 
@@ -81,7 +82,8 @@ export class Notification {
 
 /** A job that this host runs. */
 export class Job {
-  #host;
+  /** Its connection. */
+  #link;
   #abort = new AbortController();
   #notes = [];
   #wake;
@@ -89,8 +91,8 @@ export class Job {
   #serving = new Set();
   #ends = false;
 
-  constructor(host, message, lease) {
-    this.#host = host;
+  constructor(link, message, lease) {
+    this.#link = link;
     this._number = message.job;
     this._ready = false;
     this._stops = false;
@@ -131,7 +133,7 @@ export class Job {
 
   /** Leaves a small state with the job, for its next run. Resolves when it is kept. */
   async checkpoint(state) {
-    await this.#host._request(put({ op: "checkpoint", job: this._number }, "body", state));
+    await this.#link.request(put({ op: "checkpoint", job: this._number }, "body", state), this);
   }
 
   /** The state for the next run, if this one is told to stop. The last one counts. */
@@ -207,7 +209,7 @@ export class Job {
 
   _say(message) {
     // After its last word there is nothing to say of a job.
-    if (!this._over) this.#host._send(message);
+    if (!this._over) this.#link.send(message);
   }
 
   /** Does this for the job, unless the job is over. The job's last word waits for its end. */
@@ -215,7 +217,7 @@ export class Job {
     if (this.#ends) return;
     const serving = work();
     this.#serving.add(serving);
-    serving.finally(() => this.#serving.delete(serving));
+    serving.catch((error) => console.error(error)).finally(() => this.#serving.delete(serving));
   }
 
   /** Its function has ended: all that it serves must end, too. */

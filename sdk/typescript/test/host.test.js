@@ -1,6 +1,7 @@
 // The SDK beside a Tenure that is played by the test. `tenure host --check` has all rules of the protocol.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs/promises";
 import net from "node:net";
@@ -10,6 +11,7 @@ import { createInterface } from "node:readline";
 import { test as unbounded } from "node:test";
 
 import { Fenced, Host, LeaseLost, Moved, Park, Refuse, Restart } from "../src/index.js";
+import { Pauses, TIMES } from "../src/attach.js";
 import { LINE_MAX, millis, monotonic, pack, put, take } from "../src/wire.js";
 
 /** A test that hangs fails. */
@@ -434,4 +436,225 @@ test("a host that attaches ends if a job outlives its lease", async () => {
     1,
   );
   free();
+});
+
+/** A host whose jobs end when `free` is called, and take no notice of their end. */
+function stubborn() {
+  let free;
+  const freed = new Promise((resolve) => (free = resolve));
+  return { host: new Host().job(() => freed), free };
+}
+
+/** Does this with other times. */
+async function timed(times, body) {
+  const before = { ...TIMES };
+  Object.assign(TIMES, times);
+  try {
+    await body();
+  } finally {
+    Object.assign(TIMES, before);
+  }
+}
+
+test("a host ends if a job outlives its lease on an open connection", async () => {
+  const { host, free } = stubborn();
+  const play = async ({ listen, welcome }) => {
+    await listen();
+    const tenure = await welcome(100);
+    tenure.lease(1, 300);
+    tenure.start();
+    await tenure.hear("started");
+  };
+  await attached(host, play, 1);
+  free();
+});
+
+test("a host ends by the earliest lease of its jobs", async () => {
+  const { host, free } = stubborn();
+  const play = async ({ listen, welcome }) => {
+    await listen();
+    const tenure = await welcome(100);
+    tenure.lease(1, 300);
+    tenure.lease(2, 60_000);
+    tenure.start({ job: 1 });
+    tenure.start({ job: 2, lease: 2 });
+    await tenure.hear("started");
+    await tenure.hear("started");
+    tenure.socket.destroy();
+  };
+  await attached(host, play, 1);
+  free();
+});
+
+test("a job ends with its lease though the node reads nothing", async () => {
+  let ended;
+  const ends = new Promise((resolve) => (ended = resolve));
+  const host = new Host().job(async (job) => {
+    while (!job.isCancelled) {
+      job.status("x".repeat(10_000));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    ended(job.stopReason);
+  });
+  await attached(host, async ({ listen, welcome }) => {
+    await listen();
+    const tenure = await welcome();
+    tenure.socket.pause();
+    tenure.lease(1, 200);
+    tenure.start();
+    assert.equal(await ends, "lease_lost");
+    host.bye();
+    tenure.say({ op: "bye" });
+  });
+});
+
+test("a node that reads nothing is left", async () => {
+  const host = new Host().job(async (job) => {
+    while (!job.isCancelled) {
+      job.status("x".repeat(1_000_000));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+  await attached(host, async ({ listen, welcome }) => {
+    await listen();
+    let tenure = await welcome();
+    tenure.socket.pause();
+    tenure.lease();
+    tenure.start();
+    tenure = await welcome();
+    host.bye();
+    tenure.say({ op: "bye" });
+  });
+});
+
+test("a job of the last connection has no checkpoint on this one", async () => {
+  const jobs = [];
+  const host = new Host().job((job) => {
+    jobs.push(job);
+    return job.cancelled();
+  });
+  await attached(host, async ({ listen, welcome }) => {
+    await listen();
+    let tenure;
+    for (let number = 0; number < 2; number += 1) {
+      tenure = await welcome();
+      tenure.lease();
+      tenure.start();
+      await tenure.hear("started");
+      if (number === 0) tenure.socket.destroy();
+    }
+    await assert.rejects(jobs[0].checkpoint("stale"), Fenced);
+    jobs[0].progress();
+    jobs[0].status("stale");
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+    host.bye();
+    await tenure.hear("bye");
+    tenure.say({ op: "bye" });
+  });
+});
+
+test("a job that waits for a place is fenced when it is over", async () => {
+  const calls = [];
+  const host = new Host().job((job) => {
+    for (let n = 0; n < 257; n += 1) calls.push(job.checkpoint("late"));
+    for (const call of calls) call.catch(() => {});
+  });
+  await connected(host, async (tenure) => {
+    tenure.start();
+    await tenure.hear("started");
+    const rids = [];
+    for (let n = 0; n < 256; n += 1) rids.push((await tenure.hear("checkpoint")).rid);
+    await tenure.hear("ended");
+    tenure.say({ op: "ok", rid: rids[0] });
+    await assert.rejects(calls[256], Fenced);
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+  });
+});
+
+test("pauses grow until a connection lasts", () => {
+  const pauses = new Pauses();
+  const grown = Array.from({ length: 7 }, () => pauses.after(1000));
+  assert.deepEqual(grown, [100, 200, 400, 800, 1600, 2000, 2000]);
+  assert.equal(pauses.after(5001), 100);
+  assert.equal(pauses.after(1000), 200);
+});
+
+test("a node that does not welcome the host is left", async () => {
+  const host = new Host().job(() => {});
+  await timed({ welcome: 50 }, () =>
+    attached(host, async ({ listen, next }) => {
+      await listen();
+      await next();
+      await next();
+      host.bye();
+    }),
+  );
+});
+
+test("a host without jobs ends though nobody answers its bye", async () => {
+  const host = new Host().job(() => {});
+  await timed({ lookAfter: 50 }, () =>
+    attached(host, async ({ listen, welcome }) => {
+      await listen();
+      const tenure = await welcome();
+      host.bye();
+      await tenure.hear("bye");
+    }),
+  );
+});
+
+test("a host attaches only where the clock is the node's", async () => {
+  const { value } = Object.getOwnPropertyDescriptor(process, "platform");
+  Object.defineProperty(process, "platform", { value: "darwin" });
+  try {
+    await assert.rejects(new Host().job(() => {}).attach("/none"), /only on Linux/);
+  } finally {
+    Object.defineProperty(process, "platform", { value });
+  }
+});
+
+/** Plays with a host in a process of its own, whose job takes no notice of its end. Resolves with how it has ended. */
+async function child(ttl_ms, left_ms, play = () => {}) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "tenure-"));
+  const place = path.join(folder, "socket");
+  const server = net.createServer().listen(place);
+  const source = `import { Host } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+    await new Host().job(() => new Promise(() => {})).run();`;
+  const process = spawn(globalThis.process.execPath, ["--input-type=module", "-e", source], {
+    env: { TENURE_ATTACH: place },
+    stdio: "ignore",
+  });
+  try {
+    const [socket] = await once(server, "connection");
+    const tenure = new Tenure(socket);
+    await tenure.hear("hello");
+    tenure.say({ op: "hello", v: 1, pool: "p", node: "n", worker: 0, ttl_ms, features: [], tenure: "0" });
+    tenure.lease(1, left_ms);
+    tenure.start();
+    await tenure.hear("started");
+    const ended = once(process, "exit");
+    await play(tenure, process);
+    const how = await ended;
+    socket.destroy();
+    return how;
+  } finally {
+    process.kill("SIGKILL");
+    server.close();
+    await fs.rm(folder, { recursive: true });
+  }
+}
+
+test("the process ends with a job that outlives its lease", async () => {
+  assert.deepEqual(await child(100, 300), [1, null]);
+});
+
+test("a second signal ends the process", async () => {
+  const how = await child(60_000, 60_000, async (tenure, process) => {
+    process.kill("SIGINT");
+    await tenure.hear("bye");
+    process.kill("SIGTERM");
+  });
+  assert.deepEqual(how, [null, "SIGTERM"]);
 });
