@@ -128,7 +128,10 @@ impl Serves {
             }
             let failure = match self.join().await {
                 Ok(member) => return Ok(Some(member)),
-                Err(_) if self.node.health().leaving => return std::future::pending().await,
+                Err(_) if self.node.health().leaving => {
+                    self.hosts.close();
+                    return std::future::pending().await;
+                }
                 Err(failure) => failure,
             };
             if is_first || !matches!(failure.code, Code::Redis | Code::Late) {
