@@ -117,8 +117,8 @@ class Host:
                 for number in _SIGNALS:
                     asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         status = await self.serve()
-        if self._tasks:
-            # They have not ended though they were cancelled. Nothing may wait for them.
+        if self._tasks or status == 1:
+            # Tasks have not ended though they were cancelled, or threads run on. Nothing may wait for them.
             _exit(status)
         return status
 

@@ -754,12 +754,12 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         with mock.patch("sys.platform", "darwin"), self.assertRaises(RuntimeError):
             await host.attach(self.path)
 
-    async def child(self, ttl, left):
+    async def child(self, ttl, left, source=STUBBORN, variable="TENURE_ATTACH"):
         """A host in a process of its own, with a job that takes no notice of its end."""
         await self.listen()
         child = subprocess.Popen(
-            [sys.executable, "-c", STUBBORN],
-            env={"TENURE_ATTACH": self.path, "PYTHONPATH": os.path.join(os.path.dirname(__file__), "..")},
+            [sys.executable, "-c", source],
+            env={variable: self.path, "PYTHONPATH": os.path.join(os.path.dirname(__file__), "..")},
             stderr=subprocess.DEVNULL,
         )
         self.addCleanup(child.wait)
@@ -775,6 +775,12 @@ class Attached(unittest.IsolatedAsyncioTestCase):
 
     async def test_the_process_ends_with_a_job_that_outlives_its_lease(self):
         child, _ = await self.child(ttl=0.1, left=0.3)
+        self.assertEqual(await self.status(child), 1)
+
+    async def test_the_process_waits_for_no_thread_after_its_connection(self):
+        source = STUBBORN.replace("cancel=False", "").replace("asyncio.sleep(1000)", "asyncio.to_thread(time.sleep, 1000)")
+        child, tenure = await self.child(60, 60, "import time" + source, "TENURE_SOCKET")
+        tenure.writer.close()
         self.assertEqual(await self.status(child), 1)
 
     async def test_a_second_signal_ends_the_process(self):
