@@ -6,16 +6,16 @@ import sys
 what = sys.argv[1]
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../sdk/python/examples"))
 import check  # noqa: E402
-from tenure import _host, _job  # noqa: E402
+from tenure import _host, _job, _link  # noqa: E402
 
-Host = _host.Host
-send, hear = Host._send, Host._hear
+Host, Link = _host.Host, _link.Link
+send, hear = Link.send, Host._hear
 
 
-def say(host, message):
+def say(link, message):
     op = message["op"]
     if what == "says started twice" and op == "started":
-        send(host, message)
+        send(link, message)
     if what == "never pongs" and op == "pong":
         return
     if what == "forgets the sdk" and op == "hello":
@@ -27,10 +27,10 @@ def say(host, message):
     if what == "drops the last state" and op == "stopped":
         message.pop("checkpoint", None)
     if what == "stops twice" and op == "stopped":
-        send(host, dict(message))
-    send(host, message)
+        send(link, dict(message))
+    send(link, message)
     if what == "answers after the end" and op == "stopped":
-        send(host, {"op": "answer", "job": message["job"], "n": 1, "body": "late"})
+        send(link, {"op": "answer", "job": message["job"], "n": 1, "body": "late"})
 
 
 def listen(host, message):
@@ -47,7 +47,7 @@ def listen(host, message):
     hear(host, message)
 
 
-Host._send, Host._hear = say, listen
+Link.send, Host._hear = say, listen
 if what == "acks at once":
     note = _job.Job._note
 
