@@ -379,3 +379,23 @@ func TestASecondSignalEndsTheProcess(t *testing.T) {
 		t.Fatalf("it ended: %v", err)
 	}
 }
+
+func TestAJobThatIsOverHasNoCheckpointOnItsConnection(t *testing.T) {
+	jobs := make(chan *Job, 1)
+	host := &Host{Job: func(_ context.Context, job *Job) error {
+		jobs <- job
+		return nil
+	}}
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.start(1, "acme", nil)
+		p.hear("started")
+		p.hear("ended")
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := (<-jobs).Checkpoint(ctx, []byte("late")); !errors.Is(err, ErrFenced) {
+			t.Fatalf("its checkpoint: %v", err)
+		}
+		p.say(fields{"op": "ping", "n": 1})
+		p.hear("pong")
+	})
+}
