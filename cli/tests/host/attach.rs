@@ -27,7 +27,8 @@ impl World {
         let mut node = self.command(name, workers, args);
         node.arg("--attach").arg(self.socket());
         let host = Host { guard: node.spawn().unwrap() };
-        eventually(PATIENCE, "its socket is there", || async { self.socket().exists() }).await;
+        // It has a name before it listens.
+        eventually(PATIENCE, "it listens", || async { UnixStream::connect(self.socket()).is_ok() }).await;
         host
     }
 
