@@ -8,8 +8,8 @@
 #                      examples, and the programs of the documents   ONLY="handler stories"
 #   make tour          docs/getting-started-any-language.md and getting-started-python.md typed into a shell, with what they print
 #   make book          the pages of docs/ as one HTML book in target/book
-#   make test-often    every test repeatedly, under three loads, with a count of the failures; about 3 minutes a round when
-#                      alone, 5 for a round under each other load: hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
+#   make test-often    every test repeatedly, under three loads, with a count of the failures; about 10 minutes a round
+#                      under each load: 15 hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make sim-jobs      simulated nodes of background jobs under mishaps   SEEDS=1000 START=1 STEPS=150   TRACE=1 with one seed
