@@ -162,7 +162,7 @@ impl Door {
     }
 }
 
-/// What greets all that connect.
+/// The greeting of all that connect.
 #[derive(Clone)]
 struct Greets {
     free: Free,
