@@ -398,6 +398,12 @@ impl Jobs {
         self.shared.keeper.abort_all();
     }
 
+    /// Whether an execution of this node has so much time until it is aborted for its lease, by the node's clock: for tests.
+    #[cfg(feature = "sim")]
+    pub fn has_time(&self, id: &JobId, token: crate::Token, time: Duration) -> bool {
+        self.shared.keeper.has_time(id, token, time)
+    }
+
     /// Ends the node: its workers that are still there lose their jobs to other nodes when their leases end. Close the
     /// workers first.
     pub fn close(&self) {

@@ -24,6 +24,8 @@ use crate::store::{Breakage, MOST, Settle, SettleReply, TakenJob};
 
 /// The longest pause between two looks.
 const LOOK: Duration = Duration::from_millis(500);
+/// The share of its lease after which a handler is aborted.
+const ABORTED: f64 = 0.9;
 /// How long a handler has from its cancellation to its abort, when its own time is over.
 const NOTICE: Duration = Duration::from_millis(500);
 
@@ -189,7 +191,7 @@ impl Execution {
         {
             let mut times = self.times();
             let age = now.saturating_duration_since(times.renewed);
-            if age >= times.lease.mul_f64(0.9) {
+            if age >= times.lease.mul_f64(ABORTED) {
                 verdict = Some(None);
             } else if age >= times.lease.mul_f64(0.7) {
                 self.cancel.cancel();
@@ -215,7 +217,7 @@ impl Execution {
             }
             let ends = times.timeout.map(|timeout| times.began + timeout);
             let stalls = times.activity.map(|(within, last)| last + within);
-            let of_lease = [0.3, 0.7, 0.9].map(|share| times.renewed + times.lease.mul_f64(share));
+            let of_lease = [0.3, 0.7, ABORTED].map(|share| times.renewed + times.lease.mul_f64(share));
             let soon = [ends, stalls].into_iter().flatten().chain(of_lease);
             next = soon.filter(|at| *at > now).fold(next, Instant::min);
         }
@@ -314,6 +316,15 @@ impl Keeper {
         for execution in self.running().values() {
             execution.stop(true);
         }
+    }
+
+    /// Whether an execution has so much time until its handler is aborted for its lease.
+    #[cfg(feature = "sim")]
+    pub(crate) fn has_time(&self, id: &JobId, token: Token, time: Duration) -> bool {
+        self.find(id, token).is_some_and(|execution| {
+            let times = execution.times();
+            times.renewed.elapsed() + time < times.lease.mul_f64(ABORTED)
+        })
     }
 
     /// Those whose lease needs a renewal: a third of it is over. Ends what is over by itself.

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tenure_jobs::store::{Breakage, Snapshot};
 use tenure_jobs::{
-    Backoff, BoxError, Ctx, Groups, How, Jobs, MemoryStore, Outcome, Queue, State, Unique, Worker,
+    Backoff, BoxError, Ctx, Groups, How, JobId, Jobs, MemoryStore, Outcome, Queue, State, Token, Unique,
+    Worker,
 };
 use tokio::time::Instant;
 
@@ -425,14 +426,23 @@ impl World {
                 node.cut.store(false, Ordering::SeqCst);
             }
         }
-        // Executions that are sound: their leases are not about to end.
+        // Executions that are sound: their leases are not about to end, by the store and by their nodes. A renewal that
+        // came through without its answer is known to the store alone.
+        let looked_at_after = Duration::from_millis(1_900);
         let ran: Vec<Alive> = {
             let (dump, now, judge) = (self.store.dump_without_lanes(), self.now(), self.judge());
             let sound = |one: &&Alive| {
                 let until = dump.value("leases", &one.id).and_then(|at| at.parse::<u64>().ok());
                 let job = judge.records().get(&one.id);
+                let by_node =
+                    nodes.iter().flatten().find(|node| *node.life == *one.life).is_some_and(|node| {
+                        node.jobs.has_time(&JobId::new(&one.id).unwrap(), Token(one.token), looked_at_after)
+                    });
                 let valid = job.is_some_and(|job| job.token.0 == one.token && job.queue != "few");
-                valid && until.is_some_and(|until| until > now + 2_000) && judge.lives.contains(&one.life)
+                valid
+                    && by_node
+                    && until.is_some_and(|until| until > now + 2_000)
+                    && judge.lives.contains(&one.life)
             };
             judge.handlers.iter().filter(sound).cloned().collect()
         };
@@ -445,7 +455,7 @@ impl World {
         if !quiet {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(1_900)).await;
+        tokio::time::sleep(looked_at_after).await;
         let now = self.now();
         let mut judge = self.judge();
         for alive in ran {
