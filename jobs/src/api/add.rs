@@ -207,6 +207,24 @@ impl<'a> Add<'a> {
         })
     }
 
+    /// The id of the work that it belongs to, such as a request's: its handler finds it with
+    /// [`Ctx::correlation_id`](crate::Ctx::correlation_id), in all queues of its flow. Children that a handler spawns have
+    /// that of their parent, unless they are given one. A job that is there, and is changed or is there anew, has the one
+    /// of the last add. It has 1 to 128 visible ASCII characters, and no `|`.
+    pub fn correlation_id(self, id: &str) -> Self {
+        self.with(|draft| {
+            if !(1..=128).contains(&id.len())
+                || !id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')
+            {
+                return Err(Error::Setting(
+                    "a correlation id has 1 to 128 visible ASCII characters and no |",
+                ));
+            }
+            id.clone_into(&mut draft.kind.correlation);
+            Ok(())
+        })
+    }
+
     /// It fails with its first failed child, and the other children are cancelled.
     pub fn fail_with_first_child(self) -> Self {
         self.with(|draft| {
@@ -234,6 +252,7 @@ impl<'a> Add<'a> {
     pub(crate) fn child_of(self, parent: &Arc<Execution>) -> Self {
         self.with(|draft| {
             draft.kind.parent = Some(parent.id.clone());
+            draft.kind.correlation.clone_from(&parent.record.correlation);
             draft.parent = Some(parent.clone());
             Ok(())
         })

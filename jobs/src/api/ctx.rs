@@ -84,6 +84,11 @@ impl Ctx {
         Some(&*self.record().flow).filter(|flow| !flow.is_empty())
     }
 
+    /// The id of the work that the job belongs to, as its adder or its parent has given it.
+    pub fn correlation_id(&self) -> Option<&str> {
+        Some(&*self.record().correlation).filter(|id| !id.is_empty())
+    }
+
     /// The priority.
     pub fn priority(&self) -> i8 {
         self.record().priority

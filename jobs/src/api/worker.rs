@@ -304,7 +304,8 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
         let (id, record) = (&execution.id, &execution.record);
         let (jobs, handler, slot) =
             (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
-        let span = tracing::info_span!("job", id = %id, queue = %record.queue, token = %record.token, attempt = record.attempts);
+        let correlation = Some(&*record.correlation).filter(|id| !id.is_empty());
+        let span = tracing::info_span!("job", id = %id, queue = %record.queue, token = %record.token, attempt = record.attempts, correlation_id = correlation);
         let running = execution.clone();
         let work = async move {
             let slot = slot;

@@ -54,8 +54,8 @@ impl State {
     }
 }
 
-/// The record of a job: `1|state|token|attempts|node|again|flags|parent|open|keep|queue|group|place|priority|max|due|birth|news|flow`
-/// and a tail that is kept.
+/// The record of a job: `1|state|token|attempts|node|again|flags|parent|open|keep|queue|group|place|priority|max|due|birth|news|flow`,
+/// a correlation id if there is one, and a tail that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
@@ -106,6 +106,8 @@ pub struct Record {
     pub news: u64,
     /// The name of its flow; empty when it has none.
     pub flow: String,
+    /// The id of the work that it belongs to, as its adder has given it; empty when there is none.
+    pub correlation: String,
     /// Fields of a newer version.
     pub(crate) tail: String,
 }
@@ -113,7 +115,7 @@ pub struct Record {
 impl Record {
     /// Reads a record; `None` when it is none.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.splitn(20, '|');
+        let mut fields = text.splitn(21, '|');
         let mut next = || fields.next();
         if next()? != "1" {
             return None;
@@ -141,6 +143,7 @@ impl Record {
         let birth = hex(next()?)?;
         let news = number(next()?)?;
         let flow = next()?.to_owned();
+        let correlation = next().unwrap_or_default().to_owned();
         let tail = fields.next().map(|tail| format!("|{tail}")).unwrap_or_default();
         Some(Self {
             state,
@@ -161,6 +164,7 @@ impl Record {
             birth,
             news,
             flow,
+            correlation,
             tail,
         })
     }
@@ -203,13 +207,14 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { token, attempts, node, flags, parent, open, keep, queue, group, place, priority, .. } =
             self;
-        let Self { max, due, birth, news, flow, tail, .. } = self;
+        let Self { max, due, birth, news, flow, correlation, tail, .. } = self;
         let (state, again) = (self.state.letter(), self.again.map(|ms| ms.to_string()).unwrap_or_default());
         write!(
             f,
             "1|{state}|{token}|{attempts}|{node}|{again}|{flags}|{parent}|{open}|{keep}|{queue}|{group}|"
         )?;
-        write!(f, "{place}|{priority}|{max}|{due}|{birth}|{news}|{flow}{tail}")
+        write!(f, "{place}|{priority}|{max}|{due}|{birth}|{news}|{flow}")?;
+        if correlation.is_empty() && tail.is_empty() { Ok(()) } else { write!(f, "|{correlation}{tail}") }
     }
 }
 
@@ -222,9 +227,19 @@ mod tests {
 
     #[test]
     fn a_record_is_written_as_it_was_read() {
-        let records = [PLAIN, "1|W|7|2|n|5|wjc|p#1a|3|-1|q|g|0|-9|4|9|0|12|join|what|comes later"];
-        for text in records {
-            assert_eq!(Record::parse(text).unwrap().to_string(), text);
+        let tails = [
+            ("", "", ""),
+            ("|req-7", "req-7", ""),
+            ("|req-7|comes|later", "req-7", "|comes|later"),
+            ("||later", "", "|later"),
+        ];
+        for (end, correlation, tail) in tails {
+            for head in [PLAIN, "1|W|7|2|n|5|wjc|p#1a|3|-1|q|g|0|-9|4|9|0|12|join"] {
+                let text = format!("{head}{end}");
+                let record = Record::parse(&text).unwrap();
+                assert_eq!(record.to_string(), text);
+                assert_eq!((&*record.correlation, &*record.tail), (correlation, tail));
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Kind {
     pub delay: u64,
     /// The name of their flow: an empty text, or one without `|`.
     pub flow: String,
+    /// The id of the work that they belong to: an empty text, or one without `|`.
+    pub correlation: String,
     /// Their parent.
     pub parent: Option<JobId>,
     /// Each fails with its first failed child.
@@ -69,6 +71,7 @@ impl Kind {
             due: 0,
             delay: 0,
             flow: String::new(),
+            correlation: String::new(),
             parent: None,
             fails_fast: false,
             open: false,
@@ -93,12 +96,14 @@ impl Kind {
     pub(crate) fn text(&self) -> String {
         let moment = |at: u64, after: u64| if after > 0 { format!("+{after}") } else { at.to_string() };
         let (due, deadline) = (moment(self.due, self.delay), moment(self.deadline, self.life));
-        let Self { queue, keep, priority, max, flow, .. } = self;
+        let Self { queue, keep, priority, max, flow, correlation, .. } = self;
         let group = self.group.as_ref().map_or("", GroupName::as_str);
         let parent = self.parent.as_ref().map_or("", JobId::as_str);
         let letters = [(self.fails_fast, 'f'), (self.open, 'o'), (self.waits, 'W')];
         let flags: String = letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect();
-        format!("{keep}|{queue}|{group}|{priority}|{max}|{due}|{flow}|{parent}|{flags}|{deadline}")
+        let text =
+            format!("{keep}|{queue}|{group}|{priority}|{max}|{due}|{flow}|{parent}|{flags}|{deadline}");
+        if correlation.is_empty() { text } else { format!("{text}|{correlation}") }
     }
 }
 

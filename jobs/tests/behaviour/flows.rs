@@ -9,6 +9,7 @@ use super::world::{MINUTE, SECOND, Said, World};
 
 stories! {
     a_flow_goes_through_its_queues_and_keeps_its_fields,
+    a_correlation_id_is_that_of_all_stages_and_children,
     a_handler_sees_the_fields_that_it_declares,
     the_result_names_the_next_queue_before_the_settings,
     a_priority_differs_by_flow,
@@ -84,6 +85,43 @@ async fn a_flow_goes_through_its_queues_and_keeps_its_fields(world: World) {
     for queue in ["access", "member", "grant"] {
         let figures = jobs.queue(queue).unwrap().figures().await.unwrap();
         assert_eq!((figures.done, figures.running, figures.ready), (1, 0, 0), "{queue}");
+    }
+}
+
+async fn a_correlation_id_is_that_of_all_stages_and_children(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = jobs.worker_of(["access", "member", "grant", "discord"], move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            heard.say(format!("{} {}", ctx.queue(), ctx.correlation_id().unwrap_or("none")));
+            if ctx.queue().as_str() == "member" && ctx.children().await?.is_none() {
+                ctx.spawn("discord", "one", &()).await?;
+                ctx.spawn("discord", "two", &()).correlation_id("its-own").await?;
+                return Ok(Outcome::wait());
+            }
+            Ok(Outcome::go_on())
+        }
+    });
+    let _worker = worker.slots(1).start().unwrap();
+    let id = jobs.start("join", &()).correlation_id("request-7").await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    let expected = [
+        "access request-7",
+        "member request-7",
+        "discord request-7",
+        "discord its-own",
+        "member request-7",
+        "grant request-7",
+    ];
+    assert_eq!(said.all(), expected);
+    let id = jobs.add("discord", &()).await.unwrap().id;
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    assert_eq!(said.all().pop().unwrap(), "discord none");
+    for bad in ["", "a|b", "a b", "ä", &"x".repeat(129)] {
+        let added = jobs.add("discord", &()).correlation_id(bad).await;
+        assert!(matches!(added, Err(Error::Setting(_))), "{bad}: {added:?}");
     }
 }
 

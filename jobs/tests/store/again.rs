@@ -17,6 +17,7 @@ scenarios! {
     one_that_failed_while_it_was_asked_for_runs_again,
     one_that_is_added_again_is_found_by_its_new_look_ups,
     one_that_runs_is_found_as_before,
+    a_job_belongs_to_the_work_that_added_it_last,
 }
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
@@ -104,6 +105,35 @@ async fn one_that_has_ended_is_there_anew(which: Which) {
     let record = lab.record("j").await.unwrap();
     assert_eq!((record.state, record.attempts, lab.body("j").await), (State::Ready, 0, "i".into()));
     assert_eq!(lab.dump().await.get("index"), None);
+}
+
+async fn a_job_belongs_to_the_work_that_added_it_last(which: Which) {
+    let lab = Lab::new(which, &[("t", ""), ("u", "")]).await;
+    let add = async |job: &str, mode, work: &str, due: u64| {
+        let set = |kind: &mut Kind| (kind.correlation, kind.due, kind.keep) = (work.to_owned(), due, -1);
+        lab.add_body("t", job, "d", mode, set).await
+    };
+    let work_of = async |job: &str| lab.record(job).await.unwrap().correlation;
+    assert_eq!(add("other", AddMode::Keep, "r0", lab.now() + 9_000).await, AddReply::Added);
+    assert_eq!(work_of("other").await, "r0");
+    assert_eq!(add("j", AddMode::Keep, "r1", 0).await, AddReply::Added);
+    assert_eq!(add("j", AddMode::Again, "r2", 0).await, AddReply::Changed);
+    assert_eq!(work_of("j").await, "r2");
+    assert_eq!(add("j", AddMode::Again, "r3", 7).await, AddReply::Changed);
+    assert_eq!(work_of("j").await, "r3");
+    lab.take("t").await;
+    assert_eq!(add("j", AddMode::Again, "r4", 0).await, AddReply::RunsAgain);
+    assert_eq!(work_of("j").await, "r3", "one that runs keeps its data, and what they belong to");
+    lab.take("t").await;
+    let on = Settle::MoveOn { queue: queue("u"), priority: None, group: None, data: Data::Keep };
+    lab.settle("j", on).await;
+    assert_eq!(work_of("j").await, "r3");
+    assert_eq!(add("k", AddMode::Keep, "r5", 0).await, AddReply::Added);
+    lab.take("t").await;
+    lab.done("k").await;
+    assert_eq!(work_of("k").await, "r5");
+    assert_eq!(add("k", AddMode::Again, "", 0).await, AddReply::Anew);
+    assert_eq!(work_of("k").await, "");
 }
 
 async fn a_replacement_leaves_what_runs_alone(which: Which) {

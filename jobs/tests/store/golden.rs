@@ -16,7 +16,7 @@ async fn set(which: Which) -> Lab {
     lab.add("mail", &["ready"]).await;
     let mut kind = Kind::new(queue("mail"));
     (kind.due, kind.priority, kind.max, kind.flow) = (lab.now() + 5_000, 2, 9, "join".to_owned());
-    kind.deadline = lab.now() + 60_000;
+    (kind.correlation, kind.deadline) = ("req-7".to_owned(), lab.now() + 60_000);
     let mut delayed = NewJob::new(id("delayed"), "data", kind);
     delayed.lookups = vec!["user=7".to_owned(), "role=x".to_owned()];
     lab.add_all(&Adding::new(vec![delayed])).await;
@@ -100,7 +100,7 @@ const GOLDEN: &[&str] = &[
     "index o:parent#1a3185c500000b000|parent.2 = 0",
     "jobs again = 1|D|263415398400010|1|||j||0|0|mail||1a3185412a0009000|9|0|1800000000300|1a3185c5000009000|0|",
     "jobs dead = 1|F|263415398400006|1|||j||0|0|mail||1a3185412a0005000|9|0|0|1a3185c5000005000|0|",
-    "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join",
+    "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join|req-7",
     "jobs grouped = 1|Q|263415398400004|0|||||0|0|g|t1|1a3185c5000003000|0|0|0|1a3185c5000003000|0|",
     "jobs hasty = 1|R|263415398400018|1|n1||fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
     "jobs hasty.1 = 1|F|263415398400020|1|||j||0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",

@@ -113,6 +113,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "letter == 'A'", by "one_that_is_added_again_is_found_by_its_new_look_ups";
     "a running job gets other look-ups": "add", "letter == 'A' or letter == 'U' or letter == 'N'"
         => "letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N'", by "one_that_runs_is_found_as_before";
+    "a job that comes anew belongs to its former work": "add", "j.priority), item), kind.correlation"
+        => "j.priority), item), j.correlation", by "a_job_belongs_to_the_work_that_added_it_last";
+    "a job that has other data belongs to its former work": "add", "j.correlation = kind.correlation\n    set_body(j.id, body)"
+        => "set_body(j.id, body)", by "a_job_belongs_to_the_work_that_added_it_last";
     "former look-ups stay": "add", "if has(j, 'l') then drop_lookups(j) end"
         => "", by "one_that_is_added_again_is_found_by_its_new_look_ups";
     "a job of another queue is added again": "add", "j.queue ~= kind.q.name or"

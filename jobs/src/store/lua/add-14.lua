@@ -6,8 +6,8 @@
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
 --       while it runs. Mode s does as a, and writes nothing for the same time.
---       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline. Due and deadline are moments in ms. A plus
---       before one says that it counts from this call. Flags: f it fails with its first child,
+--       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it has one. Due and
+--       deadline are moments in ms. A plus before one says that it counts from this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
 --          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
@@ -67,15 +67,15 @@ end
 local kinds, waits = {}, {}
 local function moment(text) return byte(text) == 43 and t + sub(text, 2) or tonumber(text) end
 for i = 1, tonumber(argv[of_kinds]) do
-  local keep, queue, group, priority, most, due, flow, parent, flags, deadline = match(argv[of_kinds + i],
-    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%+?%d+)|([^|]*)|([^|]*)|([foW]*)|(%+?%d+)$')
+  local keep, queue, group, priority, most, due, flow, parent, flags, deadline, correlation = match(argv[of_kinds + i],
+    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%+?%d+)|([^|]*)|([^|]*)|([foW]*)|(%+?%d+)|?([^|]*)$')
   due, deadline = moment(due or ''), moment(deadline or '')
   if keep and due < 2 ^ 43 and deadline < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
     local q = queue_of(queue)
     local kept = gsub(flags, 'W', '') .. (deadline > 0 and 'd' or '')
     local is_plain = parent == '' and flags == '' and due <= t
     kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
-      due = due, flow = flow, parent = parent, flags = kept, deadline = deadline,
+      due = due, flow = flow, correlation = correlation, parent = parent, flags = kept, deadline = deadline,
       waits = find(flags, 'W', 1, true) ~= nil, is_plain = is_plain }
   end
 end
@@ -105,7 +105,8 @@ local function make(id, body, kind, parent, item)
   local j = { id = id, state = 'Q', token = '0', attempts = 0, node = '', again = '', flags = kind.flags,
     parent = parent and parent.id .. '#' .. parent.birth or '', open = 0, keep = tonumber(kind.keep), queue = q.name,
     group = kind.group, place = place_at(in_line(q, kind.due, kind.priority), item), priority = kind.priority,
-    max = tonumber(kind.max), due = kind.due, birth = birth_at(item), news = 0, flow = kind.flow, tail = '' }
+    max = tonumber(kind.max), due = kind.due, birth = birth_at(item), news = 0, flow = kind.flow,
+    correlation = kind.correlation, tail = '' }
   jobs[id] = j
   set_body(id, body)
   if parent then
@@ -128,7 +129,7 @@ local function make_plain(id, body, kind, item)
     kind.line = sub(place_at(in_line(q, kind.due, kind.priority), 0), 1, 14)
     kind.head = '1|Q|0|0|||' .. kind.flags .. '||0|' .. kind.keep .. '|' .. q.name .. '|' .. kind.group .. '|' .. kind.line
     kind.middle = '|' .. kind.priority .. '|' .. kind.max .. '|' .. num(kind.due) .. '|' .. sub(birth_at(0), 1, 14)
-    kind.tail = '|0|' .. kind.flow
+    kind.tail = '|0|' .. kind.flow .. (kind.correlation ~= '' and '|' .. kind.correlation or '')
     kind.member = q.name .. '|' .. (q.grouped and kind.group .. '|' or '') .. kind.line
     kind.stir = q.grouped and group_of(q, kind.group) or q
   end
@@ -156,6 +157,7 @@ local function again(j, body, kind, item)
       return 'S'
     end
     -- It keeps its place.
+    j.correlation = kind.correlation
     set_body(j.id, body)
     outdate(j)
     tell(j, body)
@@ -175,7 +177,7 @@ local function again(j, body, kind, item)
     renew_life(j)
     j.attempts = 0
   end
-  j.due, j.place = kind.due, place_at(in_line(q, kind.due, j.priority), item)
+  j.due, j.place, j.correlation = kind.due, place_at(in_line(q, kind.due, j.priority), item), kind.correlation
   set_body(j.id, body)
   enter(j, 'Q')
   tell(j, body)
@@ -221,6 +223,7 @@ local function take_over(j, parent, body, kind, item)
   if over then renew_life(j) else outdate(j) end
   j.queue, j.group, j.keep = kind.q.name, kind.group, tonumber(kind.keep)
   j.priority, j.max, j.due, j.attempts = kind.priority, tonumber(kind.max), kind.due, 0
+  j.correlation = kind.correlation
   j.place = place_at(in_line(kind.q, kind.due, kind.priority), item)
   set_body(j.id, body)
   if kind.waits then waits[j.id] = j end

@@ -80,7 +80,8 @@ impl Coming<'_> {
 
     fn added(&mut self, step: &mut Step<'_>, new: &NewJob, item: usize) -> u8 {
         let (id, kind) = (new.id.as_str(), &new.kind);
-        if kind.due >= LAST || kind.deadline >= LAST || kind.keep >= LAST as i64 || kind.flow.contains('|') {
+        let splits = kind.flow.contains('|') || kind.correlation.contains('|');
+        if kind.due >= LAST || kind.deadline >= LAST || kind.keep >= LAST as i64 || splits {
             return b'X';
         }
         let settings = step.settings(&kind.queue);
@@ -166,6 +167,7 @@ impl Coming<'_> {
             birth: step.birth_at(item),
             news: 0,
             flow: kind.flow.clone(),
+            correlation: kind.correlation.clone(),
             tail: String::new(),
         };
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
@@ -222,6 +224,7 @@ impl Coming<'_> {
         (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
         (job.keep, job.priority, job.max, job.due, job.attempts) =
             (kind.keep, kind.priority, kind.max, kind.due, 0);
+        job.correlation.clone_from(&kind.correlation);
         job.place = step.in_line(kind.due, kind.priority, settings.step, item);
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
         if kind.waits {
@@ -253,6 +256,7 @@ impl Coming<'_> {
                 return b'S';
             }
             // It keeps its place.
+            job.correlation.clone_from(&new.kind.correlation);
             step.outdate(id, &mut job);
             step.state.data.bodies.insert(id.to_owned(), new.body.clone());
             let state = job.state;
@@ -275,6 +279,7 @@ impl Coming<'_> {
             job.attempts = 0;
         }
         job.due = due;
+        job.correlation.clone_from(&new.kind.correlation);
         job.place = step.in_line(due, job.priority, settings.step, item);
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
         step.enter(id, &mut job, JobState::Ready);

@@ -1,25 +1,25 @@
 -- Records of jobs:
--- 1|state|token|attempts|node|again|flags|parent|open|keep|queue|group|place|priority|max|due|birth|news|flow and a tail
--- that is kept. The jobs of this call by id: false where there is none, 'X' for a record that cannot be read.
+-- 1|state|token|attempts|node|again|flags|parent|open|keep|queue|group|place|priority|max|due|birth|news|flow, a
+-- correlation id if there is one, and a tail that is kept. The jobs of this call by id: false where there is none, 'X' for a record that cannot be read.
 local jobs, changed, dropped = {}, {}, {}
 -- Records that this call adds without a table of their own.
 local fresh = {}
 
 local function parse(id, record)
   local state, of, attempts, node, again, flags, parent, open, keep, queue, group, place, priority, most, due, birth, news,
-    flow, tail = match(record, '^1|([QDRWPCFX])|(%d+)|(%d+)|([^|]*)|(%d*)|(%a*)|([^|]*)|(%d+)|(%-?%d+)|([^|]+)|([^|]*)|(%x+)|'
-    .. '(%-?%d)|(%d+)|(%d+)|(%x+)|(%d+)|([^|]*)(.*)$')
+    flow, correlation, tail = match(record, '^1|([QDRWPCFX])|(%d+)|(%d+)|([^|]*)|(%d*)|(%a*)|([^|]*)|(%d+)|(%-?%d+)|([^|]+)|([^|]*)|(%x+)|'
+    .. '(%-?%d)|(%d+)|(%d+)|(%x+)|(%d+)|([^|]*)|?([^|]*)(.*)$')
   if not state then return 'X' end
   return { id = id, state = state, token = of, attempts = tonumber(attempts), node = node, again = again, flags = flags,
     parent = parent, open = tonumber(open), keep = tonumber(keep), queue = queue, group = group, place = place,
     priority = tonumber(priority), max = tonumber(most), due = tonumber(due), birth = birth, news = tonumber(news),
-    flow = flow, tail = tail }
+    flow = flow, correlation = correlation, tail = tail }
 end
 
 local function pack(j)
   return table.concat({ '1', j.state, j.token, num(j.attempts), j.node, j.again, j.flags, j.parent, num(j.open),
     num(j.keep), j.queue, j.group, j.place, num(j.priority), num(j.max), num(j.due), j.birth, num(j.news), j.flow }, '|')
-    .. j.tail
+    .. ((j.correlation ~= '' or j.tail ~= '') and '|' .. j.correlation or '') .. j.tail
 end
 
 -- Reads jobs that the call will need, at once.
