@@ -161,6 +161,10 @@ pub enum Mutation {
     JournalNotSent,
     /// A worker reports an end that may have met a later payload without the payload that it ended with.
     EndNamesNoPayload,
+    /// After a loss of data, a worker takes the end of a run for that of its dispatch, though a later run may be hidden.
+    LossEndIsSure,
+    /// After a loss of data, the end of a run ends later runs of its dispatch, too.
+    EarlierRunEnds,
     /// A worker that did not report its given-up jobs after one loss of data reports them after the next.
     SilentKeepsJournal,
     /// A worker that loses its lease while it reports its given-up jobs reports them after the next loss of data.

@@ -105,6 +105,11 @@ impl Pool {
         for ((key, held), reply) in held_keys.into_iter().zip(replies) {
             let hand = &mut world.workers[worker].hands[key];
             let runs = hand.active().is_some();
+            // The last run of its job has not ended, and nobody stops it.
+            let is_last = world.begun.iter().all(|(of, token)| *of != key || *token <= held.token);
+            if is_last && !self.scope.stops && matches!(reply, AttestReply::MustStop | AttestReply::Ended) {
+                world.broke = Some("S17");
+            }
             match reply {
                 AttestReply::MustStop if runs => {
                     *hand = Hand::Stopping(held, Then::Release(ReleaseMode::Delete));

@@ -220,6 +220,10 @@ fn mutants_of_updates_violate_a_property() {
     fails("an update ends with the run", scope::updates().breaking([Mutation::UpdateEndsWithRun]), "S17");
     let unnamed = scope::updates_and_losses().lapsing(Lapse::EndNamesNoPayload);
     fails("an end names no payload", unnamed, "S17");
+    let sure = scope::updates_and_losses().lapsing(Lapse::LossEndIsSure);
+    fails("an end in phase R is sure", sure, "S17");
+    let earlier = scope::updates_and_losses().breaking([Mutation::EarlierRunEnds]);
+    fails("an earlier run ends a later one", earlier, "S17");
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub(crate) enum Lapse {
     JournalNotSent,
     /// A worker reports an end without the payload that the job ended with, though the job may have a later one.
     EndNamesNoPayload,
+    /// A worker takes what a release in phase R has ended for sure, though a later run may be hidden.
+    LossEndIsSure,
     /// A worker goes on after its lease.
     NoSelfFence,
     /// A worker that has lost its lease starts the jobs that it had begun.

@@ -98,7 +98,8 @@ impl Pool {
                     world.left.lost -= 1;
                 } else {
                     world.workers[worker].hands[key] = Hand::Idle;
-                    hear_of_leaving(&mut world, worker, key, leaving.token, reply);
+                    let certain = self.scope.lapses(Lapse::LossEndIsSure);
+                    hear_of_leaving(&mut world, worker, key, leaving.token, reply, certain);
                 }
             }
             Act::Copy(call) => {
@@ -407,8 +408,17 @@ fn start(world: &mut World, worker: usize, key: usize) {
     world.last[key] = held.token;
 }
 
-/// The pool has answered a release: the worker knows whether the job has ended.
-fn hear_of_leaving(world: &mut World, worker: usize, key: usize, token: Token, reply: ReleaseReply) {
+/// The pool has answered a release: the worker knows whether the job has ended. In phase R it knows that of this run only,
+/// unless it takes that for `certain`.
+fn hear_of_leaving(
+    world: &mut World,
+    worker: usize,
+    key: usize,
+    token: Token,
+    reply: ReleaseReply,
+    certain: bool,
+) {
+    let sure = certain || world.workers[worker].said == Said::LastWord;
     let journal = &mut world.workers[worker].journal;
     let unsure = |(of_key, _, under, parting): &&(usize, usize, Token, Parting)| {
         (*of_key, *under) == (key, token) && matches!(parting, Parting::Ended { sure: false, .. })
@@ -416,7 +426,7 @@ fn hear_of_leaving(world: &mut World, worker: usize, key: usize, token: Token, r
     let Some(&entry) = journal.iter().find(unsure) else { return };
     let (.., Parting::Ended { ran, .. }) = entry else { return };
     let parting = match reply {
-        ReleaseReply::Deleted => Parting::Ended { ran, sure: true },
+        ReleaseReply::Deleted => Parting::Ended { ran, sure },
         ReleaseReply::Queued | ReleaseReply::Parked => Parting::HandedOff,
         _ => return,
     };

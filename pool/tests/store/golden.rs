@@ -8,6 +8,7 @@ use bytes::Bytes;
 use redis::{Connection, FromRedisValue, cmd};
 use serde::Deserialize;
 use tenure_connection::Client;
+use tenure_pool::Cause;
 use tenure_pool::id::{
     Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
 };
@@ -397,6 +398,30 @@ async fn a_job_in_the_stored_format_is_run() {
     assert_eq!((own.v, own.outcome.as_deref()), (1, Some("ok")));
     assert_eq!(pool.release("k", token, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(pool.dispatch("k", "n2.!order").await, DispatchReply::Outcome("ok".into()));
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_after_a_loss() {
+    let mut pool = Pool::open().await;
+    let mut tokens = Vec::new();
+    for (name, id) in [("k", "n1.01ABC"), ("l", "n1.!order")] {
+        pool.dispatch(name, id).await;
+        pool.route(name).await;
+        tokens.push(pool.begin(name).await);
+    }
+    let run_id = pool.store.server_identity().await.unwrap().run_id;
+    pool.inc = pool.store.recover(pool.inc, Seen::default(), &run_id, "").await.unwrap();
+    for (name, token) in ["k", "l"].into_iter().zip(&tokens) {
+        let ended = ReleaseItem::new(key(name), *token, ReleaseMode::Delete, Cause::Moved);
+        let ended = ReleaseItem { ran: Some(0), ..ended };
+        let released = pool.store.release(pool.inc, pool.worker, &[], &[ended]).await.unwrap();
+        assert_eq!(released, [ReleaseReply::Deleted]);
+    }
+    for (field, token) in ["#n1.01ABC", "#!order"].into_iter().zip(&tokens) {
+        let told: String = pool.ask("HGET", "outcomes", &[field]);
+        let until: u64 = pool.ask("ZSCORE", "ended", &[field]);
+        assert_eq!(told, format!("{token}|{}", until - 30_000));
+    }
 }
 
 /// Every step that writes keeps the additions of a later version.

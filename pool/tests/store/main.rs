@@ -58,6 +58,7 @@ mod release;
 mod repair;
 mod replicas;
 mod routing;
+mod run_ends;
 mod settings;
 mod starting;
 mod statuses;
@@ -99,6 +100,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("repair", repair::ALL),
     ("replicas", replicas::ALL),
     ("routing", routing::ALL),
+    ("run_ends", run_ends::ALL),
     ("settings", settings::ALL),
     ("starting", starting::ALL),
     ("statuses", statuses::ALL),

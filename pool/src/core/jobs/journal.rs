@@ -150,9 +150,11 @@ impl Jobs {
         };
         let left = if ended {
             let own = id.caller_id().is_some();
-            // A lost answer may have said that the job goes on with a later payload.
-            let unsaid = ctx.config.broken.has(Mutation::EndNamesNoPayload);
-            let unsure = reply == ReleaseReply::Stale && !out.stopped && !unsaid;
+            // A lost answer may have said that the job goes on with a later payload. The data may have lost that answer.
+            let broken = &ctx.config.broken;
+            let lossy = self.attesting.is_some() && !broken.has(Mutation::LossEndIsSure);
+            let unsaid = broken.has(Mutation::EndNamesNoPayload);
+            let unsure = (reply == ReleaseReply::Stale || lossy) && !out.stopped && !unsaid;
             let unless = item.ran.filter(|_| unsure).map(|than| {
                 let rest = item.rest().map(|reason| (item.cause, reason.to_owned()));
                 Box::new(LaterPayload { than, begun: begun_of(out), rest })

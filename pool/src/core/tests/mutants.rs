@@ -14,10 +14,11 @@ use crate::core::lease::table::LeaseTable;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
+use crate::model::record::Begun;
 use crate::model::settings::{Settings, ShardId};
 use crate::mutation::{Mutation, Mutations};
 use crate::store::AttestReply::Kept;
-use crate::store::{Expired, PoolState, Reaped, ShutdownMode, Way};
+use crate::store::{Attest, Expired, LaterPayload, PoolState, Reaped, ShutdownMode, Way};
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(mutation: Mutation) -> [Bench; 2] {
@@ -49,6 +50,25 @@ fn the_journal_is_sent() {
         bench.of(&["attest"])
     });
     assert_eq!(said.concat(), ["attest 1: k@3 ended", "attest 1: "]);
+}
+
+#[test]
+fn an_end_after_a_loss_names_its_payload() {
+    let said = whole_and_broken(Mutation::LossEndIsSure).map(|mut bench| {
+        bench.running(3, &["k"]);
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.fail("release");
+        bench.lost(2);
+        bench.attested(&[]);
+        bench.advance(secs(1));
+        bench.released();
+        let call = bench.in_flight_call("attest");
+        let Call::Attest { items, .. } = call else { panic!("{call:?}") };
+        items.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
+    });
+    let later = LaterPayload { than: 0, begun: Begun::Started, rest: None };
+    let ended = [Some(later), None].map(|unless| Attest::Ended { outcome: String::new(), unless });
+    assert_eq!(said.concat(), ended);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::notes::Notes;
 use super::saves::States;
-use crate::model::id::{DispatchId, JobKey, WorkerId};
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 
 /// One dispatch, from its creation.
@@ -34,8 +34,8 @@ pub(super) struct Life {
     pub(super) may_end: bool,
     pub(super) notes: Notes,
     pub(super) states: States,
-    /// When a worker last ended it, and that worker, if it knows.
-    pub(super) ended: Option<(u64, WorkerId)>,
+    /// When a worker last ended it, that worker, if it knows, and the token of its run.
+    pub(super) ended: Option<(u64, WorkerId, Token)>,
     /// Workers that have heard that it must stop.
     pub(super) told: BTreeSet<WorkerId>,
     /// Data were lost after a worker had ended it. That worker still lives, and its journal reaches back that far.

@@ -155,12 +155,12 @@ impl World {
     pub(super) fn lost(&mut self) {
         self.judge.forget(self.now);
         let reach = nanos(REACH);
-        let ended = |life: &Life| life.ended.filter(|(at, _)| self.now < at.saturating_add(reach));
+        let ended = |life: &Life| life.ended.filter(|(at, ..)| self.now < at.saturating_add(reach));
         let known: Vec<(DispatchId, Option<WorkerId>)> = self
             .judge
             .lives
             .values()
-            .map(|life| (life.id.clone(), ended(life).map(|(_, by)| by).filter(|by| self.lives_on(*by))))
+            .map(|life| (life.id.clone(), ended(life).map(|(_, by, _)| by).filter(|by| self.lives_on(*by))))
             .collect();
         for (id, by) in known {
             if let Some(life) = self.judge.lives.get_mut(&id) {

@@ -190,7 +190,7 @@ impl Judge {
         if let ("release", Some(worker)) = (change.step, before.owner)
             && (change.ends(key, before.token) || life.told.contains(&worker))
         {
-            life.ended = Some((change.now, worker));
+            life.ended = Some((change.now, worker, before.token));
         }
         if !life.may_go() {
             self.violations.push(format!("S4: {} loses {key}, which was {before}", change.step));
@@ -327,6 +327,14 @@ impl Judge {
             && let Some(life) = self.lives.get_mut(&record.id)
         {
             life.settled.get_or_insert(now);
+        }
+        // After a loss of data, who has ended an earlier run does not know of this one.
+        if attested
+            && record.state == Running
+            && let Some(life) = self.lives.get_mut(&record.id)
+            && life.ended.is_some_and(|(_, _, under)| under < record.token)
+        {
+            (life.ended, life.in_journal) = (None, None);
         }
         if record.state == Parked || before.is_some_and(|before| before.state == Parked) {
             self.parked_at.insert(key.clone(), now);

@@ -9,6 +9,7 @@
 --       A kind: r it runs | e it has ended | h it was handed off.
 --       e has its outcome or '' in place of the payload. A record with a higher generation than the one named goes on: for
 --       that it has begun, and in place of the plan mode and why, as h. In place of the 1 or 0 it has the reason of a parking or ''.
+--       Without mode and why it is an end whatever the payload and the run; else a run under a higher token goes on.
 --       h has the attempts that it was left with. In place of created it has the ms that it must wait. In place of the
 --       plan it has the mode of its release h|b|r|e|q|p and the letter why. In place of the payload it has the reason
 --       of its parking or ''.
@@ -22,6 +23,7 @@
 --@settings
 --@records
 --@outcome
+--@run_ends
 --@generation
 --@notes
 --@delete
@@ -55,11 +57,12 @@ local t = now()
 local ts = num(t)
 
 -- A caller's id that was forgotten is known again, and so is one of which the data know a former use only; what it stood
--- for is not.
-local function know(key, id, created)
+-- for is not. `goes_on`: nor is its end.
+local function know(key, id, created, goes_on)
   local own = match(id, '%.!(.+)$')
   local entry = own and known(own)
-  if own and (entry == nil or entry and is_former(entry, created)) then
+  local is_over = entry and (is_former(entry, created) or goes_on and entry.outcome ~= 'ok')
+  if own and (entry == nil or is_over) then
     entry = { key = key, hash = '', gen = id, at = tonumber(created) or t, v = OWN_VERSION }
     call('HSET', OUTCOMES, own, cmsgpack.pack(entry))
     call('ZREM', ENDED, '!' .. own)
@@ -81,6 +84,9 @@ local function higher(a, b) return tonumber(a) > tonumber(b) and a or b end
 
 local function runs(key, p, token, id, begun, attempts, created, plan, sent, payload, generation)
   local ended, mine = has_ended(key, id, created), p and same(p.id, id)
+  -- An earlier run of it has ended, which had not heard of this one.
+  local goes_on = ended and (ended_by_run(id, created) or token) < token
+  ended = ended and not goes_on
   if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end
   -- Given up since it was attested: this came late, or twice.
   if mine and p.owner == '' and p.ainc == argv[1] and tonumber(p.token) >= token then return '-' end
@@ -120,7 +126,12 @@ local function runs(key, p, token, id, begun, attempts, created, plan, sent, pay
   call('HSET', JOBS, key, pack(p))
   call('ZADD', OWNERS, 0, wid .. ':' .. key)
   if stops then call('ZADD', QUEUE, t + stop_ms, key) else call('ZREM', QUEUE, key) end
-  know(key, p.id, created)
+  goes_on = goes_on and not stops
+  know(key, p.id, created, goes_on)
+  if goes_on then
+    call('ZREM', ENDED, id, run_field(id))
+    end_for_good(id)
+  end
   if p.begun == '2' then settle(p.id, 'ok', t, retention_ms) end
   return stops and 'S' or 'K'
 end
@@ -154,6 +165,12 @@ local function ended(key, p, token, id, begun, name, reason, outcome, ran)
     return handed_off(key, p, token, id, begun, '0', '0', name, reason)
   end
   if p then id = p.id end
+  local at, before = math.max(t, p and p.created or 0), ended_by_run(id)
+  if name == '' or p and p.state == 'S' then
+    if before then end_for_good(id) end
+  elseif before or not has_ended(key, id, p and p.created) then
+    end_by_run(id, math.max(before or 0, token), at, at + late_ms)
+  end
   know(key, id, nil)
   if outcome == '' then outcome = 'ended' end
   if p then
@@ -161,7 +178,7 @@ local function ended(key, p, token, id, begun, name, reason, outcome, ran)
     write_deletions()
   end
   settle(id, outcome, t, retention_ms)
-  call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)
+  call('ZADD', ENDED, at + late_ms, id)
   return 'E'
 end
 

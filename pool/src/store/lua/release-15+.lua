@@ -2,6 +2,7 @@
 -- The owner gives jobs up; their handlers have ended. A stopping job, and every job of a stopping pool, is deleted
 -- whatever the mode: what was not to end gets the outcome `shutdown` then. Any other job with a later payload than the
 -- one that it ran with is queued, or rests where an operator wants that. Finished entries of the owner's stream are deleted.
+-- In phase R, an end that names its payload is that of the run alone: one under a higher token may be reported.
 -- KEYS: pool settings jobs payloads owners queue parked errors notifications checkpoints starts ended outcomes
 --       planned worker, then the stream of each node named
 -- ARGV: inc, wid, count of entries, entry*, count of ways to leave, way*, count of tokens, token*, a byte per job:
@@ -19,6 +20,7 @@
 --@records
 --@generation
 --@outcome
+--@run_ends
 --@notes
 --@delete
 --@paused
@@ -123,9 +125,12 @@ local function give_up(key, r, token, way)
   else
     collect(key, wid, to_stop, id, math.max(since, created), t, late_ms)
   end
-  if mode ~= 'd' then -- who may not hear that it has ended may say after a loss of data that it has it
-    remembered[#remembered + 1] = math.max(t, p and p.created or created) + late_ms
+  local by_run = head[2] == 'R' and way.ran and not to_stop
+  if mode ~= 'd' or by_run then -- who may not hear that it has ended may say after a loss of data that it has it
+    local at = math.max(t, p and p.created or created)
+    remembered[#remembered + 1] = at + late_ms
     remembered[#remembered + 1] = id
+    if by_run then end_by_run(id, token, at, at + late_ms) end
   end
   tell(way.dispatcher, id, outcome)
   tell(way.stopper, id, way.stop_failed and way.result or outcome)

@@ -16,6 +16,7 @@
 --@settings
 --@records
 --@outcome
+--@run_ends
 --@notes
 --@delete
 --@term
@@ -60,7 +61,11 @@ local function absent(key, id, another, forbid)
   if own and entry == false then return 'X' end
   -- The memory of a caller's id may be that of a former use. The last one may run, unknown to the store.
   if own and recovering and not another then return 'R' end
-  if call('ZSCORE', ENDED, id) or entry and entry.key == key and entry.outcome then return 'T' end
+  if call('ZSCORE', ENDED, id) or entry and entry.key == key and entry.outcome then
+    if recovering and ended_by_run(id) then return 'R' end -- a later run may not be known yet
+    end_for_good(id)
+    return 'T'
+  end
   if not another and recovering then return 'R' end
   if forbid and not own then
     call('ZADD', ENDED, t + late_ms, id)

@@ -29,7 +29,8 @@ local function forget_ended()
   if #old == 0 then return 0 end
   local ids = {}
   for _, member in ipairs(old) do
-    if byte(member) == 33 then ids[#ids + 1] = sub(member, 2) end
+    local kind = byte(member)
+    if kind == 33 or kind == 35 then ids[#ids + 1] = kind == 33 and sub(member, 2) or member end
   end
   call('ZREM', ENDED, unpack(old))
   if #ids > 0 then call('HDEL', OUTCOMES, unpack(ids)) end

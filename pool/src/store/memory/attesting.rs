@@ -107,6 +107,9 @@ impl State {
             return AttestReply::Nothing;
         };
         let ended = self.has_ended(key, id, Some(*created));
+        // An earlier run of it has ended, which had not heard of this one.
+        let goes_on = ended && self.ended_by_run(id, Some(*created)).is_some_and(|run| run < *token);
+        let ended = ended && !goes_on;
         let found = self.record(key).cloned();
         let unowned = self.broken.has(Mutation::UnownedOutranks);
         let gives_way = self.broken.has(Mutation::NextDispatchGivesWay);
@@ -170,7 +173,7 @@ impl State {
         record.begun = record.begun.max(*begun).max(Begun::Begun);
         record.attempts = record.attempts.max(*attempts);
         record.attested = Some(inc);
-        let (id, started) = (record.id.clone(), record.begun == Begun::Started);
+        let (its, started) = (record.id.clone(), record.begun == Begun::Started);
         self.write(key, record);
         self.own(worker, key.clone());
         if stops {
@@ -178,9 +181,13 @@ impl State {
         } else {
             self.queue.remove(key);
         }
-        self.know(now, key, &id, Some(*created));
+        let goes_on = goes_on && !stops;
+        self.know(now, key, &its, Some(*created), goes_on);
+        if goes_on {
+            self.forget_end(id);
+        }
         if started {
-            self.settle_outcome(&id, "ok", now);
+            self.settle_outcome(&its, "ok", now);
         }
         if stops { AttestReply::MustStop } else { AttestReply::Kept }
     }
@@ -206,14 +213,22 @@ impl State {
             return self.attest_handed_off(now, item, &unless.handed_off(), starts);
         }
         let id = record.as_ref().map_or(id, |record| &record.id);
-        let created = record.as_ref().map_or(0, |record| record.created);
+        let at = record.as_ref().map_or(now, |record| now.max(record.created));
+        let until = at + self.limit("max_dispatch_deadline");
+        let stops = record.as_ref().is_some_and(|record| record.state == JobState::Stopping);
+        let before = self.ended_by_run(id, None);
+        if unless.is_none() || stops {
+            self.end_for_good(id);
+        } else if before.is_some() || !self.has_ended(key, id, record.as_ref().map(|r| r.created)) {
+            self.end_by_run(id, before.unwrap_or_default().max(*token), at, until);
+        }
         let outcome = if outcome.is_empty() { "ended" } else { outcome };
-        self.know(now, key, id, None);
+        self.know(now, key, id, None, false);
         if let Some(record) = &record {
             self.drop_job(key, record, now, outcome);
         }
         self.settle_outcome(id, outcome, now);
-        self.ended.put(Ended::Dispatch(id.clone()), now.max(created) + self.limit("max_dispatch_deadline"));
+        self.ended.put(Ended::Dispatch(id.clone()), until);
         AttestReply::Ended
     }
 
@@ -278,11 +293,14 @@ impl State {
     }
 
     /// Remembers a caller's id that was forgotten, or of which the data know only a former use. Its request is not
-    /// known.
-    fn know(&mut self, now: u64, key: &JobKey, id: &DispatchId, created: Option<u64>) {
+    /// known. `goes_on`: nor is its end.
+    fn know(&mut self, now: u64, key: &JobKey, id: &DispatchId, created: Option<u64>, goes_on: bool) {
         let Some(own) = id.caller_id() else { return };
-        let known = self.remembered.get(own);
-        if known.is_none_or(|known| created.is_some_and(|created| known.is_former(created))) {
+        let is_over = |known: &Remembered| {
+            let is_former = created.is_some_and(|created| known.is_former(created));
+            is_former || goes_on && known.outcome.as_deref() != Some("ok")
+        };
+        if self.remembered.get(own).is_none_or(is_over) {
             let open = Remembered::open(key.clone(), String::new(), id.clone(), created.unwrap_or(now));
             self.remembered.insert(own.to_owned(), open);
             self.ended.remove(&Ended::Caller(own.to_owned()));

@@ -91,6 +91,7 @@ impl State {
         let ended = self.ended.iter().map(|(until, ended)| match ended {
             Ended::Dispatch(id) => (id.to_string(), until),
             Ended::Caller(id) => (format!("!{id}"), until),
+            Ended::Run(dispatch) => (format!("#{dispatch}"), until),
         });
         dump.scores("ended", ended);
         let planned = self.planned.iter().flat_map(|(plan, keys)| keys.iter().map(move |key| (plan, key)));
@@ -105,9 +106,13 @@ impl State {
         let remembered = self.remembered.iter().map(|(caller, r)| {
             let outcome = r.outcome.as_deref().unwrap_or_default();
             let fields = [r.key.as_bytes(), r.hash.as_bytes(), r.id.as_str().as_bytes(), outcome.as_bytes()];
-            (caller, Text::from([&*fields.join(&b'|'), format!("|{}", r.at).as_bytes()].concat()))
+            (caller.clone(), Text::from([&*fields.join(&b'|'), format!("|{}", r.at).as_bytes()].concat()))
         });
-        dump.hash("outcomes", remembered);
+        let told = self.run_ends.iter();
+        let told = told.map(|(dispatch, told)| {
+            (format!("#{dispatch}"), Text::from(format!("{}|{}", told.token, told.at).as_bytes()))
+        });
+        dump.hash("outcomes", remembered.chain(told));
     }
 
     fn dump_streams(&self, dump: &mut Dump) {

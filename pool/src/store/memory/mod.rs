@@ -30,6 +30,7 @@ mod parking;
 mod proof;
 mod reaping;
 mod repair;
+mod run_ends;
 mod schedules;
 mod scored;
 mod server;

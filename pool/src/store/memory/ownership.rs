@@ -192,10 +192,16 @@ impl State {
                 _ => "ended",
             };
             self.drop_job(key, &record, now, outcome);
-            if item.mode != ReleaseMode::Delete {
+            // A run under a higher token may be reported.
+            let by_run = self.meta.recovering && item.ran.is_some() && !was_stopping;
+            if item.mode != ReleaseMode::Delete || by_run {
                 // A worker that is not told of the end may claim the job after a loss of data.
-                let until = now.max(record.created) + self.limit("max_dispatch_deadline");
+                let at = now.max(record.created);
+                let until = at + self.limit("max_dispatch_deadline");
                 self.ended.put(Ended::Dispatch(id.clone()), until);
+                if by_run {
+                    self.end_by_run(&id, item.token, at, until);
+                }
             }
             let for_stopper = if stop_failed { &item.result } else { outcome };
             let told_what = [(&item.tell, outcome), (&item.tell_stopper, for_stopper)];

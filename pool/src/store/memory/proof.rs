@@ -291,6 +291,7 @@ impl Hash for Snapshot {
             match ended {
                 Ended::Dispatch(id) => (until, id.as_str()).hash(hasher),
                 Ended::Caller(id) => (until, id.as_str()).hash(hasher),
+                Ended::Run(dispatch) => (until, state.run_ends.get(dispatch)).hash(hasher),
             }
         }
         for (key, mailbox) in &state.mailboxes {

@@ -108,8 +108,10 @@ impl State {
         let full = old.len() == FORGET_MAX;
         for ended in old {
             self.ended.remove(&ended);
-            if let Ended::Caller(id) = ended {
-                self.remembered.remove(&id);
+            match ended {
+                Ended::Caller(id) => drop(self.remembered.remove(&id)),
+                Ended::Run(dispatch) => drop(self.run_ends.remove(&dispatch)),
+                Ended::Dispatch(_) => {}
             }
         }
         full

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 
 use super::log::Log;
+use super::run_ends::RunEnd;
 use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
@@ -132,6 +133,8 @@ pub(super) enum Ended {
     Dispatch(DispatchId),
     /// The outcome under a caller's own id.
     Caller(String),
+    /// The last run of a dispatch that has told its end.
+    Run(String),
 }
 
 /// Everything of one pool.
@@ -178,6 +181,8 @@ pub(super) struct State {
     pub(super) ended: Scored<Ended>,
     /// `outcomes`
     pub(super) remembered: BTreeMap<String, Remembered>,
+    /// `outcomes`, by dispatch
+    pub(super) run_ends: BTreeMap<String, RunEnd>,
     /// `schedules`
     pub(super) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
     /// `planned`

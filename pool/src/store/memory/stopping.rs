@@ -93,6 +93,11 @@ impl State {
             return StopReply::Recovering;
         }
         if settled || self.ended.contains(&Ended::Dispatch(id.clone())) {
+            // A later run may not be known yet.
+            if self.meta.recovering && self.ended_by_run(id, None).is_some() {
+                return StopReply::Recovering;
+            }
+            self.end_for_good(id);
             return StopReply::Ended;
         }
         if !lives && self.meta.recovering {

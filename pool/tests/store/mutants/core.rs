@@ -103,6 +103,8 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
     (EndNamesNoPayload, Simulator("S17")),
+    (LossEndIsSure, Core("an_end_after_a_loss_names_its_payload")),
+    (EarlierRunEnds, Model("mutants_of_updates_violate_a_property")),
     (SilentKeepsJournal, Core("a_journal_that_was_not_said_is_forgotten")),
     (FencedKeepsJournal, Core("a_journal_that_was_being_said_is_forgotten")),
     (AttendBeforeAttested, Simulator("S2")),

@@ -200,6 +200,53 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "return handed_off(key, p, token, id, '1', '0', '0', name, reason)", by "an_end_with_an_older_payload_ends_no_updated_job";
     "an end with its own payload ends no job": "attest", "generation_of(p.tail) > tonumber(ran)"
         => "generation_of(p.tail) >= tonumber(ran)", by "an_end_with_the_payload_of_the_record_is_one";
+    "the end of an earlier run ends a later one": "attest", "local goes_on = ended and (ended_by_run(id, created) or token) < token"
+        => "local goes_on = false", by "a_later_run_outlives_the_end_of_an_earlier_one";
+    "the end of a run is none of its own": "attest", "(ended_by_run(id, created) or token) < token"
+        => "(ended_by_run(id, created) or token + 1) <= token", by "the_end_of_a_run_ends_that_and_earlier_ones";
+    "a run that goes on has still ended": "attest", "call('ZREM', ENDED, id, run_field(id))"
+        => "", by "a_later_run_outlives_the_end_of_an_earlier_one";
+    "a run that goes on keeps the end of the one before": "attest", "  if goes_on then
+    call('ZREM', ENDED, id, run_field(id))
+    end_for_good(id)"
+        => "  if goes_on then
+    call('ZREM', ENDED, id, run_field(id))", by "a_later_run_outlives_the_end_of_an_earlier_one";
+    "a run that goes on has still an outcome": "attest", "or goes_on and entry.outcome ~= 'ok'"
+        => "", by "a_later_run_outlives_the_end_of_an_earlier_one";
+    "an end is of a run, whatever it names": "attest", "if name == '' or p and p.state == 'S' then"
+        => "if p and p.state == 'S' then", by "an_end_whatever_the_run_ends_later_ones";
+    "a run ends a stop": "attest", "if name == '' or p and p.state == 'S' then"
+        => "if name == '' then", by "an_end_whatever_the_run_ends_later_ones";
+    "an end for good leaves that of a run": "attest", "if before then end_for_good(id) end"
+        => "", by "an_end_whatever_the_run_ends_later_ones";
+    "the end of a run undoes one for good": "attest", "elseif before or not has_ended(key, id, p and p.created) then"
+        => "else", by "an_end_whatever_the_run_ends_later_ones";
+    "the end of a run counts once": "attest", "elseif before or not has_ended("
+        => "elseif not has_ended(", by "the_latest_end_of_a_run_counts";
+    "the end of the earliest run counts": "attest", "math.max(before or 0, token)"
+        => "token", by "the_latest_end_of_a_run_counts";
+    "the end of a run is one of another use of its id": "attest", "(created == nil or tonumber(created) <= tonumber(at))"
+        => "true", by "the_end_of_a_run_says_nothing_of_another_use_of_its_id";
+    "a release ends later runs": "release", "if by_run then end_by_run(id, token, at, at + late_ms) end"
+        => "", by "a_later_run_outlives_the_release_of_an_earlier_one";
+    "the release of a run is not remembered": "release", "if mode ~= 'd' or by_run then"
+        => "if mode ~= 'd' then", by "a_later_run_outlives_the_release_of_an_earlier_one";
+    "any release is that of a run": "release", "head[2] == 'R' and way.ran and not to_stop"
+        => "way.ran and not to_stop", by "a_release_that_is_sure_ends_later_runs";
+    "a release whatever the payload is that of a run": "release", "head[2] == 'R' and way.ran and not to_stop"
+        => "head[2] == 'R' and not to_stop", by "a_release_that_is_sure_ends_later_runs";
+    "a stopped job's release is that of a run": "release", "head[2] == 'R' and way.ran and not to_stop"
+        => "head[2] == 'R' and way.ran", by "a_release_that_is_sure_ends_later_runs";
+    "a stop believes the end of a run": "stop", "if recovering and ended_by_run(id) then return 'R' end"
+        => "", by "a_stop_waits_for_later_runs_and_sticks";
+    "a stop leaves the end to the run": "stop", "end_for_good(id)\n    return 'T'"
+        => "return 'T'", by "a_stop_waits_for_later_runs_and_sticks";
+    "the ends of runs stay": "sweep", "kind == 33 or kind == 35"
+        => "kind == 33", by "the_end_of_a_run_is_forgotten_with_its_dispatch";
+    "the end of a run is never forgotten": "", "call('ZADD', ENDED, lasts, run_field(id))"
+        => "", by "the_end_of_a_run_is_forgotten_with_its_dispatch";
+    "a caller's id has an end for each node": "", "(match(id, '%.(!.+)$') or id)"
+        => "id", by "the_end_of_a_run_is_known_from_every_node";
     "any generation is attested": "attest", " and #argv[at + 10] <= 15"
         => "", by "a_generation_that_no_pool_gives_is_not_attested";
     "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"
@@ -877,7 +924,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_runner_under_a_lower_token_is_outranked";
     "what was handed off outranks": "attest", "or p.owner == '' or tonumber(p.token) > token then return '-' end"
         => "or p.owner == '' then return '-' end", by "only_the_owners_word_hands_off";
-    "what has ended is not remembered": "attest", "call('ZADD', ENDED, math.max(t, p and p.created or 0) + late_ms, id)"
+    "what has ended is not remembered": "attest", "call('ZADD', ENDED, at + late_ms, id)"
         => "", by "what_ended_is_gone_and_never_accepted_again";
     "a later dispatch gives way to an earlier one": "attest", "if p and tonumber(p.token) > token and (p.owner ~= '' or not mine) then return 'O' end"
         => "if p and tonumber(p.token) > token and p.owner ~= '' then return 'O' end", by "what_was_begun_later_outranks_an_earlier_dispatch";
@@ -887,8 +934,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local stops = p.state == 'S'", by "a_runner_whose_dispatch_has_ended_must_stop";
     "a former use of an id ends the next one": "attest", "return has_outcome and not is_former(entry, created)"
         => "return has_outcome", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
-    "an id keeps the outcome of its former use": "attest", "entry == nil or entry and is_former(entry, created)"
-        => "entry == nil", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
+    "an id keeps the outcome of its former use": "attest", "local is_over = entry and (is_former(entry, created) or"
+        => "local is_over = entry and (false or", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "an outcome has no time": "", "entry.outcome, entry.at = outcome, math.max(t, tonumber(entry.at) or 0)"
         => "entry.outcome, entry.at = outcome, nil", by "a_runner_of_an_id_that_is_used_again_keeps_its_job";
     "a cancelled id has no time": "stop", "outcome = 'cancelled', at = t,"

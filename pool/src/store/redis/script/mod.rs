@@ -153,6 +153,7 @@ const PARTS: &[(&str, &str)] = &[
     ("why", include_str!("../../lua/parts/why.lua")),
     ("suspect", include_str!("../../lua/parts/suspect.lua")),
     ("ring", include_str!("../../lua/parts/ring.lua")),
+    ("run_ends", include_str!("../../lua/parts/run_ends.lua")),
     ("living", include_str!("../../lua/parts/living.lua")),
     ("seats", include_str!("../../lua/parts/seats.lua")),
     ("send", include_str!("../../lua/parts/send.lua")),
