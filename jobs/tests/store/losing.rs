@@ -26,6 +26,7 @@ scenarios! {
     what_is_removed_or_cancelled_after_a_loss_stays_so,
     an_execution_is_made_again_once,
     an_end_outdates_earlier_executions_in_any_order,
+    a_later_execution_outlives_the_end_of_an_earlier_one,
     a_job_is_made_again_while_its_lease_lasts,
     each_life_has_a_birth_of_its_own,
     a_repeated_end_leaves_the_run_after_it_alone,
@@ -434,6 +435,36 @@ async fn an_end_outdates_earlier_executions_in_any_order(which: Which) {
         assert_eq!(lab.state("j").await, None);
         lab.advance(HOLD).await;
         assert!(lab.take("a").await.is_empty());
+    }
+}
+
+async fn a_later_execution_outlives_the_end_of_an_earlier_one(which: Which) {
+    for (keep, is_lost) in [(0, false), (-1, false), (0, true)] {
+        for (end, said) in [(done(), SettleReply::Ended), (fail("e"), SettleReply::Failed)] {
+            let queues = [("a", "lease=5000")];
+            let lab = Lab::new(which, &queues).await;
+            lab.add_one("a", "j", |kind| kind.keep = keep).await;
+            lab.take("a").await;
+            let first = lab.jobs.borrow_mut().remove(0);
+            let second = lost_run(&first);
+            // The data go back to the first execution, or to nothing. Its node is the first to say what has ended.
+            let said = if is_lost {
+                lose(&lab, &queues).await;
+                SettleReply::Halt
+            } else {
+                recover(&lab).await;
+                said
+            };
+            lab.attest_one(&first, false).await;
+            assert_eq!(lab.settle_as("j", first.record.token, end).await, said);
+            assert_eq!(lab.attest_one(&second, true).await, SettleReply::GoesOn);
+            assert_eq!(lab.attest_one(&first, false).await, SettleReply::Halt);
+            assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Halt);
+            let record = lab.record("j").await.unwrap();
+            assert_eq!((record.state, record.token), (State::Running, second.record.token));
+            assert_eq!(lab.body("j").await, "lost");
+            assert_eq!(lab.settle_as("j", second.record.token, done()).await, SettleReply::Ended);
+        }
     }
 }
 

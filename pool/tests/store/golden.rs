@@ -9,9 +9,7 @@ use redis::{Connection, FromRedisValue, cmd};
 use serde::Deserialize;
 use tenure_connection::Client;
 use tenure_pool::Cause;
-use tenure_pool::id::{
-    Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
-};
+use tenure_pool::id::{Incarnation, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, AskReply, Asks, BeginReply, Checkpoints, DispatchItem, DispatchReply, Events,
@@ -21,6 +19,8 @@ use tenure_pool::store::{
     SteerReply, StopItem, StopReply, Store, TermItem, TermReply, Turn, UpdateItem, UpdateReply, Updates, Way,
 };
 use tenure_testing::RedisServer;
+
+use super::lab::{key, node, open_pool};
 
 /// The envelope of the payload `hi` in the stored format.
 const ENVELOPE: &[u8] = b"\x82\xa1v\x01\xa4body\xc4\x02hi";
@@ -48,23 +48,12 @@ struct Own {
     at: Option<u64>,
 }
 
-fn key(text: &str) -> JobKey {
-    JobKey::try_from(text).unwrap()
-}
-
-fn node(text: &str) -> NodeName {
-    NodeName::new(text).unwrap()
-}
-
 impl Pool {
     async fn open() -> Self {
         let server = RedisServer::start().unwrap();
         let client = Client::open(&server.url()).unwrap();
         let store = RedisStore::open(&client, &PoolName::new("p").unwrap());
-        let run_id = store.server_identity().await.unwrap().run_id;
-        let made = store.bootstrap(Seen::default(), &run_id, &settings()).await.unwrap();
-        store.bless(&run_id);
-        assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
+        let inc = open_pool(&store, &settings()).await;
         let request = JoinRequest {
             nonce: Nonce::new("nonce").unwrap(),
             node: node("n1"),
@@ -73,10 +62,10 @@ impl Pool {
             preferred: None,
             settings: settings(),
         };
-        let worker = store.join(made.incarnation, &request).await.unwrap().worker;
-        store.renew(made.incarnation, Seen::default(), Some(&node("n1")), &[worker]).await.unwrap();
+        let worker = store.join(inc, &request).await.unwrap().worker;
+        store.renew(inc, Seen::default(), Some(&node("n1")), &[worker]).await.unwrap();
         let redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
-        Self { store, inc: made.incarnation, worker, redis, _server: server }
+        Self { store, inc, worker, redis, _server: server }
     }
 
     fn ask<T: FromRedisValue>(&mut self, command: &str, name: &str, args: &[&str]) -> T {

@@ -270,6 +270,16 @@ pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T>) -> Refusal {
 /// The score of a parked job that does not go on by itself.
 pub(crate) const NEVER: u64 = 9_000_000_000_000_000;
 
+/// Makes a pool with these settings, in phase N, on a server that the store blesses.
+pub(crate) async fn open_pool(store: &dyn Store, settings: &Settings) -> Incarnation {
+    let run_id = store.server_identity().await.unwrap().run_id;
+    let made = store.bootstrap(Seen::default(), &run_id, settings).await.unwrap();
+    assert!(made.created);
+    store.bless(&run_id);
+    assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
+    made.incarnation
+}
+
 pub(crate) fn key(name: &str) -> JobKey {
     JobKey::try_from(name).unwrap()
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use redis::{Value, cmd};
 use tenure_connection::Client;
 use tenure_pool::id::{
-    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
+    DispatchId, Incarnation, JobKey, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
 };
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
@@ -20,19 +20,13 @@ use tenure_pool::store::{
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};
 
+use super::lab::{key, node, open_pool};
+
 const SOON: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(600);
 
 fn client(server: &RedisServer) -> Client {
     Client::builder(&server.url()).response_timeout(SOON).build().unwrap()
-}
-
-fn key(text: &str) -> JobKey {
-    JobKey::try_from(text).unwrap()
-}
-
-fn node(text: &str) -> NodeName {
-    NodeName::new(text).unwrap()
 }
 
 fn pool_name(text: &str) -> PoolName {
@@ -42,17 +36,8 @@ fn pool_name(text: &str) -> PoolName {
 /// A store that has blessed its server, and a pool in phase N.
 async fn pool(client: &Client, name: &str) -> (RedisStore, Incarnation) {
     let store = RedisStore::open(client, &pool_name(name));
-    let inc = open_pool(&store).await;
+    let inc = open_pool(&store, &Settings::default()).await;
     (store, inc)
-}
-
-async fn open_pool(store: &dyn Store) -> Incarnation {
-    let run_id = store.server_identity().await.unwrap().run_id;
-    let made = store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
-    assert!(made.created);
-    store.bless(&run_id);
-    assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
-    made.incarnation
 }
 
 async fn join(store: &dyn Store, inc: Incarnation) -> WorkerId {
@@ -210,7 +195,7 @@ async fn steps_go_to_the_blessed_server_process_only() {
     let store = RedisStore::open(&client, &pool_name("p"));
     let refused = store.server_time().await;
     assert!(matches!(refused, Err(StoreError::OtherServer { .. })), "nobody is blessed: {refused:?}");
-    let inc = open_pool(&store).await;
+    let inc = open_pool(&store, &Settings::default()).await;
     let lease = store.apart();
     lease.renew(inc, Seen::default(), None, &[]).await.unwrap();
 
@@ -442,7 +427,7 @@ async fn the_dump_shows_every_key() {
     let client = client(&server);
     let store = RedisStore::open_with_clock_key(&client, &pool_name("p"));
     client.commands().command(cmd("SET").arg("tenure:{p}:clock").arg(1_750_000_000_000_u64)).await.unwrap();
-    let inc = open_pool(&store).await;
+    let inc = open_pool(&store, &Settings::default()).await;
     assert_eq!(inc, Incarnation(1_750_000_000_000));
     assert_eq!(store.server_time().await.unwrap(), 1_750_000_000_000);
     let item = DispatchItem {
