@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
-use super::jobs::Jobs;
+use super::jobs::{Jobs, PATIENCE};
 use super::view::Ended;
 use crate::data;
 use crate::error::Error;
@@ -19,6 +20,9 @@ use crate::store::{Ends, Seen, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How a job is; `None` when it is gone.
+type Looked = Result<Option<Seen>, Error>;
 
 /// A change of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +52,10 @@ pub struct Watch {
     jobs: Jobs,
     id: JobId,
     heard: mpsc::UnboundedReceiver<Heard>,
+    /// When it is looked at next: also what a call has not come to see.
+    look_at: Instant,
+    /// A look that is on its way: it goes on when a call is dropped.
+    looking: Option<oneshot::Receiver<Looked>>,
     /// The number of the last transition that was returned.
     number: u64,
     state: Option<State>,
@@ -57,16 +65,25 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
-        let heard = jobs.ears().watch(&id);
+        let (heard, number) = jobs.ears().watch(&id);
         // From here on a drop takes the subscription back.
-        let mut watch =
-            Self { jobs, id, heard, number: 0, state: None, body: Bytes::new(), result: Bytes::new() };
+        let mut watch = Self {
+            jobs,
+            id,
+            heard,
+            look_at: Instant::now() + LOOK,
+            looking: None,
+            number: 0,
+            state: None,
+            body: Bytes::new(),
+            result: Bytes::new(),
+        };
         let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
         let seen = watch
             .jobs
             .call(move |store, inc| {
                 let (node, ids) = (node.clone(), [own.clone()]);
-                async move { store.watch(inc, &node, Watching::Begin, &ids).await }.boxed()
+                async move { store.watch(inc, &node, Watching::Begin, number, &ids).await }.boxed()
             })
             .await?;
         let Some(Some(Seen { record, body, result })) = seen.into_iter().next() else {
@@ -99,27 +116,35 @@ impl Watch {
     /// [`Error::Store`] when the store does not answer for 10 s, and [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Safe: a change that was not returned comes with the next call.
+    /// Safe: a change that was not returned comes with a later call. So short calls one after the other miss nothing, also
+    /// after an interruption.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
+            let looked = look(&self.jobs, &self.id, &mut self.looking, self.look_at);
             let heard = tokio::select! {
                 biased;
                 heard = self.heard.recv() => heard.ok_or(Error::Closed)?,
-                () = tokio::time::sleep(LOOK) => Heard::Gap,
+                found = looked => {
+                    self.looking = None;
+                    self.look_at = Instant::now() + LOOK;
+                    if let Some(change) = self.compare(found?) {
+                        return Ok(change);
+                    }
+                    continue;
+                }
             };
             match heard {
                 Heard::News(news) if news.number > self.number || news.state.is_none() => {
+                    // A look that is on its way may be older.
+                    self.looking = None;
                     self.number = news.number;
                     self.state = news.state;
                     self.keep_end(news.outcome.as_ref());
                     return Ok(Change { state: news.state, data: news.body });
                 }
                 Heard::News(_) => {}
-                Heard::Gap => {
-                    if let Some(change) = self.look().await? {
-                        return Ok(change);
-                    }
-                }
+                // So may it be here.
+                Heard::Gap => (self.looking, self.look_at) = (None, Instant::now()),
             }
         }
     }
@@ -131,28 +156,20 @@ impl Watch {
         }
     }
 
-    async fn look(&mut self) -> Result<Option<Change>, Error> {
-        let own = self.id.clone();
-        let found = self
-            .jobs
-            .call(move |store, inc| {
-                let ids = [own.clone()];
-                async move { store.peek(inc, &Ends::Without, &ids).await }.boxed()
-            })
-            .await?;
-        let Some(peeked) = found.into_iter().next().flatten() else {
+    /// The change since, by a look.
+    fn compare(&mut self, found: Option<Seen>) -> Option<Change> {
+        let Some(Seen { record, body, result }) = found else {
             let was = self.state.take();
-            return Ok(was.map(|_| Change { state: None, data: None }));
+            return was.map(|_| Change { state: None, data: None });
         };
-        let record = peeked.seen.record;
         if self.state == Some(record.state) && self.number == record.news {
-            return Ok(None);
+            return None;
         }
         (self.state, self.number) = (Some(record.state), record.news);
-        let end = || [record.state.letter().to_string().as_bytes(), &peeked.seen.result].concat();
+        let end = || [record.state.letter().to_string().as_bytes(), &result].concat();
         let outcome = record.state.is_over().then(|| end().into());
         self.keep_end(outcome.as_ref());
-        Ok(Some(Change { state: self.state, data: Some(peeked.seen.body) }))
+        Some(Change { state: self.state, data: Some(body) })
     }
 
     /// Waits for the end of the job.
@@ -193,18 +210,43 @@ impl Watch {
     }
 }
 
+/// Looks at a job when it is time, and goes on with a look that is on its way.
+async fn look(
+    jobs: &Jobs,
+    id: &JobId,
+    looking: &mut Option<oneshot::Receiver<Looked>>,
+    at: Instant,
+) -> Looked {
+    if looking.is_none() {
+        tokio::time::sleep_until(at).await;
+    }
+    let looking = looking.get_or_insert_with(|| {
+        let (answer, looking) = oneshot::channel();
+        let (link, id) = (jobs.own_link().clone(), id.clone());
+        jobs.thread().spawn(async move {
+            let found = link.call_within(PATIENCE, move |store, inc| {
+                let ids = [id.clone()];
+                async move { store.peek(inc, &Ends::Without, &ids).await }.boxed()
+            });
+            let seen = found.await.map(|found| Some(found.into_iter().next()??.seen));
+            // Nobody may wait for it any more.
+            let _ = answer.send(seen);
+        });
+        looking
+    });
+    looking.await.unwrap_or(Err(Error::Closed))
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         self.heard.close();
         let (link, ears, id) = (self.jobs.own_link().clone(), self.jobs.ears().clone(), self.id.clone());
         self.jobs.thread().spawn(async move {
-            if !ears.unwatched(&id) {
-                return;
-            }
+            let Some(number) = ears.unwatched(&id) else { return };
             let node = link.node().clone();
             let off = link.call_within(LOOK, move |store, inc| {
                 let (node, ids) = (node.clone(), [id.clone()]);
-                async move { store.watch(inc, &node, Watching::End, &ids).await }.boxed()
+                async move { store.watch(inc, &node, Watching::End, number, &ids).await }.boxed()
             });
             if let Err(error) = off.await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use futures::FutureExt;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -29,6 +30,18 @@ struct Listeners {
     /// Those that take the jobs of one group alone.
     owners: HashMap<(QueueName, GroupName), Arc<Notify>>,
     watchers: BTreeMap<JobId, Vec<mpsc::UnboundedSender<Heard>>>,
+    /// The number of the last call that watches or does so no more.
+    call: u64,
+}
+
+impl Listeners {
+    /// The number of the next call. It is drawn together with what the call says, so the latest word is the true one. It
+    /// begins with the clock, and so above those of an earlier life of the node.
+    fn next_call(&mut self) -> u64 {
+        let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+        self.call = (self.call + 1).max(u64::try_from(since.as_micros()).unwrap_or_default());
+        self.call
+    }
 }
 
 impl Ears {
@@ -57,26 +70,28 @@ impl Ears {
         }
     }
 
-    /// Tells news of a job.
-    pub(crate) fn watch(&self, id: &JobId) -> mpsc::UnboundedReceiver<Heard> {
+    /// Tells news of a job, and has the number of the call that watches it.
+    pub(crate) fn watch(&self, id: &JobId) -> (mpsc::UnboundedReceiver<Heard>, u64) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut listeners = self.listeners();
         let watchers = listeners.watchers.entry(id.clone()).or_default();
         watchers.retain(|watcher| !watcher.is_closed());
         watchers.push(sender);
-        receiver
+        (receiver, listeners.next_call())
     }
 
-    /// Forgets watchers that are gone. True when nobody on this node watches the job any more.
-    pub(crate) fn unwatched(&self, id: &JobId) -> bool {
+    /// Forgets watchers that are gone. When nobody on this node watches the job any more: the number of the call that
+    /// says so.
+    pub(crate) fn unwatched(&self, id: &JobId) -> Option<u64> {
         let mut listeners = self.listeners();
-        let Some(watchers) = listeners.watchers.get_mut(id) else { return true };
-        watchers.retain(|watcher| !watcher.is_closed());
-        if !watchers.is_empty() {
-            return false;
+        if let Some(watchers) = listeners.watchers.get_mut(id) {
+            watchers.retain(|watcher| !watcher.is_closed());
+            if !watchers.is_empty() {
+                return None;
+            }
+            listeners.watchers.remove(id);
         }
-        listeners.watchers.remove(id);
-        true
+        Some(listeners.next_call())
     }
 
     fn wake(&self, queue: &QueueName, group: Option<GroupName>) {
@@ -104,13 +119,14 @@ impl Ears {
         }
     }
 
-    fn watched(&self) -> Vec<JobId> {
+    /// All that is watched has a gap, and is watched again by calls of this number.
+    fn watched(&self) -> (Vec<JobId>, u64) {
         let mut listeners = self.listeners();
         listeners.watchers.retain(|_, watchers| {
             watchers.retain(|watcher| watcher.send(Heard::Gap).is_ok());
             !watchers.is_empty()
         });
-        listeners.watchers.keys().cloned().collect()
+        (listeners.watchers.keys().cloned().collect(), listeners.next_call())
     }
 }
 
@@ -165,11 +181,12 @@ async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hi
 async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
     ears.wake_all();
     keeper.renew_all();
-    for ids in ears.watched().chunks(crate::store::MOST) {
+    let (all, number) = ears.watched();
+    for ids in all.chunks(crate::store::MOST) {
         let (node, ids) = (link.node().clone(), ids.to_vec());
         let watched = link.call(move |store, inc| {
             let (node, ids) = (node.clone(), ids.clone());
-            async move { store.watch(inc, &node, Watching::Again, &ids).await }.boxed()
+            async move { store.watch(inc, &node, Watching::Again, number, &ids).await }.boxed()
         });
         if watched.await.is_err() {
             return;

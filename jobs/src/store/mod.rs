@@ -393,12 +393,13 @@ pub trait Store: Send + Sync + 'static {
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>>;
 
     /// Watches jobs from this node, at most [`MOST`], or no more, and answers how each of them is; `None` when it is not
-    /// there. An answer with more than 1 MiB of data is shorter than `ids`, and the rest of the jobs is left as it was.
+    /// there. Each call of a node has a higher number: one that comes late takes back no later one. An answer with more than 1 MiB of data is shorter than `ids`, and the rest of the jobs is left as it was.
     async fn watch(
         &self,
         inc: Incarnation,
         node: &NodeName,
         watching: Watching,
+        number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>>;
 

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure_jobs::{Accept, Couch, CouchError, CouchJob, CouchState, Jobs, MemoryStore, Subscribed, wait_any};
+use tenure_jobs::store::Store;
+use tenure_jobs::{
+    Accept, Couch, CouchError, CouchJob, CouchState, Jobs, MemoryStore, NodeName, Subscribed, wait_any,
+};
 
 use super::world::{MINUTE, SECOND, World};
 
@@ -402,4 +405,26 @@ async fn a_run_is_resubmitted_right_after_a_loss_of_data() {
     job.resubmit(None).await.unwrap();
     job.finish(NONE).await.unwrap();
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Pending, "it runs once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_waits_one_after_another_miss_no_change() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name("n").join().await.unwrap();
+    let couch = jobs.couch();
+    couch.set_type_timeout("t", MINUTE).await.unwrap();
+    couch.add("t", "j", &json!(1), None).await.unwrap();
+    let mut subscription = couch.subscribe("t", "j").await.unwrap().subscription().unwrap();
+    // Its messages go astray from now on.
+    let _astray = store.listen(&NodeName::new("n").unwrap());
+    let _job = taken(&couch).await;
+    let mut event = None;
+    for _ in 0..1_000 {
+        event = subscription.wait(Duration::from_millis(10)).await.unwrap();
+        if event.is_some() {
+            break;
+        }
+    }
+    assert_eq!(event.and_then(|event| event.state), Some(CouchState::Running));
 }

@@ -177,9 +177,11 @@ impl Store for Wire {
         inc: Incarnation,
         node: &NodeName,
         watching: Watching,
+        number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
-        self.pass(self.world.store.watch(inc, node, watching, ids), |own, _| own.saw(&Word::Other)).await
+        self.pass(self.world.store.watch(inc, node, watching, number, ids), |own, _| own.saw(&Word::Other))
+            .await
     }
 
     async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
@@ -208,14 +210,21 @@ impl Store for Wire {
 
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (own, mut hints) = (self.clone(), self.world.store.listen(node));
+        let (own, node) = (self.clone(), node.clone());
+        let mut hints = Some(self.world.store.listen(&node));
         tokio::spawn(async move {
-            let mut missed = false;
             loop {
+                let heard = async {
+                    match &mut hints {
+                        Some(hints) => hints.recv().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     biased;
-                    hint = hints.recv() => match hint {
-                        Some(_) if own.fails() => missed = true,
+                    hint = heard => match hint {
+                        // The connection is gone: from now on the store finds nobody who hears.
+                        Some(_) if own.fails() => hints = None,
                         Some(hint) => {
                             if sender.send(hint).is_err() {
                                 return;
@@ -225,12 +234,12 @@ impl Store for Wire {
                     },
                     // The subscription is made again, and whoever has gone is not heard any more.
                     () = tokio::time::sleep(Duration::from_millis(700)) => {
-                        let gone = sender.is_closed();
-                        let heard = missed && !own.fails() && sender.send(Hint::Subscribed).is_ok();
-                        if gone {
+                        if sender.is_closed() {
                             return;
                         }
-                        missed &= !heard;
+                        if hints.is_none() && !own.fails() {
+                            hints = Some(own.world.store.listen(&node));
+                        }
                     }
                 }
             }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tenure_jobs::store::{Breakage, Snapshot};
 use tenure_jobs::{
-    Backoff, BoxError, Ctx, Groups, How, JobId, Jobs, MemoryStore, Outcome, Queue, State, Token, Unique,
-    Worker,
+    Backoff, BoxError, Ctx, Error, Groups, How, JobId, Jobs, MemoryStore, Outcome, Queue, State, Token,
+    Unique, Worker,
 };
 use tokio::time::Instant;
 
@@ -378,20 +378,38 @@ impl World {
         });
     }
 
+    /// Somebody waits for a job, and perhaps begins anew in the middle. As long as it waits, the job is there.
     fn wait_for(self: &Arc<Self>, client: &Jobs) {
         let Some(id) = self.some_job() else { return };
-        let (world, client) = (self.clone(), client.clone());
+        let (world, client, again) = (self.clone(), client.clone(), self.rng.one_in(2));
         tokio::spawn(async move {
-            let Ok(Ok(ended)) = tokio::time::timeout(Duration::from_secs(30), client.wait(&id)).await else {
+            let mut watch = client.watch(&id).await;
+            if again && let Ok(first) = &mut watch {
+                let _ = tokio::time::timeout(world.rng.ms(0, 2_000), first.ended()).await;
+                drop(watch);
+                tokio::time::sleep(world.rng.ms(0, 2)).await;
+                watch = client.watch(&id).await;
+            }
+            // One that is not there when it begins may have ended before.
+            let Ok(mut watch) = watch else { return };
+            let losses = world.judge().losses;
+            let Ok(ended) = tokio::time::timeout(Duration::from_secs(30), watch.ended()).await else {
                 return;
             };
-            if ended.state() == State::Done
-                && let Ok(token) = ended.result::<u64>()
-            {
-                let (now, mut judge) = (world.now(), world.judge());
-                if !judge.succeeded.contains(&(id.to_string(), token)) {
-                    judge.object(now, format!("{id} has a result that no handler gave"));
+            world.say(|| format!("waited for {id}: {ended:?}"));
+            let (now, mut judge) = (world.now(), world.judge());
+            match ended {
+                Ok(ended) if ended.state() == State::Done => {
+                    if let Ok(token) = ended.result::<u64>()
+                        && !judge.succeeded.contains(&(id.to_string(), token))
+                    {
+                        judge.object(now, format!("{id} has a result that no handler gave"));
+                    }
                 }
+                Err(Error::NotFound(_)) if judge.losses == losses && !judge.steered.contains(id.as_str()) => {
+                    judge.object(now, format!("{id} was waited for and has gone"));
+                }
+                _ => {}
             }
         });
     }

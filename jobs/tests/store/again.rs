@@ -55,7 +55,7 @@ async fn one_that_waits_gets_other_data_and_keeps_its_place(which: Which) {
         assert_eq!(add("j", "b", mode).await, AddReply::Changed);
         assert_eq!(lab.body("j").await, "b", "the same moment is no reason to keep the old data");
         assert_eq!(lab.record("j").await.unwrap().place, before.place);
-        lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, &[id("j")]).await.unwrap();
+        lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("j")]).await.unwrap();
         lab.heard().await;
         assert_eq!(add("j", "c", mode).await, AddReply::Changed);
         let heard = lab.heard().await;

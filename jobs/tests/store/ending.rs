@@ -286,7 +286,7 @@ async fn a_watched_job_moves_on_in_sight(which: Which) {
     lab.listen("w").await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
-    lab.store.watch(lab.inc.get(), &node("w"), Watching::Begin, &[id("j")]).await.unwrap();
+    lab.store.watch(lab.inc.get(), &node("w"), Watching::Begin, 1, &[id("j")]).await.unwrap();
     assert_eq!(lab.settle("j", to_b()).await, SettleReply::Moved);
     let heard = lab.heard().await;
     assert!(matches!(&heard[..], [(_, Hint::News(news))] if news.state == Some(State::Ready)), "{heard:?}");

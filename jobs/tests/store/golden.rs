@@ -51,7 +51,7 @@ async fn set(which: Which) -> Lab {
     lab.take_n("tree", 1).await;
     lab.settle("hasty.1", fail("lost")).await;
     // Somebody watches, and somebody waits.
-    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, &[id("parent")]).await.unwrap();
+    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("parent")]).await.unwrap();
     let mut wish = Taking::new(node("n1"), queue("g"), 5);
     wish.slots = 5;
     lab.take_as(&wish).await;
@@ -88,7 +88,7 @@ const GOLDEN: &[&str] = &[
     "extras r:dead = no such address",
     "extras r:hasty.1 = lost",
     "extras r:kept = sent",
-    "extras s:parent = n1",
+    "extras s:parent = n1#1",
     "groups g| = 0|1|200|1800000000000|2|0|-|||||",
     "groups g|t1 = 1|0|100|1800000000000|1|1800000000700|b|||||",
     "index c:hasty#1a3185c5000011000|hasty.1 = 0",

@@ -103,6 +103,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
     "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"
         => "if false then", by "every_transition_is_told_once_with_its_number";
+    "a late word takes a later watch back": "watch", "if last and last > own then own, stays = last, true end"
+        => "", by "a_late_end_takes_back_no_later_watch";
+    "an end is not kept for who did not hear": "settle", "flag(j, 'v')"
+        => "", by "an_end_is_kept_for_a_node_that_did_not_hear";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
         => "do return end", by "a_node_that_waits_is_woken_by_a_job";
     "who is gone counts as woken": "add", "call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) > 0"
@@ -187,8 +191,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
     "a later failure of a child is named": "settle", "and not is_over(parent) and not has(parent, 'b') then"
         => "and not is_over(parent) then", by "a_parent_that_comes_to_wait_names_the_first_failure";
-    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpo')"
-        => "  unflag(j, 'xpob')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpov')"
+        => "  unflag(j, 'xpovb')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a parent that is removed leaves the name of a failed child": "steer", "if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end\n"
         => "", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'c') then"
@@ -303,7 +307,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "end\n\n-- A success that nobody", by "a_slot_that_is_free_again_wakes_a_node";
     "news have no numbers": "settle", "j.news = j.news + 1"
         => "", by "every_transition_is_told_once_with_its_number";
-    "what is watched is dropped at once": "settle", "if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end"
+    "what is watched is dropped at once": "settle", "if keep >= 0 and (has(j, 'w') or has(j, 'v')) then keep = max(keep, 60000) end"
         => "", by "what_is_watched_is_kept_for_a_minute";
     "who does not hear is told for ever": "settle", "if call('SPUBLISH', CHANNEL .. node, message) > 0 then"
         => "if call('SPUBLISH', CHANNEL .. node, message) >= 0 then", by "a_node_that_does_not_hear_is_forgotten";
@@ -417,10 +421,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if bytes > 1048576 then break end", by "ends_of_many_children_come_page_by_page";
     "an answer to a watcher has no bound": "watch", "if bytes > 1048576 then break end"
         => "", by "an_answer_with_much_data_ends_early";
-    "what has ended is watched": "watch", "if on and not was and not is_over(j) then"
-        => "if on and not was then", by "what_has_ended_is_answered_and_not_watched";
-    "a watcher is told twice": "watch", "if on and not was and not is_over(j) then"
-        => "if on and not is_over(j) then", by "every_transition_is_told_once_with_its_number";
+    "what has ended is watched": "watch", "on and (last or not is_over(j))"
+        => "on", by "what_has_ended_is_answered_and_not_watched";
+    "a watcher is told twice": "watch", "if name == node then last = tonumber(of) else nodes[#nodes + 1] = entry end"
+        => "nodes[#nodes + 1] = entry", by "every_transition_is_told_once_with_its_number";
     "another lease is for later jobs": "declare", "if #anew > 0 then\n"
         => "if false then\n", by "another_lease_holds_for_what_runs";
     "another limit is for later": "declare", "if of == name then group_of(q, group) end"

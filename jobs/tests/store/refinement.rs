@@ -187,8 +187,10 @@ impl Walk {
                 let by = of(&["n1", "n2", "gone"], n[0]);
                 let on = of(&[Watching::End, Watching::Begin, Watching::Again], n[1]);
                 let ids = [id(&name(n[2])), id(&name(n[3]))];
-                self.trace.push(format!("watch {by} {on:?} {ids:?}"));
-                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, &ids).await.unwrap())
+                // Some calls come late.
+                let number = 10 + u64::from(n[4] % 10);
+                self.trace.push(format!("watch {by} {on:?} {number} {ids:?}"));
+                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, number, &ids).await.unwrap())
                     .map(drop)
             }
             21 => {

@@ -12,12 +12,19 @@ scenarios! {
     what_has_ended_is_answered_and_not_watched,
     whoever_watches_no_more_is_told_nothing,
     a_node_that_does_not_hear_is_forgotten,
+    an_end_is_kept_for_a_node_that_did_not_hear,
+    a_late_end_takes_back_no_later_watch,
     an_answer_with_much_data_ends_early,
 }
 
 async fn watch(lab: &Lab, on: bool, job: &str) -> Option<Seen> {
+    watch_by(lab, on, 1, job).await
+}
+
+/// The same by a call of this number.
+async fn watch_by(lab: &Lab, on: bool, number: u64, job: &str) -> Option<Seen> {
     let watching = if on { Watching::Begin } else { Watching::End };
-    lab.store.watch(lab.inc.get(), &node("w"), watching, &[id(job)]).await.unwrap().remove(0)
+    lab.store.watch(lab.inc.get(), &node("w"), watching, number, &[id(job)]).await.unwrap().remove(0)
 }
 
 async fn news(lab: &Lab) -> Vec<News> {
@@ -32,7 +39,7 @@ async fn every_transition_is_told_once_with_its_number(which: Which) {
     lab.add_one("t", "j", |kind| kind.keep = -1).await;
     assert_eq!(watch(&lab, true, "j").await.unwrap().record.state, State::Ready);
     assert!(watch(&lab, true, "j").await.is_some());
-    assert!(lab.dump().await.get("extras").unwrap().values().eq(["w"]), "one subscription");
+    assert!(lab.dump().await.get("extras").unwrap().values().eq(["w#1"]), "one subscription");
     lab.take("t").await;
     lab.settle("j", Settle::GoOn(Data::Replace("p".into()))).await;
     lab.settle("j", retry(0, "e")).await;
@@ -111,6 +118,38 @@ async fn a_node_that_does_not_hear_is_forgotten(which: Which) {
     assert!(!lab.dump().await.get("extras").unwrap().contains_key("s:j"));
 }
 
+async fn an_end_is_kept_for_a_node_that_did_not_hear(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.add("t", &["j"]).await;
+    watch(&lab, true, "j").await;
+    lab.take("t").await;
+    lab.settle("j", retry(0, "e")).await;
+    lab.take("t").await;
+    lab.settle("j", with_result("r")).await;
+    assert_eq!(lab.result("j").await, "r", "it may ask again");
+    assert!(!lab.record("j").await.unwrap().flags.contains('v'));
+    lab.advance(60_000).await;
+    lab.tick().await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_late_end_takes_back_no_later_watch(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    lab.listen("w").await;
+    lab.add("t", &["j"]).await;
+    let watchers = async || lab.dump().await.value("extras", "s:j").map(str::to_owned);
+    for (on, number, left) in [
+        (true, 1, Some("w#1")),
+        (true, 3, Some("w#3")),
+        (false, 2, Some("w#3")),
+        (true, 2, Some("w#3")),
+        (false, 4, None),
+    ] {
+        let flagged = watch_by(&lab, on, number, "j").await.unwrap().record.flags.contains('w');
+        assert_eq!((watchers().await.as_deref(), flagged), (left, left.is_some()), "{on} {number}");
+    }
+}
+
 async fn an_answer_with_much_data_ends_early(which: Which) {
     let lab = Lab::new(which, &[("t", ""), ("c", "")]).await;
     let large = "x".repeat(400_000);
@@ -119,7 +158,7 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
         lab.add_body("t", job.as_str(), &large, AddMode::Keep, |_| ()).await;
     }
     let watch = async |watching, from: usize| {
-        let seen = lab.store.watch(lab.inc.get(), &node("w"), watching, &ids[from..]).await.unwrap();
+        let seen = lab.store.watch(lab.inc.get(), &node("w"), watching, 1, &ids[from..]).await.unwrap();
         seen.into_iter().map(|seen| seen.unwrap().body.len()).collect::<Vec<_>>()
     };
     let watched = async || {

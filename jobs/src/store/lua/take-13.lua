@@ -265,7 +265,7 @@ if #ids > 0 then
           j.news = j.news + 1
           record = pack(j)
           local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false })
-          for watcher in string.gmatch(call('HGET', EXTRAS, 's:' .. id) or '', '[^,]+') do
+          for watcher in string.gmatch(call('HGET', EXTRAS, 's:' .. id) or '', '([^,#]+)#') do
             call('SPUBLISH', CHANNEL .. watcher, message)
           end
         end

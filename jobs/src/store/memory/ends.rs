@@ -132,11 +132,11 @@ impl Step<'_> {
             self.count_child(id, job, state, text);
         }
         let mut keep = if state == JobState::Done { job.keep } else { settings.keep_failed };
-        if keep >= 0 && job.has('w') {
+        if keep >= 0 && (job.has('w') || job.has('v')) {
             keep = keep.max(60_000);
         }
         self.forget_failure(id, job);
-        unflag(job, "xpo");
+        unflag(job, "xpov");
         if job.has('c') && job.open > 0 {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);

@@ -18,6 +18,12 @@ const PATIENCE: u32 = 128;
 /// The store's data know no token of before 2025.
 const EPOCH: u64 = 1_735_689_600_000;
 
+/// A node that watches a job, and the number of its call.
+pub(super) fn watcher(entry: &str) -> (&str, u64) {
+    let (node, number) = entry.rsplit_once('#').unwrap_or((entry, ""));
+    (node, number.parse().unwrap_or_default())
+}
+
 /// The identity of a server.
 pub(super) fn server_name(number: u64) -> Box<str> {
     format!("memory {number}").into()
@@ -289,8 +295,8 @@ impl<'a> Step<'a> {
         let (state, number) = (Some(JobState::Running), job.news);
         let news = News { id: id.clone(), state, token: job.token, number, body: None, outcome: None };
         let nodes = String::from_utf8_lossy(&self.state.data.extra(&format!("s:{id}"))).into_owned();
-        for node in nodes.split(',') {
-            self.publish(node, Hint::News(news.clone()));
+        for entry in nodes.split(',') {
+            self.publish(watcher(entry).0, Hint::News(news.clone()));
         }
     }
 
@@ -298,17 +304,23 @@ impl<'a> Step<'a> {
         for news in std::mem::take(&mut self.news) {
             let (id, field) = (news.id.clone(), format!("s:{}", news.id));
             let nodes = String::from_utf8_lossy(&self.state.data.extra(&field)).into_owned();
-            let hears = |node: &&str| self.publish(node, Hint::News(news.clone()));
-            let left: Vec<_> = nodes.split(',').filter(hears).collect();
-            if !left.is_empty() && self.state.data.jobs.contains_key(id.as_str()) {
-                self.state.data.extras.insert(field, left.join(",").into());
+            let hears = |entry: &&str| self.publish(watcher(entry).0, Hint::News(news.clone()));
+            let (left, deaf): (Vec<_>, Vec<_>) = nodes.split(',').partition(hears);
+            let Some(mut job) = self.job(id.as_str()) else {
+                self.state.data.extras.remove(&field);
                 continue;
+            };
+            // It asks again when it is back, and finds an end that came before.
+            if deaf.iter().any(|entry| !entry.is_empty()) {
+                flag(&mut job, 'v');
             }
-            self.state.data.extras.remove(&field);
-            if let Some(mut job) = self.job(id.as_str()) {
+            if left.is_empty() {
+                self.state.data.extras.remove(&field);
                 unflag(&mut job, "w");
-                self.put(id.as_str(), &job);
+            } else {
+                self.state.data.extras.insert(field, left.join(",").into());
             }
+            self.put(id.as_str(), &job);
         }
     }
 

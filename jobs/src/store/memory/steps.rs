@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::MemoryStore;
 use super::state::with_prefix;
-use super::step::{Step, floor_at, limit_of, server_name};
+use super::step::{Step, flag, floor_at, limit_of, server_name, unflag, watcher};
 use super::tick::Limits;
 use super::{add, attest, settle, steer, take, tick};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
@@ -296,13 +296,14 @@ impl Store for MemoryStore {
         inc: Incarnation,
         node: &NodeName,
         watching: Watching,
+        number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
         let (mut jobs, mut bytes) = (Vec::with_capacity(ids.len()), 0);
         for id in ids {
-            let seen = watch(&mut step, node, watching, id);
+            let seen = watch(&mut step, node, (watching, number), id);
             bytes += seen.as_ref().map_or(0, size);
             jobs.push(seen);
             if bytes > FULL {
@@ -405,26 +406,29 @@ fn size(seen: &Seen) -> usize {
     seen.body.len() + seen.result.len()
 }
 
-fn watch(step: &mut Step<'_>, node: &NodeName, watching: Watching, id: &JobId) -> Option<Seen> {
-    let on = watching != Watching::End;
+fn watch(
+    step: &mut Step<'_>,
+    node: &NodeName,
+    (watching, number): (Watching, u64),
+    id: &JobId,
+) -> Option<Seen> {
     let mut job = step.job(id.as_str())?;
     let field = format!("s:{id}");
     let stored = String::from_utf8_lossy(&step.state.data.extra(&field)).into_owned();
-    let was = stored.split(',').any(|name| name == node.as_str());
-    let mut nodes: Vec<_> =
-        stored.split(',').filter(|name| !name.is_empty() && (on || *name != node.as_str())).collect();
-    if on && !was && !job.state.is_over() {
-        nodes.push(node.as_str());
-    }
+    let entries = stored.split(',').filter(|entry| !entry.is_empty());
+    let (own, others): (Vec<_>, Vec<_>) = entries.partition(|entry| watcher(entry).0 == node.as_str());
+    let last = own.first().map(|entry| watcher(entry).1);
+    // A call that comes late takes back no later one.
+    let later = last.filter(|last| *last > number);
+    let on = watching != Watching::End && (last.is_some() || !job.state.is_over());
+    let own = (on || later.is_some()).then(|| format!("{node}#{}", later.unwrap_or(number)));
+    let nodes: Vec<_> = others.into_iter().chain(own.as_deref()).collect();
     if nodes.is_empty() {
         step.state.data.extras.remove(&field);
+        unflag(&mut job, "w");
     } else {
         step.state.data.extras.insert(field, nodes.join(",").into());
-    }
-    if nodes.is_empty() {
-        super::step::unflag(&mut job, "w");
-    } else {
-        super::step::flag(&mut job, 'w');
+        flag(&mut job, 'w');
     }
     step.put(id.as_str(), &job);
     match watching {

@@ -259,6 +259,7 @@ impl Store for RedisStore {
         inc: Incarnation,
         node: &NodeName,
         watching: Watching,
+        number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
         let mut call = self.scripts.watch.call();
@@ -267,7 +268,7 @@ impl Store for RedisStore {
             Watching::Again => 2,
             Watching::End => 0,
         };
-        call.arg(inc.0).arg(node.as_str()).arg(how).args(ids.iter().map(JobId::as_str));
+        call.arg(inc.0).arg(node.as_str()).arg(number).arg(how).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("watch", &call).await?;
         let mut jobs = Vec::with_capacity(values.len() / 3);
         while values.len() > 0 {

@@ -96,9 +96,9 @@ finish = function(j, state, text)
   count(q.name, state == 'C' and 'done' or state == 'F' and 'failed' or 'cancelled', 1)
   if j.parent ~= '' then count_child(j, state, text) end
   local keep = state == 'C' and j.keep or q.keep_failed
-  if keep >= 0 and has(j, 'w') then keep = max(keep, 60000) end
+  if keep >= 0 and (has(j, 'w') or has(j, 'v')) then keep = max(keep, 60000) end
   forget_failure(j)
-  unflag(j, 'xpo')
+  unflag(j, 'xpov')
   if has(j, 'c') and j.open > 0 then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)

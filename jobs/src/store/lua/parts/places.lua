@@ -113,10 +113,14 @@ local function tell_all()
   for i = 1, #news do
     local j, message = news[i][1], 's|' .. news[i][2]
     local nodes, left = call('HGET', EXTRAS, 's:' .. j.id) or '', {}
-    for node in string.gmatch(nodes, '[^,]+') do
-      if call('SPUBLISH', CHANNEL .. node, message) > 0 then left[#left + 1] = node end
+    for entry, node in string.gmatch(nodes, '(([^,#]+)[^,]*)') do
+      if call('SPUBLISH', CHANNEL .. node, message) > 0 then
+        left[#left + 1] = entry
+      else
+        flag(j, 'v')
+      end
     end
-    -- A node that does not hear is forgotten: it asks again when it is back.
+    -- A node that does not hear is forgotten: it asks again when it is back, and finds an end that came before.
     if #left == 0 then
       unflag(j, 'w')
       call('HDEL', EXTRAS, 's:' .. j.id)
