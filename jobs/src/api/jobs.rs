@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_connection::Client;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::add::{Add, Added, add_all, added, fresh_id, moment};
 use super::builder::JobsBuilder;
@@ -37,6 +38,9 @@ use crate::store::{
 /// How long a call waits for the store.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A node warns so often at most of flows that it does not know.
+const AGAIN: Duration = Duration::from_secs(30);
+
 /// A node of a set of queues: it adds jobs, runs workers, and looks. Cheap to clone.
 ///
 /// Calls to the store end within 10 s with an error. Jobs that are added wait for as long as it takes.
@@ -57,6 +61,8 @@ struct Shared {
     configs: HashMap<QueueName, Queue>,
     flows: Vec<Flow>,
     workers: AtomicU64,
+    /// When it last warned of a flow that it does not know.
+    warned: Mutex<Option<Instant>>,
     /// Lanes for calls of users, while no call is in them.
     lanes: Mutex<Vec<Lane>>,
 }
@@ -95,7 +101,7 @@ impl Jobs {
         configs: HashMap<QueueName, Queue>,
         flows: Vec<Flow>,
     ) -> Self {
-        let (workers, lanes) = (AtomicU64::new(0), Mutex::default());
+        let (workers, warned, lanes) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         Self {
             shared: Arc::new(Shared {
                 link,
@@ -107,6 +113,7 @@ impl Jobs {
                 configs,
                 flows,
                 workers,
+                warned,
                 lanes,
             }),
         }
@@ -147,6 +154,16 @@ impl Jobs {
 
     pub(crate) fn flow(&self, name: &str) -> Option<&Flow> {
         self.shared.flows.iter().find(|flow| flow.name == name)
+    }
+
+    /// Whether it is time to warn of a flow that it does not know, again.
+    pub(crate) fn may_warn(&self) -> bool {
+        let mut warned = self.shared.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = warned.is_none_or(|at| at.elapsed() >= AGAIN);
+        if is_time {
+            *warned = Some(Instant::now());
+        }
+        is_time
     }
 
     pub(crate) fn next_worker(&self) -> u64 {

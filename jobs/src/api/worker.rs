@@ -31,6 +31,8 @@ use crate::store::{Data, Settle};
 
 /// How long the ends of jobs that are given back may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a job of a flow that its node does not know waits for another node.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// The longest text of an error that is kept.
 const LONGEST: usize = 4_096;
 
@@ -310,6 +312,9 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
         let work = async move {
             let slot = slot;
             let ctx = Ctx::new(jobs.clone(), slot.execution.clone());
+            if let Some(settle) = unknown_flow(&jobs, &ctx) {
+                return slot.leave(settle);
+            }
             let handled = AssertUnwindSafe(async { handler.call(ctx.clone()).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
@@ -332,6 +337,20 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
             task.abort();
         }
     })
+}
+
+/// A job whose flow this node does not know is left to one that does, before its handler runs: nobody here could tell
+/// whether it goes on.
+fn unknown_flow(jobs: &Jobs, ctx: &Ctx) -> Option<Settle> {
+    let flow = ctx.flow().filter(|flow| jobs.flow(flow).is_none())?;
+    if jobs.may_warn() {
+        tracing::warn!(
+            flow,
+            "this node has a worker for a flow that it does not know, it leaves the jobs to others"
+        );
+    }
+    let why = format!("its node does not know the flow {flow}");
+    Some(Settle::Later(millis(LEFT_ALONE), cut(why)))
 }
 
 fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {

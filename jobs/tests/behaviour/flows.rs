@@ -25,6 +25,7 @@ stories! {
     a_removed_flow_takes_its_children_with_it,
     a_job_that_was_removed_while_it_ran_writes_nothing,
     a_flow_that_goes_nowhere_fails,
+    a_node_that_does_not_know_a_flow_leaves_its_jobs,
     a_job_has_so_many_look_ups_at_most,
 }
 
@@ -412,6 +413,27 @@ async fn a_flow_that_goes_nowhere_fails(world: World) {
     let ended = jobs.wait(&id).await.unwrap();
     assert_eq!(ended.state(), State::Failed);
     assert!(matches!(jobs.add("nowhere", &()).await, Err(Error::NoQueue(_))));
+}
+
+async fn a_node_that_does_not_know_a_flow_leaves_its_jobs(world: World) {
+    let flow = Flow::new("f").then("a").then("b");
+    let producer = world.node("new").queues(["a", "b"]).flow(flow).join().await.unwrap();
+    let former = world.node("former").queues(["a", "b"]).join().await.unwrap();
+    let (said, unknowing) = (Said::default(), Said::default());
+    let unknowing_worker = passing(&former, "a", &unknowing, Outcome::go_on);
+    let id = producer.start("f", &()).await.unwrap().id;
+    tenure_testing::eventually(MINUTE, "it is left to others", async || {
+        let view = producer.get(&id).await.unwrap().unwrap();
+        let found = (view.state(), view.error());
+        let expected = "its node does not know the flow f";
+        if found == (State::Delayed, Some(expected.into())) { Ok(()) } else { Err(found) }
+    })
+    .await;
+    unknowing_worker.close(MINUTE).await.unwrap();
+    let _workers = ["a", "b"].map(|queue| passing(&producer, queue, &said, Outcome::go_on));
+    let ended = tokio::time::timeout(MINUTE, producer.wait(&id)).await.unwrap().unwrap();
+    assert!(ended.is_done());
+    assert_eq!((said.all(), unknowing.count()), (vec!["a 0".to_owned(), "b 0".to_owned()], 0));
 }
 
 async fn a_parent_that_waits_for_no_child_goes_on(world: World) {
