@@ -334,6 +334,7 @@ pub(crate) fn added(id: JobId, queue: &QueueName, reply: AddReply) -> Result<Add
         AddReply::Changed => How::Changed,
         AddReply::RunsAgain => How::RunsAgain,
         AddReply::Anew => How::Anew,
+        AddReply::Missing => return Err(Error::NotFound(id)),
         AddReply::Full => return Err(Error::Full(queue.clone())),
         AddReply::NoQueue => return Err(Error::NoQueue(queue.clone())),
         AddReply::NoGroup => return Err(Error::NoGroup(queue.clone())),

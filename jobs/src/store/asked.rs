@@ -21,6 +21,9 @@ pub enum AddMode {
     Schedule,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,
+    /// As [`Schedule`](Self::Schedule), but nothing is added where there is no job. A job keeps its data when these are
+    /// empty.
+    Resubmit,
 }
 
 /// The part that several jobs have in common.
@@ -165,6 +168,8 @@ pub enum AddReply {
     Anew,
     /// Its queue has no room.
     Full,
+    /// There is no such job, and the mode makes none.
+    Missing,
     /// Its queue was never declared, or takes no jobs.
     NoQueue,
     /// Its queue is pinned, and it has no group: nobody would ever take it.
@@ -217,6 +222,9 @@ pub enum Settle {
     GiveBack,
     /// It goes on, with these data.
     GoOn(Data),
+    /// It goes on, and the job runs again after it, at this time in ms, 0 at once. One that somebody wants cancelled does
+    /// not.
+    Resubmit(u64),
     /// Its group, or without one itself, may not run until this time in ms, and the attempt does not count.
     Limited(u64),
 }
@@ -237,7 +245,7 @@ impl Settle {
             Self::Done(bytes, data) | Self::Fail(bytes, data) => bytes.len() + data.size(),
             Self::MoveOn { data, .. } | Self::Wait(data) | Self::GoOn(data) => data.size(),
             Self::Retry(_, bytes) | Self::Later(_, bytes) => bytes.len(),
-            Self::GiveBack | Self::Limited(_) => 0,
+            Self::GiveBack | Self::Resubmit(_) | Self::Limited(_) => 0,
         }
     }
 }

@@ -26,7 +26,7 @@ macro_rules! letters {
 letters! {
     add_reply: AddReply {
         b'A' = Added, b'E' = Exists, b'S' = Same, b'U' = Changed, b'R' = RunsAgain, b'N' = Anew, b'B' = Full,
-        b'P' = NoQueue, b'G' = NoGroup, b'H' = NoParent, b'X' = Bad,
+        b'M' = Missing, b'P' = NoQueue, b'G' = NoGroup, b'H' = NoParent, b'X' = Bad,
     }
     settle_reply: SettleReply {
         b'K' = Ended, b'Q' = Pending, b'D' = Delayed, b'F' = Failed, b'C' = Cancelled, b'W' = Waits, b'M' = Moved,
@@ -54,6 +54,7 @@ impl AddMode {
             Self::Again => 'a',
             Self::Schedule => 's',
             Self::Replace => 'r',
+            Self::Resubmit => 'e',
         }
     }
 }
@@ -88,6 +89,7 @@ impl Settle {
             Self::Later(delay, reason) => ('d', number(delay), reason.clone()),
             Self::GiveBack => ('b', Bytes::new(), Bytes::new()),
             Self::GoOn(d) => ('u', Bytes::new(), data(d)),
+            Self::Resubmit(due) => ('a', number(due), Bytes::new()),
             Self::Limited(until) => ('l', number(until), Bytes::new()),
         }
     }

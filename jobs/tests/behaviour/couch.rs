@@ -26,6 +26,8 @@ stories! {
     twenty_five_acceptors_get_a_job_each,
     each_run_has_a_new_lock,
     a_stale_lock_is_halted,
+    a_run_that_is_over_resubmits_nothing,
+    a_resubmit_brings_no_removed_job_back,
     bad_data_change_nothing,
     a_finished_job_is_resubmitted_with_other_data,
     a_job_without_activity_is_pending_again,
@@ -238,6 +240,49 @@ async fn a_stale_lock_is_halted(world: World) {
     assert!(matches!(stale.finish(Some(&json!("stale"))).await, Err(CouchError::Halt)));
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!(1));
     job.update(NONE).await.unwrap();
+}
+
+async fn a_run_that_is_over_resubmits_nothing(world: World) {
+    let (_jobs, couch) = couch(&world).await;
+    couch.set_type_timeout("t", SECOND).await.unwrap();
+    couch.add("t", "j", &json!("d"), None).await.unwrap();
+    let mut stale = taken(&couch).await;
+    tenure_testing::eventually(MINUTE, "it is pending again", async || {
+        couch.state("t", "j").await.unwrap() == CouchState::Pending
+    })
+    .await;
+    couch.set_type_timeout("t", MINUTE).await.unwrap();
+    let later = Some(SystemTime::now() + 60 * MINUTE);
+    couch.add("t", "j", &json!("e"), later).await.unwrap();
+    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(!stale.is_resubmitted());
+    let accept = Accept::new().timeout(Duration::ZERO);
+    assert!(couch.accept("t", accept).await.unwrap().is_none(), "it waits for its time");
+    assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("e"), "with its own data");
+    couch.add("t", "j", &json!("f"), None).await.unwrap();
+    let mut job = taken(&couch).await;
+    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(!job.update(NONE).await.unwrap(), "another run is not marked");
+    job.finish(NONE).await.unwrap();
+    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Finished);
+    couch.remove("t", "j").await.unwrap();
+    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(matches!(couch.state("t", "j").await, Err(CouchError::NotFound)));
+}
+
+async fn a_resubmit_brings_no_removed_job_back(world: World) {
+    let (_jobs, couch) = couch(&world).await;
+    let (soon, later) = (SystemTime::now() + 60 * MINUTE, SystemTime::now() + 120 * MINUTE);
+    for _ in 0..50 {
+        couch.add("t", "j", &json!("d"), Some(soon)).await.unwrap();
+        // Whichever of them comes first.
+        let (resubmitted, removed) =
+            tokio::join!(couch.resubmit("t", "j", NONE, Some(later)), couch.remove("t", "j"));
+        removed.unwrap();
+        assert!(matches!(resubmitted, Ok(()) | Err(CouchError::NotFound)), "{resubmitted:?}");
+        assert!(matches!(couch.state("t", "j").await, Err(CouchError::NotFound)));
+    }
 }
 
 async fn bad_data_change_nothing(world: World) {

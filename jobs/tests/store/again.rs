@@ -14,6 +14,10 @@ scenarios! {
     one_that_has_ended_is_there_anew,
     a_replacement_leaves_what_runs_alone,
     one_of_another_queue_stays,
+    what_is_not_there_is_not_resubmitted,
+    a_resubmit_keeps_the_data_unless_there_are_others,
+    a_run_asks_for_another_one_under_its_token,
+    a_run_that_is_cancelled_asks_for_no_other,
     one_that_failed_while_it_was_asked_for_runs_again,
     one_that_is_added_again_is_found_by_its_new_look_ups,
     one_that_runs_is_found_as_before,
@@ -154,6 +158,77 @@ async fn one_of_another_queue_stays(which: Which) {
     again(&lab, 0, "d").await;
     assert_eq!(lab.add_body("u", "j", "x", AddMode::Schedule, |kind| kind.due = 5).await, AddReply::Exists);
     assert_eq!(lab.body("j").await, "d");
+}
+
+async fn resubmit(lab: &Lab, due: u64, body: &str) -> AddReply {
+    lab.add_body("t", "j", body, AddMode::Resubmit, |kind| (kind.due, kind.keep) = (due, -1)).await
+}
+
+async fn what_is_not_there_is_not_resubmitted(which: Which) {
+    let lab = Lab::new(which, &[("t", "cap=1")]).await;
+    for body in ["", "d"] {
+        assert_eq!(resubmit(&lab, 0, body).await, AddReply::Missing);
+    }
+    assert_eq!(lab.keys().await, ["meta", "queues"]);
+    lab.add("t", &["other"]).await;
+    assert_eq!(resubmit(&lab, 0, "d").await, AddReply::Missing, "also where there is no room");
+}
+
+async fn a_resubmit_keeps_the_data_unless_there_are_others(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    again(&lab, 15, "d").await;
+    assert_eq!(resubmit(&lab, 15, "x").await, AddReply::Same);
+    assert_eq!((resubmit(&lab, 16, "").await, lab.body("j").await), (AddReply::Changed, "d".into()));
+    assert_eq!((resubmit(&lab, 17, "e").await, lab.body("j").await), (AddReply::Changed, "e".into()));
+    lab.take("t").await;
+    assert_eq!((resubmit(&lab, 0, "x").await, lab.body("j").await), (AddReply::RunsAgain, "e".into()));
+    lab.settle("j", Settle::GoOn(Data::Replace("f".into()))).await;
+    assert_eq!(lab.done("j").await, SettleReply::Pending);
+    lab.take("t").await;
+    lab.done("j").await;
+    let later = lab.now() + 10;
+    assert_eq!((resubmit(&lab, later, "").await, lab.body("j").await), (AddReply::Anew, "f".into()));
+    assert_eq!(lab.state("j").await, Some(State::Delayed));
+}
+
+async fn a_run_asks_for_another_one_under_its_token(which: Which) {
+    let lab = Lab::new(which, &[("t", "lease=3000")]).await;
+    lab.tick().await;
+    again(&lab, 0, "d").await;
+    lab.take("t").await;
+    let former = lab.token.get();
+    lab.advance(2_000).await;
+    assert_eq!(lab.settle("j", Settle::Resubmit(18)).await, SettleReply::Asked);
+    lab.advance(2_000).await;
+    lab.tick().await;
+    assert_eq!(lab.done("j").await, SettleReply::Pending, "it has said that it lives");
+    let halted = async || {
+        let before = lab.dump().await;
+        assert_eq!(lab.settle_as("j", former, Settle::Resubmit(99)).await, SettleReply::Halt);
+        let mut after = lab.dump().await;
+        after.insert("lane:s", before.get("lane:s").cloned().unwrap());
+        assert_eq!(after, before, "nothing was written");
+    };
+    halted().await;
+    assert_eq!(lab.take("t").await, ["j"]);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!((record.due, record.again, lab.body("j").await), (18, None, "d".into()));
+    halted().await;
+    assert_eq!(lab.settle("j", Settle::Resubmit(10_000_000_000_000)).await, SettleReply::Bad);
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
+    halted().await;
+    lab.steer("j", Steer::Remove).await;
+    halted().await;
+    assert_eq!(lab.state("j").await, None);
+}
+
+async fn a_run_that_is_cancelled_asks_for_no_other(which: Which) {
+    let lab = Lab::new(which, &[("t", "")]).await;
+    again(&lab, 0, "d").await;
+    lab.take("t").await;
+    lab.steer("j", Steer::Cancel("enough".into())).await;
+    assert_eq!(lab.settle("j", Settle::Resubmit(0)).await, SettleReply::ToCancel);
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
 }
 
 async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {

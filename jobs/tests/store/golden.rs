@@ -44,12 +44,14 @@ async fn set(which: Which) -> Lab {
     lab.take_n("g", 1).await;
     lab.settle("parent.1", with_result("one")).await;
     lab.take_n("g", 1).await;
-    // A parent that runs. It fails with its child once it comes to wait.
+    // A parent that runs, and will run again. It fails with its child once it comes to wait.
     lab.add_one("tree", "hasty", |kind| kind.fails_fast = true).await;
     lab.take_n("tree", 1).await;
-    lab.spawn("tree", "hasty", Some(lab.token.get()), "hasty.1").await;
+    let hasty = lab.token.get();
+    lab.spawn("tree", "hasty", Some(hasty), "hasty.1").await;
     lab.take_n("tree", 1).await;
     lab.settle("hasty.1", fail("lost")).await;
+    lab.settle_as("hasty", hasty, Settle::Resubmit(lab.now() + 900)).await;
     // Somebody watches, and somebody waits.
     lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("parent")]).await.unwrap();
     let mut wish = Taking::new(node("n1"), queue("g"), 5);
@@ -102,15 +104,15 @@ const GOLDEN: &[&str] = &[
     "jobs dead = 1|F|263415398400006|1|||j||0|0|mail||1a3185412a0005000|9|0|0|1a3185c5000005000|0|",
     "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join|req-7",
     "jobs grouped = 1|Q|263415398400004|0|||||0|0|g|t1|1a3185c5000003000|0|0|0|1a3185c5000003000|0|",
-    "jobs hasty = 1|R|263415398400018|1|n1||fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
+    "jobs hasty = 1|R|263415398400018|1|n1|1800000000900|fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
     "jobs hasty.1 = 1|F|263415398400020|1|||j||0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
     "jobs kept = 1|C|263415398400008|1|||j||0|-1|mail||1a3185412a0007000|9|0|0|1a3185c5000007000|0|",
     "jobs parent = 1|W|263415398400012|0|||fcw||1|0|mail||1a3185412a000b000|9|0|0|1a3185c500000b000|0|",
     "jobs parent.2 = 1|R|263415398400016|1|n1|||parent#1a3185c500000b000|0|0|g||1a3185c500000e000|0|0|0|1a3185c500000e000|0|",
     "jobs ready = 1|Q|0|0|||||0|0|mail||1a3185c5000001000|0|0|0|1a3185c5000001000|0|",
-    "lane:an1  = 28||00ef932d400015|n1|5 ",
+    "lane:an1  = 29||00ef932d400015|n1|5 ",
     "lane:p  = 25|A",
-    "lane:s  = 27|F",
+    "lane:s  = 28|V",
     "leases hasty = 1800000030000",
     "leases parent.2 = 1800000030000",
     "meta armed = 1800000000300",

@@ -117,8 +117,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "letter == 'A'", by "one_that_is_added_again_is_found_by_its_new_look_ups";
     "a running job gets other look-ups": "add", "letter == 'A' or letter == 'U' or letter == 'N'"
         => "letter == 'A' or letter == 'U' or letter == 'R' or letter == 'N'", by "one_that_runs_is_found_as_before";
-    "a job that comes anew belongs to its former work": "add", "j.priority), item), kind.correlation"
-        => "j.priority), item), j.correlation", by "a_job_belongs_to_the_work_that_added_it_last";
+    "a job that comes anew belongs to its former work": "add", "j.correlation = kind.correlation\n    set_body(j.id, data)"
+        => "set_body(j.id, data)", by "a_job_belongs_to_the_work_that_added_it_last";
     "a job that has other data belongs to its former work": "add", "j.correlation = kind.correlation\n    set_body(j.id, body)"
         => "set_body(j.id, body)", by "a_job_belongs_to_the_work_that_added_it_last";
     "former look-ups stay": "add", "if has(j, 'l') then drop_lookups(j) end"
@@ -213,9 +213,19 @@ const MUTANTS: &[Mutant] = mutants! {
         => "  do return true end\n  return sub", by "children_of_a_former_life_run_for_the_new_one";
     "a call takes any number of jobs": "take", "want - #ids, 128 - #ids,"
         => "want - #ids,", by "a_call_takes_so_many_jobs_at_most";
-    "the same again is written": "add", "if mode == 's' then"
+    "what is not there is resubmitted": "add", "if not j and mode == 'e' then return 'M' end"
+        => "", by "what_is_not_there_is_not_resubmitted";
+    "a resubmitted job loses its data": "add", "(mode ~= 'e' or body ~= '') and body or nil"
+        => "body", by "a_resubmit_keeps_the_data_unless_there_are_others";
+    "a run that was resubmitted is lost": "settle", "elseif mode == 'a' then\n    call('ZADD', LEASES, 'XX', num(t + queue_of(j.queue).lease), j.id)"
+        => "elseif mode == 'a' then", by "a_run_asks_for_another_one_under_its_token";
+    "a resubmit is forgotten": "settle", "j.again = num(tonumber(x))"
+        => "", by "a_run_asks_for_another_one_under_its_token";
+    "a resubmit outweighs a request to cancel": "settle", "if has(j, 'x') then return 'Z' end\n    j.again"
+        => "j.again", by "a_run_that_is_cancelled_asks_for_no_other";
+    "the same again is written": "add", "if mode == 's' or mode == 'e' then"
         => "if false then", by "one_that_waits_gets_another_time_and_data";
-    "data of the same moment are not written": "add", "if mode == 's' then"
+    "data of the same moment are not written": "add", "if mode == 's' or mode == 'e' then"
         => "if true then", by "one_that_waits_gets_other_data_and_keeps_its_place";
     "data of the same moment are not told": "add", "tell(j, body)\n    return 'U'"
         => "return 'U'", by "one_that_waits_gets_other_data_and_keeps_its_place";

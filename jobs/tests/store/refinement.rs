@@ -111,6 +111,9 @@ impl Walk {
                 let job = |i: u8| {
                     let mut job =
                         NewJob::new(id(&name(n[5].wrapping_add(i))), format!("b{}{i}", n[4]), kind.clone());
+                    if n[5].is_multiple_of(3) {
+                        job.body = Bytes::new();
+                    }
                     if n[3].is_multiple_of(5) {
                         job.lookups = vec![format!("user={}", n[1] % 2), "role=x".to_owned()];
                     }
@@ -125,6 +128,7 @@ impl Walk {
                         AddMode::Again,
                         AddMode::Schedule,
                         AddMode::Replace,
+                        AddMode::Resubmit,
                     ],
                     n[4] / 8,
                 );
@@ -259,7 +263,7 @@ impl Walk {
             let text = Bytes::from(format!("t{}", n[2] % 3));
             let data = of(&[Data::Keep, Data::Replace(text.clone()), Data::Append(text.clone())], n[3]);
             let to = queue(of(&["a", "g", "x", "o", "nowhere"], n[4]));
-            let settle = match n[5].wrapping_add(i) % 12 {
+            let settle = match n[5].wrapping_add(i) % 13 {
                 0..=3 => Settle::Done(if n[2].is_multiple_of(3) { Bytes::new() } else { text }, data),
                 4 => Settle::MoveOn {
                     queue: to,
@@ -272,7 +276,8 @@ impl Walk {
                 7 => Settle::Fail(text, data),
                 8 => Settle::Later(of(&[10, 900], n[4]), text),
                 9 => Settle::GiveBack,
-                10 => Settle::Limited(self.now() + 800),
+                10 => Settle::Resubmit(of(&[0, self.now() + 600], n[4])),
+                11 => Settle::Limited(self.now() + 800),
                 _ => Settle::GoOn(data),
             };
             let token = if n[4].is_multiple_of(9) { Token(token.0 + 1) } else { *token };

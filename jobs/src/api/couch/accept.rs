@@ -21,8 +21,7 @@ use crate::model::id::{Incarnation, JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::attesting::needs_its_job;
 use crate::store::{
-    AddMode, Adding, Attesting, Data, Kind, NewJob, Result as StoreResult, Settle, SettleReply, Settling,
-    Store, TakeReply, TakenJob, Taking,
+    Attesting, Data, Result as StoreResult, Settle, SettleReply, Settling, Store, TakeReply, TakenJob, Taking,
 };
 
 /// Which job to accept, and how long to wait for one.
@@ -174,22 +173,18 @@ impl CouchJob {
         data::decode(&self.body)
     }
 
-    fn attesting(&self, body: Option<Bytes>) -> Arc<[Attesting]> {
-        Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)])
-    }
-
     async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
         let said = Arc::new([Settling::new(self.id.clone(), self.record.token, settle)]);
         // Data that were lost learn of it first. A finished job is not made again.
         let body = needs_its_job(&said[0].settle).then(|| self.body.clone());
-        let own = self.attesting(body);
+        let own = Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)]);
         let known_in = self.known_in.clone();
         let replies = self
             .jobs
             .call_once(move |store, inc, lane| {
                 let (said, own, known_in) = (said.clone(), own.clone(), known_in.clone());
                 async move {
-                    attest(&*store, inc, &own, &known_in).await?;
+                    attest(&*store, inc, &*own, &known_in).await?;
                     store.settle(inc, &lane, &*said).await
                 }
                 .boxed()
@@ -230,33 +225,17 @@ impl CouchJob {
         self.say(end).await.map(drop)
     }
 
-    /// Marks the job to be pending again at this time, or at once, when it is finished.
+    /// Marks the job to be pending again at this time, or at once, when it is finished. It also says that the job lives.
+    /// One that somebody has cancelled is not marked.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// [`CouchError::Halt`]: nothing was written. [`Error::Setting`] and [`Error::Store`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was marked; do it again.
     pub async fn resubmit(&mut self, at: Option<SystemTime>) -> Result<(), CouchError> {
-        let mut kind = Kind::new(self.record.queue.clone());
-        kind.keep = -1;
-        kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
-        let mut adding = Adding::new(vec![NewJob::new(self.id.clone(), self.body.clone(), kind)]);
-        adding.mode = AddMode::Schedule;
-        let adding = Arc::new(adding);
-        let own = self.attesting(Some(self.body.clone()));
-        let known_in = self.known_in.clone();
-        self.jobs
-            .call_once(move |store, inc, lane| {
-                let (adding, own, known_in) = (adding.clone(), own.clone(), known_in.clone());
-                async move {
-                    attest(&*store, inc, &own, &known_in).await?;
-                    store.add(inc, &lane, &adding).await
-                }
-                .boxed()
-            })
-            .await?;
-        self.again = true;
+        let due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
+        self.again = self.say(Settle::Resubmit(due)).await? == SettleReply::Asked;
         Ok(())
     }
 }

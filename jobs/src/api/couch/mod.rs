@@ -148,11 +148,12 @@ impl Couch {
         at: Option<SystemTime>,
     ) -> Result<(), CouchError> {
         let body = data::encode(data)?;
-        self.submit(of, id, body, at).await
+        self.submit(AddMode::Schedule, of, id, body, at).await
     }
 
     async fn submit(
         &self,
+        mode: AddMode,
         of: impl Key,
         id: impl Key,
         body: Bytes,
@@ -163,16 +164,18 @@ impl Couch {
         kind.keep = -1;
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let new = vec![NewJob::new(id.clone(), body, kind)];
-        let replies = add_all(&self.jobs, AddMode::Schedule, None, new).await?;
+        let replies = add_all(&self.jobs, mode, None, new).await?;
         match replies.into_iter().next().map(|reply| added(id, &queue, reply)) {
             Some(Err(Error::NoQueue(_))) | None => Err(CouchError::NoTypeTimeout),
+            Some(Err(Error::NotFound(_))) => Err(CouchError::NotFound),
             Some(Err(error)) => Err(error.into()),
             Some(Ok(_)) => Ok(()),
         }
     }
 
     /// Marks a job that runs to be resubmitted at a time, or now; it keeps its data. One that has finished is pending
-    /// again, with these data or its own.
+    /// again, with these data or its own. One that is pending gets this time and these data, and with the same time stays
+    /// as it is. All of it is one step: it brings no job back that was removed.
     ///
     /// # Errors
     /// [`CouchError::NotFound`], and as for [`add`](Self::add).
@@ -186,9 +189,9 @@ impl Couch {
         data: Option<&D>,
         at: Option<SystemTime>,
     ) -> Result<(), CouchError> {
-        let own = self.view(&id_of(&of, &id)?).await?.1;
-        let body = data.map(data::encode).transpose()?.unwrap_or(own);
-        self.submit(of, id, body, at).await
+        // Encoded data are never empty.
+        let body = data.map(data::encode).transpose()?.unwrap_or_default();
+        self.submit(AddMode::Resubmit, of, id, body, at).await
     }
 
     /// Removes a job. Its worker is answered [`CouchError::Halt`] from now on.

@@ -5,12 +5,14 @@
 -- ARGV: inc, number, mode, token of the parent that adds or '', count of kinds, kind*, count of look-ups,
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
---       while it runs. Mode s does as a, and writes nothing for the same time.
+--       while it runs. Mode s does as a, and writes nothing for the same time. Mode e does as s, but only with a job that
+--       is there, which keeps its data if these are empty.
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it has one. Due and
 --       deadline are moments in ms. A plus before one says that it counts from this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
---          B its queue is full | P no such queue | G its queue is pinned, and it has no group | H no such parent, or not the caller's | X bad
+--          B its queue is full | M there is none, and mode e | P no such queue | G its queue is pinned, and it has no group |
+--          H no such parent, or not the caller's | X bad
 --@base
 --@lane
 --@duty
@@ -148,10 +150,9 @@ end
 
 -- A job that is there, and was asked for again.
 local function again(j, body, kind, item)
-  local q = queue_of(j.queue)
   local waiting = j.state == 'Q' or j.state == 'D' or j.state == 'P'
   if waiting and j.due == kind.due then
-    if mode == 's' then
+    if mode == 's' or mode == 'e' then
       -- An execution of the lost time does not answer for it.
       if t < grace then outdate(j) end
       return 'S'
@@ -177,10 +178,14 @@ local function again(j, body, kind, item)
     renew_life(j)
     j.attempts = 0
   end
-  j.due, j.place, j.correlation = kind.due, place_at(in_line(q, kind.due, j.priority), item), kind.correlation
-  set_body(j.id, body)
+  j.due, j.place = kind.due, place_at(in_line(kind.q, kind.due, j.priority), item)
+  local data = (mode ~= 'e' or body ~= '') and body or nil
+  if data then
+    j.correlation = kind.correlation
+    set_body(j.id, data)
+  end
   enter(j, 'Q')
-  tell(j, body)
+  tell(j, data)
   return waiting and 'U' or 'N'
 end
 
@@ -245,6 +250,7 @@ local function added(i)
     if child and (call('ZSCORE', INDEX, 'o:' .. child) or call('ZSCORE', INDEX, 'c:' .. child)) then return 'E' end
     if not takes(parent) then return 'H' end
   end
+  if not j and mode == 'e' then return 'M' end
   local over = not j or is_over(j)
   if j and parent and is_former(j, parent) then
     if over and not has_room(kind.q) then return 'B' end

@@ -11,6 +11,7 @@
 --       d: later, without an attempt (delay_ms, reason).
 --       b: given back, without an attempt (-, -).
 --       u: it goes on (-, data).
+--       a: it goes on, and the job runs again after it (due ms, -). One that somebody wants cancelled does not.
 --       l: its group is blocked, without an attempt (until ms, -).
 --       Data: '' | r<bytes> in place of the former | a<bytes> behind it
 -- Returns: OK, a letter per job: K ended | Q pending | D delayed | F failed for good | C cancelled | W waits | M moved on |
@@ -119,6 +120,12 @@ local function settled(j, mode, x, y, item)
     call('ZADD', LEASES, 'XX', num(t + queue_of(j.queue).lease), j.id)
     tell(j, body)
     return has(j, 'x') and 'Z' or j.again ~= '' and 'V' or 'U'
+  elseif mode == 'a' then
+    call('ZADD', LEASES, 'XX', num(t + queue_of(j.queue).lease), j.id)
+    if has(j, 'x') then return 'Z' end
+    j.again = num(tonumber(x))
+    changed[j.id] = j
+    return 'V'
   elseif mode == 'm' then
     return move(j, x, y, item)
   elseif mode == 'w' then
@@ -223,9 +230,9 @@ local function letter_of(i)
   if jobs[id] == nil then jobs[id] = records[i] and parse(id, records[i]) or false end
   local j, token = jobs[id], of
   local letter = 'H'
-  if j == 'X' or not find('cmwrfdbul', mode, 1, true) then
+  if j == 'X' or not find('cmwrfdbula', mode, 1, true) then
     letter = 'X'
-  elseif (mode == 'r' or mode == 'd' or mode == 'l') and not (#x < 14 and match(x, '^%d+$')) then
+  elseif find('rdla', mode, 1, true) and not (#x < 14 and match(x, '^%d+$')) then
     letter = 'X'
   elseif j and j.state == 'R' and j.token == token then
     letter = settled(j, mode, x, y, i - 1)

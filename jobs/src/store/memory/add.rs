@@ -117,10 +117,13 @@ impl Coming<'_> {
             }
             return self.take_over(step, job.clone(), (parent_id, parent.clone()), new, &settings, item);
         }
+        if known.is_none() && self.adding.mode == AddMode::Resubmit {
+            return b'M';
+        }
         if let Some(job) = &known {
             let stays = match self.adding.mode {
                 AddMode::Keep => true,
-                AddMode::Again | AddMode::Schedule => false,
+                AddMode::Again | AddMode::Schedule | AddMode::Resubmit => false,
                 AddMode::Replace => over,
             };
             if stays || parent.is_some() || job.queue != kind.queue {
@@ -248,7 +251,7 @@ impl Coming<'_> {
         let (id, due) = (new.id.as_str(), new.kind.due);
         let waiting = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         if waiting && job.due == due {
-            if self.adding.mode == AddMode::Schedule {
+            if matches!(self.adding.mode, AddMode::Schedule | AddMode::Resubmit) {
                 // An execution of the lost time does not answer for it.
                 if step.now < step.state.data.meta.grace {
                     step.outdate(id, &mut job);
@@ -279,12 +282,16 @@ impl Coming<'_> {
             job.attempts = 0;
         }
         job.due = due;
-        job.correlation.clone_from(&new.kind.correlation);
         job.place = step.in_line(due, job.priority, settings.step, item);
-        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        let keeps = self.adding.mode == AddMode::Resubmit && new.body.is_empty();
+        let body = (!keeps).then(|| new.body.clone());
+        if let Some(body) = &body {
+            job.correlation.clone_from(&new.kind.correlation);
+            step.state.data.bodies.insert(id.to_owned(), body.clone());
+        }
         step.enter(id, &mut job, JobState::Ready);
         let state = job.state;
-        step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+        step.tell(id, &mut job, Some(state), body, None);
         if waiting { b'U' } else { b'N' }
     }
 }

@@ -14,7 +14,7 @@ const TOO_LATE: u64 = 10_000_000_000_000;
 pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
     let letters = jobs.iter().enumerate().map(|(item, settling)| {
         let time = match settling.settle {
-            Settle::Retry(ms, _) | Settle::Later(ms, _) | Settle::Limited(ms) => ms,
+            Settle::Retry(ms, _) | Settle::Later(ms, _) | Settle::Limited(ms) | Settle::Resubmit(ms) => ms,
             _ => 0,
         };
         if time >= TOO_LATE {
@@ -55,10 +55,7 @@ impl Step<'_> {
             }
             Settle::GoOn(data) => {
                 let body = self.write(id, data);
-                let lease = self.now + self.settings(&job.queue).lease;
-                if self.state.data.leases.contains(key) {
-                    self.state.data.leases.insert(key, lease);
-                }
+                self.renew_lease(key, job);
                 self.tell(key, job, Some(JobState::Running), body, None);
                 if job.has('x') {
                     b'Z'
@@ -67,6 +64,15 @@ impl Step<'_> {
                 } else {
                     b'U'
                 }
+            }
+            Settle::Resubmit(due) => {
+                self.renew_lease(key, job);
+                if job.has('x') {
+                    return b'Z';
+                }
+                job.again = Some(*due);
+                self.put(key, job);
+                b'V'
             }
             Settle::MoveOn { queue, priority, group, data } => {
                 self.move_on(id, job, (queue, *priority, group.as_ref()), data, item)
@@ -98,6 +104,13 @@ impl Step<'_> {
                 self.finish(key, job, state, error)
             }
             Settle::Later(..) | Settle::GiveBack | Settle::Limited(_) => self.put_back(key, job, settle),
+        }
+    }
+
+    fn renew_lease(&mut self, key: &str, job: &Record) {
+        let lease = self.now + self.settings(&job.queue).lease;
+        if self.state.data.leases.contains(key) {
+            self.state.data.leases.insert(key, lease);
         }
     }
 
