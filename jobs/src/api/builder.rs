@@ -87,7 +87,7 @@ impl JobsBuilder {
         self
     }
 
-    /// A flow through queues. Each node with a worker for one of its stages names the flow: a node that does not know the
+    /// A flow through queues. Each node with a worker for one of its stages names the flow. A node that does not know the
     /// flow of a job leaves it to others for 5 s, before its handler runs, and without an attempt.
     pub fn flow(mut self, flow: Flow) -> Self {
         self.flows.push(flow);
