@@ -175,7 +175,10 @@ fn code_of(error: &Error) -> Code {
         | Error::Renumbered(_) => Code::Refused,
         Error::NotStarted(error) => code_of_dispatch(error),
         Error::NotJoined { last: Some(_), .. } | Error::Store(_) => Code::Redis,
-        Error::NotJoined { .. } | Error::StillStopping { .. } | Error::Deadline(_) => Code::Late,
+        Error::NotJoined { .. }
+        | Error::StillStopping { .. }
+        | Error::Deadline(_)
+        | Error::UpdateInDoubt(_) => Code::Late,
         _ => Code::Failed,
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct Ctx {
     pub(crate) config: Config,
     /// The incarnation that steps are sent in; 0 while the node knows none.
     pub(crate) incarnation: Incarnation,
+    /// The last incarnation that the node has seen in phase N. No step leads it back to phase R.
+    pub(crate) open_in: Option<Incarnation>,
     /// The pool's data are gone. The node waits for a node with workers to create the pool again.
     pub(crate) pool_is_gone: bool,
     /// When the lease of each living worker passes its soft deadline, by the last renewal that the engine has seen.
@@ -107,6 +109,11 @@ pub(crate) struct Ctx {
 impl Ctx {
     pub(crate) fn call(&mut self, call: Call) {
         self.out.push(Effect::Call { incarnation: self.incarnation, call });
+    }
+
+    /// The incarnation, if the pool is known to be in phase N: what is read from now on is not of phase R.
+    pub(crate) fn settled_in(&self) -> Option<Incarnation> {
+        self.open_in.filter(|&open| open == self.incarnation)
     }
 
     pub(crate) fn report(&mut self, notice: Notice) {

@@ -175,6 +175,10 @@ pub enum Error {
         /// The generation that it has.
         generation: u64,
     },
+    /// The answer to the update was lost. By now the key has another job, which this call has not changed. The former
+    /// one may have had the payload or not. An update of the key again is safe.
+    #[error("no answer came to the update of {0}, and the key has another job now, which was left as it is")]
+    UpdateInDoubt(JobKey),
     /// The job already has as many waiting notifications as it may have. This one was not kept.
     #[error("too many notifications wait for the job {0}, this one was not kept")]
     NotifyFull(JobKey),

@@ -81,8 +81,8 @@ pub(in crate::core) struct Asking {
     looks: Batcher<ReplyTo>,
     flying: Vec<Flying>,
     looking: Vec<(ReplyTo, u64)>,
-    /// The incarnation that the records are looked for in.
-    looked_in: Incarnation,
+    /// The incarnation that the records are looked for in, if it was in phase N by then.
+    looked_in: Option<Incarnation>,
     /// Owners of jobs, as last heard.
     known: BTreeMap<JobKey, (WorkerId, Token)>,
 }
@@ -276,7 +276,7 @@ impl Asking {
     /// `normal`: the pool is in phase N. In phase R a job without a record may still be running.
     pub(in crate::core) fn on_looked(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.looks.answered();
-        let settled = normal && self.looked_in == ctx.incarnation;
+        let settled = normal && self.looked_in == Some(ctx.incarnation);
         for ((to, number), found) in std::mem::take(&mut self.looking).into_iter().zip(found) {
             let Some(question) = self.open.get_mut(&to) else { continue };
             question.lane = Lane::None;
@@ -446,7 +446,7 @@ impl Asking {
         if may_send && let Some(batch) = self.looks.batch(ctx.now, |_| 512) {
             let key = |to: &ReplyTo| self.open.get(to).map(|q| ((*to, q.number), q.ask.key.clone()));
             let (looking, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(key).unzip();
-            (self.looking, self.looked_in) = (looking, ctx.incarnation);
+            (self.looking, self.looked_in) = (looking, ctx.settled_in());
             if keys.is_empty() { self.looks.answered() } else { ctx.call(Call::LookAtAsked(keys)) }
         }
     }

@@ -128,8 +128,8 @@ pub(super) struct InFlight {
     pub(super) starts: Vec<ReplyTo>,
     pub(super) unparks: Vec<ReplyTo>,
     pub(super) steers: Vec<ReplyTo>,
-    /// The incarnation that the records are looked for in.
-    pub(super) incarnation: Incarnation,
+    /// The incarnation that the records are looked for in, if it was in phase N by then.
+    pub(super) settled_in: Option<Incarnation>,
 }
 
 pub(super) fn bad_record(key: &JobKey) -> Error {

@@ -114,16 +114,23 @@ impl Requests {
         }
     }
 
-    /// `normal`: the pool is in phase N. In phase R a job without a record may still be running.
+    /// `normal`: the pool is in phase N. In phase R a key may have another job than its record says, or one without a
+    /// record. So only a stop goes on then, and only to the worker that runs the recorded job.
     pub(in crate::core) fn on_found(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.finds.answered();
-        let settled = normal && self.in_flight.incarnation == ctx.incarnation;
+        let settled = normal && self.in_flight.settled_in == Some(ctx.incarnation);
         for (to, found) in std::mem::take(&mut self.in_flight.finds).into_iter().zip(found) {
             let Some(request) = self.open.get_mut(&to) else { continue };
             let look = std::mem::take(&mut request.look);
             match (&request.want, found.record) {
                 // The look is older than the last sending of the stop.
                 (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
+                (Want::Steer(_) | Want::Unpark(_), _) if !settled => {
+                    self.wait_until(to, Some(ctx.now + RETRY))
+                }
+                (Want::Stop(Stop { id: None, .. }), Some(Record { owner: None, .. })) if !settled => {
+                    self.wait_until(to, Some(ctx.now + RETRY));
+                }
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
                 (Want::Stop(Stop { id, watched: true, .. }), record) => {
                     if record.map_or(found.bad, |record| Some(record.id) == *id) {
@@ -408,7 +415,7 @@ impl Requests {
             let open = |to: &ReplyTo| self.open.get(to).map(|r| (*to, r.key.clone()));
             let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.finds = tos;
-            self.in_flight.incarnation = ctx.incarnation;
+            self.in_flight.settled_in = ctx.settled_in();
             send(ctx, &mut self.finds, keys, Call::FindOwners);
         }
         if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {

@@ -1,12 +1,17 @@
 //! Payloads on their way to jobs. The record is looked at first, because an update names the dispatch and the generation
 //! that it follows. So a late copy changes nothing.
 //!
+//! A record that was read in phase R says nothing: the next report of a worker may replace it with the job that really
+//! runs. No step of that phase takes an update, so nothing is lost by a look after it.
+//!
 //! An update whose call had no answer may have been carried out. It is sent again unchanged. The answer to that tells:
 //! - the job has the payload: the update was carried out, now or before;
 //! - it has the next generation with another payload: others have updated it, and this update never was or will be carried
 //!   out. So it is made anew;
 //! - it has a later generation: others had the last word, whether this update came before theirs or not. It counts as
-//!   done, with the generation that it would have had.
+//!   done, with the generation that it would have had;
+//! - the dispatch is gone: the key may have another one. Whether the update was carried out before, nothing tells. So it is
+//!   not made anew, and the caller hears that it is in doubt.
 //!
 //! A caller who named a generation hears of the conflict in the last two cases.
 
@@ -45,8 +50,8 @@ pub(in crate::core) struct Updating {
     sends: Batcher<ReplyTo>,
     looking: Vec<ReplyTo>,
     sending: Vec<ReplyTo>,
-    /// The incarnation that the records are looked for in.
-    looked_in: Incarnation,
+    /// The incarnation that the records are looked for in, if it was in phase N by then.
+    looked_in: Option<Incarnation>,
 }
 
 impl Updating {
@@ -70,13 +75,18 @@ impl Updating {
         }
     }
 
-    /// `normal`: the pool is in phase N. In phase R a job without a record may still be running.
+    /// `normal`: the pool is in phase N. In phase R a key may have another job than its record says, or one without a
+    /// record.
     pub(in crate::core) fn on_looked(&mut self, ctx: &mut Ctx, found: Vec<Lookup>, normal: bool) {
         self.looks.answered();
-        let settled = normal && self.looked_in == ctx.incarnation;
+        let settled = normal && self.looked_in == Some(ctx.incarnation);
         for (to, found) in std::mem::take(&mut self.looking).into_iter().zip(found) {
             let Some(update) = self.open.get_mut(&to) else { continue };
+            let sent = update.follows.as_ref().filter(|_| update.in_doubt).map(|(id, _)| id.clone());
             match found.record {
+                _ if !settled => self.pause(ctx.now, to),
+                Some(record) if sent.as_ref().is_some_and(|sent| *sent == record.id) => self.sends.push(to),
+                Some(_) if sent.is_some() => self.refuse(ctx, to, Error::UpdateInDoubt),
                 Some(Record { id, .. }) if update.new.of.as_ref().is_some_and(|of| !of.is_same(&id)) => {
                     self.refuse(ctx, to, |key| Error::OtherDispatch { key, id });
                 }
@@ -87,7 +97,6 @@ impl Updating {
                     self.sends.push(to);
                 }
                 None if found.bad => self.refuse(ctx, to, |key| bad_record(&key)),
-                None if !settled => self.pause(ctx.now, to),
                 None => self.refuse(ctx, to, Error::JobNotFound),
             }
         }
@@ -103,7 +112,8 @@ impl Updating {
                 }
                 UpdateReply::Conflict(generation) => self.on_conflict(ctx, to, generation),
                 UpdateReply::Absent if !update.in_doubt => self.look_anew(to),
-                UpdateReply::Absent | UpdateReply::Stopping => self.refuse(ctx, to, Error::JobNotFound),
+                UpdateReply::Absent => self.looks.push(to),
+                UpdateReply::Stopping => self.refuse(ctx, to, Error::JobNotFound),
                 // A record that runs nowhere is damaged. The owners' looks at their records mend it.
                 UpdateReply::Recovering | UpdateReply::Owner(None) => self.pause(ctx.now, to),
                 UpdateReply::Owner(owner) => {
@@ -239,7 +249,7 @@ impl Updating {
         if let Some(batch) = self.looks.batch(ctx.now, |_| 512) {
             let key = |to: &ReplyTo| Some((*to, self.open.get(to)?.new.key.clone()));
             let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(key).unzip();
-            (self.looking, self.looked_in) = (tos, ctx.incarnation);
+            (self.looking, self.looked_in) = (tos, ctx.settled_in());
             ctx.call(Call::LookToUpdate(keys));
         }
         let bytes = |to: &ReplyTo| self.open.get(to).map_or(0, |update| update.new.payload.len() + 512);

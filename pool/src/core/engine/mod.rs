@@ -143,6 +143,7 @@ impl Engine {
             now: Time(0),
             config,
             incarnation: Incarnation(0),
+            open_in: None,
             pool_is_gone: false,
             leases: BTreeMap::new(),
             workers_up: 0,

@@ -77,8 +77,6 @@ pub(in crate::core) struct PoolView {
     lost: Option<(Incarnation, String)>,
     /// The opening of the pool was reported, and its end was not.
     said_opening: Option<Incarnation>,
-    /// The incarnation that the node has seen open. No step leads it back to phase R.
-    open_in: Option<Incarnation>,
     /// In this incarnation the pool was opened without a living worker of this node.
     opened_without: Option<Incarnation>,
     busy: bool,
@@ -99,7 +97,6 @@ impl PoolView {
             may_create: config.purpose != Purpose::End,
             lost: None,
             said_opening: None,
-            open_in: None,
             opened_without: None,
             busy: false,
             retry_at: Time(0),
@@ -275,7 +272,7 @@ impl PoolView {
                     || incarnation.sound().is_none()
                     || !members.is_sound()
                     || !settings.is_sound()
-                    || recovering && self.open_in == Some(incarnation)
+                    || recovering && ctx.open_in == Some(incarnation)
                     || Some(incarnation) == self.incarnation && members < self.members
                     || Some(incarnation) == self.incarnation
                         && self.began_on.as_ref().is_some_and(|on| *on != run_id)
@@ -416,7 +413,7 @@ impl PoolView {
     /// Phase N, opened by any node.
     fn is_open(&mut self, ctx: &mut Ctx, incarnation: Incarnation) {
         self.phase = Phase::Normal;
-        self.open_in = Some(incarnation);
+        ctx.open_in = Some(incarnation);
         if self.said_opening.take().is_some() {
             ctx.report(Notice::Normal { incarnation });
         }

@@ -259,6 +259,11 @@ fn looks_say_nothing_while_the_pool_recovers() {
     bench.advance(millis(100));
     bench.looked(None);
     assert_eq!(bench.lines(), ["look k"], "its owner may report it");
+    bench.advance(millis(100));
+    bench.reopened(2);
+    bench.looked(None);
+    bench.advance(millis(100));
+    assert_eq!(bench.lines(), ["look k", "look k"], "the one before may have been answered in phase R");
 }
 
 #[test]

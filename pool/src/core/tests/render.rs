@@ -259,6 +259,7 @@ fn answer(answer: &Answer) -> String {
                     "NotWaiting",
                     "OtherGeneration",
                     "OtherDispatch",
+                    "UpdateInDoubt",
                     "NotifyFull",
                     "BadRecord",
                     "JobExists",

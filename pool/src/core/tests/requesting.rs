@@ -2,10 +2,11 @@
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
 use crate::core::call::{Call, Done};
-use crate::core::input::{Command, Until};
-use crate::model::id::{Incarnation, WorkerId};
+use crate::core::input::{Command, ReplyTo, Until};
+use crate::core::time::Time;
+use crate::model::id::{Incarnation, JobKey, WorkerId};
 use crate::model::record::{JobState, Record};
-use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply};
+use crate::store::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply, Way};
 
 fn stop(bench: &mut Bench, name: &str) {
     let deadline = bench.now + secs(5);
@@ -174,7 +175,41 @@ fn an_absent_job_may_run_until_a_lost_pool_is_open() {
     assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
     bench.survey(present(2, false, "a"));
     found(&mut bench, vec![Lookup::default()]);
+    assert_eq!(bench.of(&["reply"]), [""; 0], "it may have been answered before the pool was open");
+    bench.advance(millis(100));
+    found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped JobNotFound"]);
+}
+
+#[test]
+fn a_record_of_phase_r_is_followed_by_the_stop_of_a_run_only() {
+    let parked = || Record { state: JobState::Parked, owner: None, ..record("k", 7, WorkerId(9)) };
+    let runs = || record("k", 7, WorkerId(9));
+    type Wants = fn(ReplyTo, JobKey, Time) -> Command;
+    let steer: Wants = |reply, key, deadline| {
+        let (way, reason) = (Way::Now, String::new());
+        Command::Steer { reply, key, way, reason, deadline }
+    };
+    let stop: Wants = |reply, key, deadline| {
+        let (id, until) = (None, Until::Recorded);
+        Command::StopJob { reply, key, id, until, deadline }
+    };
+    let cases: [(Wants, Record, &[&str]); 4] = [
+        (steer, parked(), &["find k"]),
+        (|reply, key, deadline| Command::Unpark { reply, key, deadline }, runs(), &["find k"]),
+        (stop, parked(), &["find k"]),
+        (stop, runs(), &["stop k/n.k owner=9"]),
+    ];
+    for (wants, record, then) in cases {
+        let mut bench = Bench::attached();
+        lost(&mut bench, 2);
+        let deadline = bench.now + secs(5);
+        bench.command(|reply| wants(reply, key("k"), deadline));
+        assert_eq!(bench.of(&["find"]), ["find k"]);
+        found(&mut bench, vec![Lookup { record: Some(record), ..Lookup::default() }]);
+        bench.advance(millis(100));
+        assert_eq!(bench.of(&["find", "steer", "stop", "unpark", "reply"]), then);
+    }
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn an_update_without_an_answer_is_sent_again_as_it_was() {
         // The data went back.
         (UpdateReply::Conflict(3), vec!["look-to-update k"]),
         // The job that it was for is gone.
-        (UpdateReply::Absent, vec!["reply 1 updated JobNotFound"]),
+        (UpdateReply::Absent, vec!["look-to-update k"]),
     ] {
         let mut bench = on_its_way(None);
         bench.fail("update");
@@ -144,6 +144,62 @@ fn an_update_without_an_answer_is_sent_again_as_it_was() {
         updated(&mut bench, reply);
         assert_eq!(bench.of(&["reply", "update", "look-to-update"]), then);
     }
+}
+
+/// An update that may have been carried out, of a dispatch that is gone.
+fn in_doubt() -> Bench {
+    let mut bench = on_its_way(None);
+    bench.fail("update");
+    bench.all();
+    bench.advance(secs(1));
+    updated(&mut bench, UpdateReply::Absent);
+    assert_eq!(
+        bench.of(&["reply", "update", "look-to-update"]),
+        ["update k/n.k#4 owner=9", "look-to-update k"]
+    );
+    bench
+}
+
+#[test]
+fn an_update_in_doubt_is_made_for_its_own_dispatch_only() {
+    let another = Record { id: "n.another".parse().unwrap(), ..running(0) };
+    for (record, then) in [
+        (Some(running(4)), "update k/n.k#4 owner=9"),
+        (Some(running(6)), "update k/n.k#4 owner=9"),
+        (Some(another), "reply 1 updated UpdateInDoubt"),
+        (None, "reply 1 updated JobNotFound"),
+    ] {
+        let mut bench = in_doubt();
+        found(&mut bench, record);
+        assert_eq!(bench.of(&["reply", "update", "look-to-update"]), [then]);
+    }
+}
+
+#[test]
+fn an_update_in_doubt_that_is_gone_stays_in_doubt() {
+    let mut bench = in_doubt();
+    found(&mut bench, Some(running(4)));
+    updated(&mut bench, UpdateReply::Absent);
+    found(&mut bench, Some(Record { id: "n.another".parse().unwrap(), ..running(0) }));
+    assert_eq!(bench.of(&["reply"]), ["reply 1 updated UpdateInDoubt"]);
+}
+
+#[test]
+fn no_update_follows_a_record_that_was_read_in_phase_r() {
+    let mut bench = Bench::with_worker();
+    bench.lost(2);
+    update(&mut bench, None);
+    found(&mut bench, Some(running(4)));
+    bench.advance(millis(100));
+    assert_eq!(bench.of(&["update", "look-to-update"]), ["look-to-update k"; 2]);
+    bench.attested(&[]);
+    bench.attended(None);
+    bench.reopened(2);
+    found(&mut bench, Some(running(4)));
+    assert_eq!(bench.of(&["update", "reply"]), [""; 0], "the look was sent before the pool was open");
+    bench.advance(millis(100));
+    found(&mut bench, Some(Record { id: "n.another".parse().unwrap(), ..running(0) }));
+    assert_eq!(bench.of(&["update"]), ["update k/n.another#0 owner=9"]);
 }
 
 #[test]
