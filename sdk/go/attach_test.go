@@ -41,28 +41,8 @@ func attachedAs(
 		ended <- status
 	}()
 	var listener *net.UnixListener
-	listen := func() {
-		made, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener = made.(*net.UnixListener)
-	}
-	next := func() *played {
-		if err := listener.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		p := &played{t, conn, bufio.NewReader(conn)}
-		p.hear("hello")
-		return p
-	}
-	play(listen, next)
-	defer listener.Close()
+	listen := func() { listener = listenAt(t, path) }
+	play(listen, func() *played { return greeted(t, listener) })
 	select {
 	case is := <-ended:
 		if is != status {
@@ -71,6 +51,33 @@ func attachedAs(
 	case <-time.After(10 * time.Second):
 		t.Fatal("it does not end")
 	}
+}
+
+// listenAt makes the socket of a node.
+func listenAt(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.(*net.UnixListener)
+}
+
+// greeted is the next connection, which has said hello.
+func greeted(t *testing.T, listener *net.UnixListener) *played {
+	t.Helper()
+	if err := listener.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	p := &played{t, conn, bufio.NewReader(conn)}
+	p.hear("hello")
+	return p
 }
 
 func (p *played) welcome(ttl time.Duration) {
@@ -335,24 +342,14 @@ func TestAHostWithoutJobsEndsThoughNobodyAnswersItsBye(t *testing.T) {
 func child(t *testing.T, ttl, lease time.Duration) (*exec.Cmd, *played) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
+	listener := listenAt(t, path)
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), "TENURE_TEST_HOST=1", "TENURE_ATTACH="+path)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill() })
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	p := &played{t, conn, bufio.NewReader(conn)}
-	p.hear("hello")
+	p := greeted(t, listener)
 	p.welcome(ttl)
 	p.lease(1, lease)
 	p.start(1, "acme", nil)

@@ -428,10 +428,20 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         server = await asyncio.start_unix_server(come, self.path)
         self.addCleanup(server.close)
 
-    async def next(self, ttl=10.0):
-        """The next connection, which is welcome."""
+    async def attach(self, host):
+        """The host, which attaches to the socket that is made here."""
+        await self.listen()
+        return asyncio.ensure_future(host.attach(self.path))
+
+    async def greeted(self):
+        """The next connection, which has said hello."""
         tenure = await asyncio.wait_for(self.come.get(), 10)
         tenure.greeting = await tenure.hear("hello")
+        return tenure
+
+    async def next(self, ttl=10.0):
+        """The next connection, which is welcome."""
+        tenure = await self.greeted()
         tenure.say(op="hello", v=1, pool="p", node="n", worker=0, ttl_ms=round(ttl * 1000), features=[], tenure="0")
         return tenure
 
@@ -476,11 +486,9 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             pass
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         for _ in range(2):
-            tenure = await asyncio.wait_for(self.come.get(), 10)
-            await tenure.hear("hello")
+            tenure = await self.greeted()
             tenure.say(op="refused", why="each worker has a host")
         tenure = await self.next()
         tenure.lease()
@@ -499,8 +507,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             await free.wait()
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next(ttl=0.1)
         tenure.lease(left=0.3)
         tenure.start()
@@ -520,8 +527,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
             finally:
                 reasons.append(job.stop_reason)
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next()
         tenure.lease()
         tenure.start()
@@ -554,8 +560,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             await free.wait()
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next(ttl=0.1)
         tenure.lease(left=0.3)
         tenure.start()
@@ -570,8 +575,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             await free.wait()
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next(ttl=0.1)
         tenure.lease(1, left=0.3)
         tenure.lease(2, left=60)
@@ -595,8 +599,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
             finally:
                 ended.set()
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next()
         tenure.lease(left=0.2)
         tenure.start()
@@ -614,9 +617,8 @@ class Attached(unittest.IsolatedAsyncioTestCase):
                 job.status("x" * 100000)
                 await asyncio.sleep(0)
 
-        await self.listen()
         with mock.patch("tenure._link._UNSENT_MAX", 1 << 20):
-            serving = asyncio.ensure_future(host.attach(self.path))
+            serving = await self.attach(host)
             tenure = await self.next()
             tenure.lease()
             tenure.start()
@@ -633,8 +635,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
             jobs.append(job)
             await asyncio.sleep(1000)
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         for number in range(2):
             tenure = await self.next()
             tenure.lease()
@@ -700,12 +701,10 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             pass
 
-        await self.listen()
         with mock.patch("tenure._attach.WELCOME", 0.05):
-            serving = asyncio.ensure_future(host.attach(self.path))
+            serving = await self.attach(host)
             for _ in range(2):
-                tenure = await asyncio.wait_for(self.come.get(), 10)
-                await tenure.hear("hello")
+                tenure = await self.greeted()
             host.bye()
             self.assertEqual(await asyncio.wait_for(serving, 10), 0)
 
@@ -716,9 +715,8 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         async def run(job):
             pass
 
-        await self.listen()
         with mock.patch("tenure._attach.LOOK_AFTER", 0.05):
-            serving = asyncio.ensure_future(host.attach(self.path))
+            serving = await self.attach(host)
             tenure = await self.next()
             host.bye()
             await tenure.hear("bye")
@@ -734,8 +732,7 @@ class Attached(unittest.IsolatedAsyncioTestCase):
             finally:
                 ended.set()
 
-        await self.listen()
-        serving = asyncio.ensure_future(host.attach(self.path))
+        serving = await self.attach(host)
         tenure = await self.next()
         tenure.lease()
         tenure.start()
