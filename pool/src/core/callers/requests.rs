@@ -125,10 +125,10 @@ impl Requests {
             match (&request.want, found.record) {
                 // The look is older than the last sending of the stop.
                 (Want::Stop(Stop { id: Some(_), watched: false, .. }), _) => {}
-                (Want::Steer(_) | Want::Unpark(_), _) if !settled => {
-                    self.wait_until(to, Some(ctx.now + RETRY))
-                }
-                (Want::Stop(Stop { id: None, .. }), Some(Record { owner: None, .. })) if !settled => {
+                (Want::Steer(_) | Want::Unpark(_), _)
+                | (Want::Stop(Stop { id: None, .. }), Some(Record { owner: None, .. }))
+                    if !settled =>
+                {
                     self.wait_until(to, Some(ctx.now + RETRY));
                 }
                 (_, None) if !found.bad && !settled => self.wait_until(to, Some(ctx.now + RETRY)),
