@@ -2,12 +2,11 @@
 //!
 //! A job that is in a host's hands has a [`Held`]. If that is dropped before the host's last word on the job, the host is
 //! killed, and the drop waits until nothing of it is left. So nothing of a job runs once the pool takes it for ended. A host
-//! that nobody here can kill is parted from: its connection is closed, and the drop waits until the lease that it was told
-//! is over.
+//! that nobody here can kill is parted from: its connection is closed. The node keeps the job's key until the lease that
+//! the host was told is over, and no thread waits for that.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use tenure_pool::{Ask, Job, JobKey};
@@ -213,21 +212,22 @@ impl Link {
     }
 
     /// Kills it, and waits until nothing of it is left, or at least of this holder's jobs. It may be called for thousands of
-    /// jobs at once, on all threads of the runtime, so it does not need the runtime.
-    fn kill_now(&self, holder: Holder, why: &str) {
+    /// jobs at once, on all threads of the runtime, so it does not need the runtime. Returns how long the jobs of this holder
+    /// may still run.
+    fn kill_now(&self, holder: Holder, why: &str) -> Duration {
         self.kill(why);
+        let keeper = match &*self.tether {
+            Tether::Kept(keeper) => keeper,
+            Tether::Told => {
+                let mut leases = lock(&self.leases);
+                // It is told of no later end.
+                leases.close();
+                return leases.left(Some(holder));
+            }
+        };
         blocking(|| {
-            match &*self.tether {
-                Tether::Kept(keeper) if keeper.end(KILLING) => return,
-                Tether::Kept(_) => {}
-                Tether::Told => {
-                    let mut leases = lock(&self.leases);
-                    // It is told of no later end.
-                    leases.close();
-                    let left = leases.left(Some(holder));
-                    drop(leases);
-                    return thread::sleep(left);
-                }
+            if keeper.end(KILLING) {
+                return;
             }
             let (gone, _) = self
                 .is_gone
@@ -238,6 +238,7 @@ impl Link {
                 std::process::exit(LOST.into());
             }
         });
+        Duration::ZERO
     }
 
     /// Tells it of renewals.
@@ -263,9 +264,11 @@ impl Link {
             lease
         };
         match self.add(job) {
-            Ok((number, waits)) => {
-                Ok((Held { link: self.clone(), number, holder, is_over: false }, waits, lease))
-            }
+            Ok((number, waits)) => Ok((
+                Held { link: self.clone(), job: job.clone(), number, holder, is_over: false },
+                waits,
+                lease,
+            )),
             Err(why) => {
                 lock(&self.leases).leave(holder);
                 Err(why)
@@ -289,6 +292,7 @@ impl Link {
 /// A job in the hands of a host.
 pub(super) struct Held {
     pub(super) link: Arc<Link>,
+    job: Job,
     pub(super) number: u64,
     holder: Holder,
     is_over: bool,
@@ -319,7 +323,8 @@ impl Drop for Held {
         }
         // The host's last word may have come while nobody waited for it.
         if self.link.table().has(self.number) {
-            self.link.kill_now(self.holder, "the pool has given up a job of it that did not end");
+            let left = self.link.kill_now(self.holder, "the pool has given up a job of it that did not end");
+            self.job.may_run_on(left);
         }
         lock(&self.link.leases).leave(self.holder);
     }

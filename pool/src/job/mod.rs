@@ -75,7 +75,7 @@ struct Shared {
     progressed_at: AtomicU64,
 }
 
-/// The means by which a handler learns of events, created on first use.
+/// The means by which a handler learns of events, and more that few jobs need. Created on first use.
 struct Hearing {
     cancellation: CancellationToken,
     notes: Handover<Bytes>,
@@ -83,6 +83,8 @@ struct Hearing {
     updates: Handover<NewPayload>,
     /// It has waited for another payload.
     takes_updates: AtomicBool,
+    /// Until when something may run the job that its handler cannot end. 0: nothing does.
+    runs_until: AtomicU64,
 }
 
 /// The data of a job.
@@ -319,6 +321,22 @@ impl Job {
         self.shared.savers.end(self, result);
     }
 
+    /// The job may still run for this long: something has it that its handler cannot end. From the end of the handler on the
+    /// node keeps the key back until then, and holds no thread for that. Call it before the handler has ended, or in the drop
+    /// of its future. The longest word counts, and none does after the job's end.
+    ///
+    /// A node keeps a key as long as it lives and has the lease. So what runs the job must know how long that lasts
+    /// ([`LeaseGuard::remaining`](crate::LeaseGuard::remaining)), and end by itself.
+    pub fn may_run_on(&self, time: Duration) {
+        self.hearing().runs_until.fetch_max((clock::now() + time).0, Ordering::Relaxed);
+    }
+
+    /// How long it may still run. It is told once.
+    pub(crate) fn runs_on(&self) -> Duration {
+        let until = self.shared.hearing.get().map_or(0, |it| it.runs_until.swap(0, Ordering::Relaxed));
+        Time(until).since(clock::now())
+    }
+
     /// The next notification, for a job that runs as one future ([`run`](crate::run)). Each notification is returned
     /// once, and then counts as delivered. The next owner gets those that this job never takes.
     ///
@@ -362,7 +380,8 @@ impl Job {
             // A handler may cancel its own token. That has no effect here.
             let (cancellation, notes) = (self.cancel_token().child_token(), Handover::default());
             let (updates, takes_updates) = (Handover::default(), AtomicBool::new(false));
-            Box::new(Hearing { cancellation, notes, asks: Asks::default(), updates, takes_updates })
+            let (asks, runs_until) = (Asks::default(), AtomicU64::new(0));
+            Box::new(Hearing { cancellation, notes, asks, updates, takes_updates, runs_until })
         })
     }
 

@@ -43,6 +43,16 @@ impl Mailbox {
         self.mail().retain(|mail| !matches!(mail, Mail::Asks(_)));
     }
 
+    /// Takes a stop out that nobody has read.
+    pub(crate) fn take_stop(&self) -> Option<StopReason> {
+        let mut mail = self.mail();
+        let at = mail.iter().position(|mail| matches!(mail, Mail::Stop(_)))?;
+        match mail.remove(at) {
+            Mail::Stop(why) => Some(why),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.mail().is_empty()
     }

@@ -179,6 +179,19 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
     }
 }
 
+/// Lets a job's handler hear of a stop whose task was aborted before it ran: the stop is polled once, and dropped.
+pub(crate) fn hear(task: &Task, why: StopReason) -> Came {
+    let _ = stop(task, why).now_or_never();
+    Came::Ended(HandlerEvent::Aborted)
+}
+
+/// Keeps the job that has ended so back for a while.
+pub(crate) async fn linger(task: Task, time: Duration, event: HandlerEvent) -> Came {
+    task.leave();
+    sleep(time).await;
+    Came::Ended(event)
+}
+
 /// The span of a job's calls. It names the dispatcher's trace. The pool carries the trace but does not join it; the
 /// user's tracer does.
 fn span_of(job: &Job, on_span: Option<JobSpanHook>) -> Span {

@@ -75,8 +75,20 @@ struct Busy {
     handler: Arc<dyn AnyHandler>,
     mailbox: Arc<Mailbox>,
     abort: AbortHandle,
+    work: Work,
     /// The task was told to end at once. It may end without hearing of that.
     aborted: bool,
+}
+
+/// The work of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// The start, and the future, if the job runs as one.
+    Runs,
+    /// A message to a job without a future.
+    Attends,
+    /// Nothing: the handler has ended, and the key is kept back.
+    Lingers,
 }
 
 /// The idle jobs of a worker.
@@ -143,7 +155,7 @@ impl Actors {
         let own = self.task(Job::new(parts), handler, Arc::default());
         let parts = own.parts();
         let start = actor::start(own, self.recheck, self.beside.on_job_span.clone());
-        self.work(parts, start, HandlerEvent::NotRun);
+        self.work(parts, Work::Runs, start, HandlerEvent::NotRun);
     }
 
     /// Fires the job's cancellation. Runs the stop handler after the present handler.
@@ -190,8 +202,10 @@ impl Actors {
     /// Aborts the job's running handler.
     pub(super) fn abort(&mut self, place: &Place, token: Token) {
         if let Some(busy) = self.busy_mut(place, token) {
-            busy.aborted = true;
-            busy.abort.abort();
+            if busy.work != Work::Lingers {
+                busy.aborted = true;
+                busy.abort.abort();
+            }
         } else if let Some((IdleJob { job, .. }, _)) = self.rouse(place, token) {
             self.left(&job);
             self.say(&job, HandlerEvent::Aborted);
@@ -225,9 +239,9 @@ impl Actors {
 
     /// The input for the engine after a task's end.
     pub(super) fn ended(&mut self, end: End) -> Option<Input> {
-        let (id, came) = match end {
-            Ok((id, came)) => (id, came),
-            Err(error) => (error.id(), Came::Ended(told(error))),
+        let (id, came, cut_off) = match end {
+            Ok((id, came)) => (id, came, false),
+            Err(error) => (error.id(), Came::Ended(told(error)), true),
         };
         let busy = self.busy.remove(&id)?;
         let worker = busy.job.worker();
@@ -238,14 +252,10 @@ impl Actors {
         }
         let token = busy.job.token();
         let event = match came {
-            Came::Ended(event) => {
-                self.left(&busy.job);
-                event
-            }
+            Came::Ended(event) => self.over(busy, event, cut_off)?,
             // A start that succeeded nevertheless must be stopped: the engine does that.
             Came::Idle(event, _) if busy.aborted && !matches!(event, Some(HandlerEvent::Started)) => {
-                self.left(&busy.job);
-                HandlerEvent::Aborted
+                self.over(busy, HandlerEvent::Aborted, cut_off)?
             }
             Came::Idle(event, span) => {
                 self.rest(busy, span);
@@ -253,6 +263,27 @@ impl Actors {
             }
         };
         Some(Input::Handler { worker, key: place.1, token, event })
+    }
+
+    /// The job is over, unless its handler has yet to hear of that, or something may still run it: then a task sees to that.
+    fn over(&mut self, busy: Busy, event: HandlerEvent, cut_off: bool) -> Option<HandlerEvent> {
+        let Busy { job, handler, mailbox, work, .. } = busy;
+        let unheard = if cut_off && work == Work::Attends { mailbox.take_stop() } else { None };
+        let runs_on = job.runs_on();
+        if unheard.is_none() && runs_on.is_zero() {
+            self.left(&job);
+            return Some(event);
+        }
+        let own = self.task(job, handler, mailbox);
+        let parts = own.parts();
+        // The lease aborts neither: the one is over at once, and nothing of the other runs.
+        let (work, abort) = if let Some(why) = unheard {
+            (Work::Runs, self.tasks.spawn_on(async move { actor::hear(&own, why) }, &self.home))
+        } else {
+            (Work::Lingers, self.tasks.spawn_on(actor::linger(own, runs_on, event), &self.home))
+        };
+        self.works(parts, work, abort);
+        None
     }
 
     /// Aborts all tasks, and waits until none runs.
@@ -320,13 +351,14 @@ impl Actors {
     fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
-        self.work(parts, actor::attend(own, span), HandlerEvent::Aborted);
+        self.work(parts, Work::Attends, actor::attend(own, span), HandlerEvent::Aborted);
     }
 
     /// Spawns a task for the job. Reports `over` if none of its worker's handlers may run any more.
     fn work(
         &mut self,
         (job, handler, mailbox): (Job, Arc<dyn AnyHandler>, Arc<Mailbox>),
+        work: Work,
         task: impl Future<Output = Came> + Send + 'static,
         over: HandlerEvent,
     ) {
@@ -334,9 +366,19 @@ impl Actors {
             self.left(&job);
             return self.say(&job, over);
         };
+        self.works((job, handler, mailbox), work, abort);
+    }
+
+    /// A task works for the job from now on.
+    fn works(
+        &mut self,
+        (job, handler, mailbox): (Job, Arc<dyn AnyHandler>, Arc<Mailbox>),
+        work: Work,
+        abort: AbortHandle,
+    ) {
         let id = abort.id();
         self.places.insert((job.worker(), job.key().clone()), id);
-        self.busy.insert(id, Busy { job, handler, mailbox, abort, aborted: false });
+        self.busy.insert(id, Busy { job, handler, mailbox, abort, work, aborted: false });
     }
 
     fn task(&self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) -> Task {

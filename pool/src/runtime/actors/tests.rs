@@ -554,6 +554,89 @@ async fn a_future_that_panics_when_it_is_dropped_has_failed() {
     assert_eq!(after, ["1 Failed(\"panicked: in drop\")"]);
 }
 
+/// Its stop hangs. When that is dropped, something still runs the job for this long.
+struct Outlived(Log, Duration);
+
+struct Outlives<'a>(&'a Job, &'a Outlived);
+
+impl Drop for Outlives<'_> {
+    fn drop(&mut self) {
+        self.1.0.lock().unwrap().push("dropped".to_owned());
+        self.0.may_run_on(self.1.1 / 2);
+        self.0.may_run_on(self.1.1);
+    }
+}
+
+impl JobHandler for Outlived {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+
+    async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
+        self.0.lock().unwrap().push(format!("{why:?}"));
+        let _outlives = Outlives(job, self);
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_stop_that_is_aborted_before_it_runs_is_heard() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    bench.start(Outlived(log.clone(), Duration::ZERO), 1);
+    assert_eq!(bench.next().await, ["1 Started"]);
+    bench.stop(1);
+    bench.abort(1);
+    assert_eq!(bench.next().await, [""; 0]);
+    assert_eq!(bench.next().await, ["1 Aborted"]);
+    assert_eq!(*log.lock().unwrap(), ["Stopped", "dropped"]);
+    assert_eq!(bench.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn a_job_that_something_still_runs_is_kept_back() {
+    for heard in [true, false] {
+        let time = Duration::from_millis(200);
+        let (mut bench, log) = (Bench::new(), Log::default());
+        bench.start(Outlived(log.clone(), time), 1);
+        bench.next().await;
+        bench.stop(1);
+        while heard && log.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let before = clock::now();
+        bench.abort(1);
+        if !heard {
+            bench.next().await;
+        }
+        assert_eq!(bench.next().await, [""; 0]);
+        assert_eq!(bench.counts(), (1, 0));
+        // Neither ends it sooner.
+        bench.abort(1);
+        bench.stop(1);
+        assert_eq!(bench.next().await, ["1 Aborted"]);
+        assert!(clock::now().since(before) >= time);
+        assert_eq!(*log.lock().unwrap(), ["Stopped", "dropped"]);
+        assert_eq!(bench.counts(), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn an_end_of_the_lease_does_not_free_a_job_that_is_kept_back() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    bench.start(Outlived(log.clone(), Duration::from_millis(200)), 1);
+    bench.next().await;
+    bench.stop(1);
+    while log.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let before = clock::now();
+    bench.leases.give_up_all();
+    assert_eq!(bench.next().await, [""; 0]);
+    bench.leases.give_up_all();
+    assert_eq!(bench.next().await, ["1 Aborted"]);
+    assert!(clock::now().since(before) >= Duration::from_millis(200));
+}
+
 /// Refuses every notification, and says how often it has refused that one before.
 struct Refuses;
 
