@@ -187,6 +187,10 @@ pub(super) fn refusal(hello: &Hello) -> Option<(String, Down)> {
         return None;
     }
     let theirs: Vec<_> = hello.v.iter().copied().take(VERSIONS).collect();
-    let why = format!("this node speaks version {VERSION} of the host protocol, the host {theirs:?}");
+    let ours = format!("this node speaks version {VERSION} of the host protocol");
+    let why = match &theirs[..] {
+        [] => format!("{ours}, the host names none"),
+        theirs => format!("{ours}, the host {theirs:?}"),
+    };
     Some((why.clone(), Down::Refused { why, ours: vec![VERSION], theirs }))
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{Node, Worker};
+use tenure_pool::{Error, Node, Worker};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -128,11 +128,12 @@ impl Serves {
             }
             let failure = match self.join().await {
                 Ok(member) => return Ok(Some(member)),
-                Err(_) if self.node.health().leaving => {
+                // Its health may not say so yet.
+                Err(error) if matches!(error, Error::NodeClosed) || self.node.health().leaving => {
                     self.hosts.close();
                     return std::future::pending().await;
                 }
-                Err(failure) => failure,
+                Err(error) => Failure::from(error),
             };
             if is_first || !matches!(failure.code, Code::Redis | Code::Late) {
                 return Err(failure);
@@ -146,13 +147,13 @@ impl Serves {
         }
     }
 
-    async fn join(&self) -> Result<Worker, Failure> {
+    async fn join(&self) -> Result<Worker, Error> {
         let adding = self.node.add_worker(Shared(self.handler.clone())).meta("tenure-host");
         let adding = match self.max_jobs {
             Some(jobs) => adding.capacity(jobs),
             None => adding,
         };
-        Ok(adding.await?)
+        adding.await
     }
 
     /// The next host, if it gets as far as its hello.

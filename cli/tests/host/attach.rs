@@ -43,6 +43,14 @@ impl World {
         self.peer("TENURE_SOCKET", &raw("obeys"))
     }
 
+    /// A node with one worker, and its host, which keeps to the leases that it is told.
+    async fn obeyed(&self, args: &[&str]) -> (Host, Child) {
+        let node = self.attach("a", 1, args).await;
+        let host = self.obedient();
+        self.up("a", 1).await;
+        (node, host)
+    }
+
     /// Until when a process was told at last that its lease lasts.
     fn told(&self, peer: u32) -> u64 {
         let lines = self.lines("leases");
@@ -96,9 +104,7 @@ fn now() -> u64 {
 /// A peer goes in this way, and another takes its worker.
 async fn keys_wait_for_the_told_lease(how: &str) {
     let world = World::with_ttl(SHORT).await;
-    let node = world.attach("a", 1, &["--host-deadline", "2s"]).await;
-    let first = world.obedient();
-    world.up("a", 1).await;
+    let (node, first) = world.obeyed(&["--host-deadline", "2s"]).await;
     // It takes the worker in the moment in which the first one vanishes.
     let second = world.obedient();
     world.line("waits", &second.id().unwrap().to_string()).await;
@@ -133,9 +139,7 @@ vanishing! {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_a_vanished_peer_go_elsewhere_after_its_lease() {
     let world = World::with_ttl(SHORT).await;
-    let node = world.attach("a", 1, &[]).await;
-    let first = world.obedient();
-    world.up("a", 1).await;
+    let (node, first) = world.obeyed(&[]).await;
     let other = world.host("b", 1, &["--logs", "null"], &raw("obeys")).await;
     world.one_each().await;
     let peer = first.id().unwrap();
@@ -157,9 +161,7 @@ async fn keys_of_a_vanished_peer_go_elsewhere_after_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_job_of_a_peer_is_free_after_its_lease() {
     let world = World::with_ttl(SHORT).await;
-    let node = world.attach("a", 1, &["--grace", "500ms"]).await;
-    let first = world.obedient();
-    world.up("a", 1).await;
+    let (node, first) = world.obeyed(&["--grace", "500ms"]).await;
     for key in ["stuck", "acme"] {
         world.node.dispatch((key, "")).await.unwrap();
     }
@@ -339,6 +341,35 @@ async fn a_peer_that_comes_while_its_node_leaves_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_comes_as_its_node_leaves_holds_nothing_up() {
+    let world = World::new().await;
+    world.node.submit(("acme", "")).await.unwrap();
+    for round in 1..=10 {
+        let mut node = world.attach("a", 1, &[]).await;
+        let mut peer = world.peer("TENURE_SOCKET", &raw("good"));
+        // It connects now.
+        let comes = || async { world.lines("hosts").len() == round };
+        eventually(PATIENCE, "a host comes", comes).await;
+        signal(node.guard(), Signal::TERM);
+        assert_eq!(node.ended().await.code(), Some(0), "round {round}");
+        peer.wait().await.unwrap();
+        assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
+    }
+    assert_eq!(world.lines("overlaps"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_names_no_version_is_told_so() {
+    let world = World::new().await;
+    let node = world.attach("a", 1, &[]).await;
+    let mut peer = world.peer("TENURE_SOCKET", &raw("no version"));
+    assert_eq!(peer.wait().await.unwrap().code(), Some(78));
+    let why = "this node speaks version 1 of the host protocol, the host names none";
+    assert_eq!(world.lines("refused"), [why]);
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_keep_no_peer_out() {
     let world = World::new().await;
     let node = world.attach("a", 1, &["--hello-timeout", "600s"]).await;
@@ -351,9 +382,7 @@ async fn silent_connections_keep_no_peer_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_wait_for_the_told_lease_while_the_node_leaves() {
     let world = World::with_ttl(SHORT).await;
-    let mut node = world.attach("a", 1, &[]).await;
-    let first = world.obedient();
-    world.up("a", 1).await;
+    let (mut node, first) = world.obeyed(&[]).await;
     let other = world.host("b", 1, &["--logs", "null"], &raw("obeys")).await;
     world.one_each().await;
     let peer = first.id().unwrap();

@@ -121,6 +121,14 @@ def misbehave(how, message):
         threading.Thread(target=flood, args=(job,), daemon=True).start()
     elif how == "bye":
         say(op="bye")
+    elif how == "last words":
+        # Whatever it is told from now on fails, and the first thing is the answer to this.
+        connection.shutdown(socket.SHUT_RD)
+        say(op="ask", rid=1, key="nobody", body="", within_ms=1000)
+        time.sleep(0.3)
+        jobs.pop(job)[2].close()
+        say(op="ended", job=job)
+        os._exit(0)
     elif how == "asks itself":
         # None is answered before all are said.
         for rid in range(300):
@@ -197,7 +205,7 @@ while True:
         send(b"GET / HTTP/1.1\r\n\r\n")
     if MODE == "early":
         say(op="started", job=1)
-    v = [99] if MODE == "v99" else [1]
+    v = {"v99": [99], "no version": []}.get(MODE, [1])
     say(op="hello", v=v, sdk="raw", features=["ask", "update"], max_jobs=int(os.environ.get("MAX_JOBS", 5000)))
     try:
         for line in connection.makefile("rb"):

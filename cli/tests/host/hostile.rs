@@ -107,6 +107,21 @@ async fn a_host_that_ends_a_job_twice_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_last_words_of_a_host_that_hears_nothing_count() {
+    let pair = Pair::new(&[]).await;
+    let key = pair.bad.key.as_str().unwrap().to_owned();
+    let _ = pair.world.node.notify(&pair.bad.key, "last words").await;
+    pair.world.line("misbehaves", "last words").await;
+    let is_over = || async { pair.world.node.job(&*key).await.unwrap().is_none() };
+    eventually(PATIENCE, "its job has ended", is_over).await;
+    let starts = pair.world.lines("starts");
+    let of_key = starts.iter().filter(|line| line.starts_with(&format!("{key} ")));
+    assert_eq!(of_key.count(), 1, "it has ended, and was not lost");
+    pair.is_well("last words").await;
+    pair.host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_floods_hurts_its_own_worker_only() {
     let pair = Pair::new(&[]).await;
     pair.world.node.notify(&pair.bad.key, "floods").await.unwrap();
