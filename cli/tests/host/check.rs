@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use futures::future::join_all;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -48,7 +49,7 @@ async fn a_broken_host_fails_where_it_is_broken() {
         ("ignores leases", "ends the jobs of a lease that is over, and no others"),
         ("stays after bye", "ends with status 0 when there is nothing more to do"),
     ];
-    for (what, scenario) in cases {
+    let play = async |what: &str, scenario: &str| {
         let command = ["python3".to_owned(), broken.display().to_string(), what.to_owned()];
         let (failed, status) = failures(Some(scenario), &command).await;
         assert!(failed.iter().any(|it| it == scenario), "{what}: {failed:?}");
@@ -56,7 +57,9 @@ async fn a_broken_host_fails_where_it_is_broken() {
         // It is otherwise whole.
         let (failed, status) = failures(Some("fails a start"), &command).await;
         assert_eq!((failed, status), (vec![], Some(0)), "{what}");
-    }
+    };
+    // At once: most of them wait.
+    join_all(cases.map(|(what, scenario)| play(what, scenario))).await;
 }
 
 #[tokio::test]

@@ -80,12 +80,33 @@ async fn lease_over(host: &mut Player) -> Played {
 
 async fn renewed(host: &mut Player) -> Played {
     host.welcome().await?;
-    host.lease(2, 2_000).await?;
-    let job = host.run(Player::runs().lease(2)).await?;
+    // A machine that stands still for as long as a lease lasts shows nothing. Then the lease is longer, and another one.
+    for lease in 2..8 {
+        let mut until = 0;
+        let kept = renewed_in_time(host, lease, SHORT << (lease - 2), &mut until).await;
+        if monotonic() < until {
+            return kept;
+        }
+    }
+    Err("no renewal was heard in time, the machine is too slow".to_owned())
+}
+
+/// It says nothing if it ends after `until`: the end of the lease as the host was told it in time.
+async fn renewed_in_time(host: &mut Player, lease: u64, lasts: u64, until: &mut u64) -> Played {
+    *until = monotonic() + lasts;
+    host.lease(lease, lasts).await?;
+    let job = host.run(Player::runs().key(format!("key-{lease}")).lease(lease)).await?;
     // Longer than the first lease, by far less than each.
     for _ in 0..6 {
-        sleep(Duration::from_millis(400)).await;
-        host.lease(2, 2_000).await?;
+        sleep(Duration::from_millis(lasts / 5)).await;
+        let next = monotonic() + lasts;
+        host.lease(lease, lasts).await?;
+        // The pong follows the renewal.
+        host.ping().await?;
+        if monotonic() >= *until {
+            return Ok(());
+        }
+        *until = next;
     }
     host.noted(job, "lease").await?;
     host.says(job, "lease holds").await?;
