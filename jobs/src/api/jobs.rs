@@ -289,7 +289,11 @@ impl Jobs {
         Ok(self.steer(id, Steer::Cancel(reason.to_owned())).await? == SteerReply::Done)
     }
 
-    /// Removes a job with its children and all that belongs to it. A handler that runs it is ended.
+    /// Removes a job with all that belongs to it. A handler that runs it is ended.
+    ///
+    /// Its children go in the same way, and theirs, in the ticks that follow: those that wait, those that run, and those
+    /// that have ended and are kept. A tick removes 128 at most. Children that were made for an earlier life of the job, as
+    /// before a replay, have ended by themselves and stay.
     ///
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Store`].

@@ -82,8 +82,9 @@ pub struct Record {
     /// - `b`: a child failed before it waited.
     /// - `x`: it will be cancelled.
     /// - `p`: it will be paused.
+    /// - `e`: its parent counts it no more, and takes it along when it is removed.
     pub flags: String,
-    /// `<id>#<birth>` of its parent; empty when it has none that counts it.
+    /// `<id>#<birth>` of its parent; empty when it has none. A child that is asked for again after its end has none.
     pub parent: String,
     /// The number of its children that have not ended.
     pub open: u32,

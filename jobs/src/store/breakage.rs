@@ -21,6 +21,8 @@ pub enum Breakage {
     ChildCountsTwice,
     /// A parent does not go on when its last child has ended.
     ParentSleeps,
+    /// A parent that is removed leaves its children behind.
+    RemovesAlone,
     /// A token comes again.
     TokensRepeat,
     /// A delay is none.

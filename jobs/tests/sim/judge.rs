@@ -71,7 +71,9 @@ pub(crate) struct Judge {
     /// Lives of nodes that go on, and those whose worker was closed.
     pub(crate) lives: BTreeSet<String>,
     pub(crate) closed: BTreeSet<String>,
-    /// Jobs that were steered since the last loss.
+    /// Lives of parents that were removed, as `id#birth`: their children go with them.
+    removed: BTreeSet<String>,
+    /// Jobs that were steered since the last loss, or went with their parents.
     pub(crate) steered: BTreeSet<String>,
     pub(crate) begins: u64,
     pub(crate) steps: u64,
@@ -111,6 +113,9 @@ impl Judge {
         }
         self.records = parsed(&dump);
         self.last = dump;
+        // The parent may be there again. Its children go only if it is not.
+        let last = &self.last;
+        self.removed.retain(|life| last.value("timers", &format!("x:{life}")).is_some());
         self.lanes.clear();
         self.begun.clear();
         self.steered.clear();
@@ -139,6 +144,7 @@ impl Judge {
         }
         self.settled(now, word, &old, &new);
         self.told(life, word, &old);
+        self.left_behind(now, &new, &dump);
         let wrong = indexes(&new, &dump);
         for what in wrong {
             self.object(now, what);
@@ -195,17 +201,24 @@ impl Judge {
                 }
             }
             (Some(old), None) => {
+                let with_parent = matches!(word, Word::Tick) && self.removed.contains(&old.parent);
+                let removed = with_parent || steers(|steer| matches!(steer, Steer::Remove));
+                if removed {
+                    self.removed.insert(format!("{id}#{}", old.birth));
+                    self.steered.insert(id.to_owned());
+                    self.finished.remove(id);
+                }
                 let went = match word {
                     Word::Settle(_, jobs, replies) => jobs.iter().zip(*replies).any(|(job, reply)| {
                         job.id == id && job.token == old.token && *reply == SettleReply::Ended
                     }),
-                    Word::Tick => over(old.state),
+                    Word::Tick => over(old.state) || with_parent,
                     _ => steers(|steer| matches!(steer, Steer::Remove)),
                 };
                 if !went {
                     self.object(now, format!("{id} is lost: it was {old}"));
                 }
-                if steers(|_| true) {
+                if removed || steers(|_| true) {
                     self.asked.insert(id.to_owned(), self.steps);
                 }
                 self.ended(now, word, id, old);
@@ -222,6 +235,18 @@ impl Judge {
             runs.filter(|new| old.is_none_or(|old| (old.state, old.token) != (new.state, new.token)));
         if let Some(new) = begins {
             self.began(now, word, id, old, new, dump);
+        }
+    }
+
+    /// The children of a removed parent go with it: at once, or in the ticks that follow.
+    fn left_behind(&mut self, now: u64, jobs: &BTreeMap<String, Record>, dump: &Dump) {
+        let stays = |job: &Record| {
+            let goes = dump.value("timers", &format!("x:{}", job.parent)).is_some();
+            self.removed.contains(&job.parent) && !goes
+        };
+        let left: Vec<_> = jobs.iter().filter(|(_, job)| stays(job)).map(|(id, _)| id.clone()).collect();
+        for id in left {
+            self.object(now, format!("{id} was left behind by its parent"));
         }
     }
 
@@ -536,8 +561,8 @@ fn indexes(jobs: &BTreeMap<String, Record>, dump: &Dump) -> Vec<String> {
     compare("failed children", members(dump, "extras", "b:"), failed.collect());
     let watched = jobs.iter().filter(|(_, job)| job.flags.contains('w')).map(|(id, _)| format!("s:{id}"));
     compare("watchers", members(dump, "extras", "s:"), watched.collect());
-    let child =
-        |(id, job): (&String, &Record)| (!job.parent.is_empty()).then(|| format!("o:{}|{id}", job.parent));
+    let counts = |job: &Record| !job.parent.is_empty() && !job.flags.contains('e');
+    let child = |(id, job): (&String, &Record)| counts(job).then(|| format!("o:{}|{id}", job.parent));
     compare("open children", members(dump, "index", "o:"), jobs.iter().filter_map(child).collect());
     // A child that was abandoned has no outcome.
     let ends = members(dump, "extras", "c:");

@@ -89,6 +89,7 @@ broken! {
     a_limit_of_a_group_that_is_none_is_noticed: GroupLimitOff by "began in a window";
     a_concurrency_that_is_none_is_noticed: ConcurrencyOff by "run in bound";
     a_child_that_counts_twice_is_noticed: ChildCountsTwice by "open children";
+    children_that_are_left_behind_are_noticed: RemovesAlone by "was left behind by its parent";
     a_parent_that_sleeps_on_is_noticed: ParentSleeps by "waits for nothing";
     a_token_that_comes_again_is_noticed: TokensRepeat by "a lower token" | "that was given before";
     a_job_that_runs_early_is_noticed: RunsEarly by "before its time";

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tenure_jobs::State;
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Data, Ends, Kind, NewJob, Peeked, Settle, SettleReply, Settling, Steer,
-    SteerReply,
+    AddMode, AddReply, Adding, Data, Ends, Hint, Kind, NewJob, Peeked, Request, Settle, SettleReply,
+    Settling, Steer, SteerReply, Ticked, Watching,
 };
 
-use super::lab::{Lab, Which, done, fail, id, queue, retry, with_result};
+use super::lab::{Lab, Which, done, fail, id, node, queue, retry, with_result};
 
 scenarios! {
     children_are_made_once_though_their_parent_runs_again,
@@ -22,6 +22,9 @@ scenarios! {
     a_parent_that_comes_to_wait_names_the_first_failure,
     the_failure_of_a_child_is_forgotten_with_its_parents_life,
     a_removed_parent_takes_its_children_with_it,
+    a_removed_parent_takes_its_own_children_only,
+    a_tick_removes_so_many_children_of_all_parents,
+    a_child_that_ends_while_its_parent_goes_goes_too,
     children_of_another_life_do_not_count,
     a_removed_or_cancelled_child_counts,
     a_stranger_adds_no_children,
@@ -228,22 +231,96 @@ async fn the_failure_of_a_child_is_forgotten_with_its_parents_life(which: Which)
 }
 
 async fn a_removed_parent_takes_its_children_with_it(which: Which) {
-    let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
-    tree(&lab, |_| {}, &[("b", "P.1"), ("b", "P.2")]).await;
-    lab.take_n("b", 1).await;
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1"), ("c", "")]).await;
+    lab.listen("n1").await;
+    tree(&lab, |_| {}, &[("b", "P.done"), ("b", "P.dead"), ("b", "P.runs"), ("b", "P.waits")]).await;
+    lab.take_n("b", 3).await;
+    let token = lab.token.get();
+    // Of its children one has children itself, one has failed and is kept, and one has look-ups and a watcher.
+    assert_eq!(lab.spawn("c", "P.done", Some(token), "P.done.1").await, AddReply::Added);
+    assert_eq!(lab.settle("P.done", Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle("P.dead", fail("no")).await, SettleReply::Failed);
+    assert_eq!(lab.take("c").await, ["P.done.1"]);
+    let grandchild = lab.token.get();
+    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("P.runs")]).await.unwrap();
     assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+    lab.heard().await;
     // A namesake has nothing to do with them.
     lab.add("a", &["P"]).await;
     lab.tick().await;
-    assert_eq!(
-        (lab.state("P.2").await, lab.extend("P.1", lab.token.get()).await),
-        (None, SettleReply::ToCancel)
-    );
-    assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
+    lab.tick().await;
+    let heard = lab.heard().await;
+    let count = |of: fn(&Hint) -> bool| heard.iter().filter(|(_, hint)| of(hint)).count();
+    assert_eq!(count(|hint| matches!(hint, Hint::Halted(..))), 2, "those that run");
+    assert_eq!(count(|hint| matches!(hint, Hint::News(news) if news.state.is_none())), 1, "who watches");
+    for (child, token) in [("P.runs", token), ("P.done.1", grandchild)] {
+        assert_eq!(lab.extend(child, token).await, SettleReply::Halt);
+        let late = Settle::Done("late".into(), Data::Replace("late".into()));
+        assert_eq!(lab.settle_as(child, token, late).await, SettleReply::Halt);
+    }
     let parent = lab.record("P").await.unwrap();
     assert_eq!((parent.open, parent.state), (0, State::Ready));
-    let dump = lab.dump().await;
-    assert_eq!((dump.get("index"), dump.get("extras")), (None, None));
+    assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+    let counts = lab.dump().await;
+    let counts = counts.get("counts").unwrap().iter().filter(|(of, _)| !of.ends_with("|failed"));
+    assert!(counts.clone().all(|(_, count)| count == "0"), "{:?}", counts.collect::<Vec<_>>());
+}
+
+async fn a_removed_parent_takes_its_own_children_only(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1")]).await;
+    tree(&lab, |_| {}, &[("b", "P.1"), ("b", "P.2"), ("b", "P.3")]).await;
+    lab.take("b").await;
+    for child in ["P.1", "P.2"] {
+        assert_eq!(lab.settle(child, fail("no")).await, SettleReply::Failed);
+    }
+    // One is somebody else's by now, one is asked for by itself, and a stranger has the name of one.
+    assert_eq!(lab.steer("P.1", Steer::Remove).await, SteerReply::Done);
+    assert_eq!(lab.add("b", &["P.1"]).await, [AddReply::Added]);
+    assert_eq!(lab.add_body("b", "P.2", "x", AddMode::Again, |_| {}).await, AddReply::Anew);
+    lab.add("b", &["P.4"]).await;
+    assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+    lab.tick().await;
+    assert_eq!(lab.state("P.3").await, None);
+    assert_eq!(lab.take("b").await, ["P.1", "P.2", "P.4"]);
+    assert_eq!(lab.dump().await.get("index"), None);
+}
+
+async fn a_tick_removes_so_many_children_of_all_parents(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1")]).await;
+    for parent in ["P", "Q", "R"] {
+        lab.add("a", &[parent]).await;
+        lab.take("a").await;
+        for i in 0..20 {
+            lab.spawn("b", parent, Some(lab.token.get()), &format!("{parent}.{i:02}")).await;
+        }
+        lab.take_n("b", 5).await;
+        for i in 0..5 {
+            lab.settle(&format!("{parent}.{i:02}"), fail("no")).await;
+        }
+    }
+    for parent in ["P", "Q", "R"] {
+        lab.steer(parent, Steer::Remove).await;
+    }
+    let left = async || lab.dump().await.get("jobs").map_or(0, std::collections::BTreeMap::len);
+    assert_eq!(left().await, 60);
+    assert_eq!(lab.tick().await, Ticked::Done { next: 0, lost: 0, promoted: 0, gone: 50 });
+    assert_eq!(left().await, 10);
+    lab.tick().await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_child_that_ends_while_its_parent_goes_goes_too(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1")]).await;
+    tree(&lab, |_| {}, &[("b", "P.1"), ("b", "P.2")]).await;
+    lab.take_n("b", 1).await;
+    // In the same call, and before the tick.
+    let both = [Request::Job(id("P"), Steer::Remove), Request::Job(id("P.2"), Steer::Cancel("no".into()))];
+    assert_eq!(lab.store.steer(lab.inc.get(), &both).await.unwrap(), [SteerReply::Done; 2]);
+    assert_eq!(lab.settle("P.1", fail("no")).await, SettleReply::Failed);
+    assert_eq!(lab.state("P.2").await, Some(State::Cancelled));
+    lab.tick().await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 
 async fn children_of_another_life_do_not_count(which: Which) {

@@ -1,7 +1,7 @@
 //! The data in Redis, byte by byte. Nodes of other versions read and write them, so they may change only by additions. A
 //! change that breaks a line here needs another version of the records.
 
-use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Taking, Watching};
+use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Steer, Taking, Watching};
 
 use super::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 
@@ -58,6 +58,11 @@ async fn set(which: Which) -> Lab {
     wish.slots = 5;
     lab.take_as(&wish).await;
     lab.tick().await;
+    // A parent that was removed, and its child that the next tick takes along.
+    lab.add_one("tree", "former", |_| {}).await;
+    lab.take_n("tree", 1).await;
+    lab.spawn("tree", "former", Some(lab.token.get()), "former.1").await;
+    lab.steer("former", Steer::Remove).await;
     lab
 }
 
@@ -65,6 +70,7 @@ const GOLDEN: &[&str] = &[
     "bodies again = b",
     "bodies dead = b",
     "bodies delayed = data",
+    "bodies former.1 = b",
     "bodies grouped = b",
     "bodies hasty = b",
     "bodies hasty.1 = b",
@@ -99,39 +105,43 @@ const GOLDEN: &[&str] = &[
     "index f:tree|1a3185c5000013000hasty.1 = 0",
     "index k:role=x|delayed = 0",
     "index k:user=7|delayed = 0",
+    "index o:former#1a3185c5000016000|former.1 = 0",
     "index o:parent#1a3185c500000b000|parent.2 = 0",
     "jobs again = 1|D|263415398400010|1|||j||0|0|mail||1a3185412a0009000|9|0|1800000000300|1a3185c5000009000|0|",
     "jobs dead = 1|F|263415398400006|1|||j||0|0|mail||1a3185412a0005000|9|0|0|1a3185c5000005000|0|",
     "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join|req-7",
+    "jobs former.1 = 1|Q|0|0||||former#1a3185c5000016000|0|0|tree||1a3185c5000018000|0|0|0|1a3185c5000018000|0|",
     "jobs grouped = 1|Q|263415398400004|0|||||0|0|g|t1|1a3185c5000003000|0|0|0|1a3185c5000003000|0|",
     "jobs hasty = 1|R|263415398400018|1|n1|1800000000900|fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
-    "jobs hasty.1 = 1|F|263415398400020|1|||j||0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
+    "jobs hasty.1 = 1|F|263415398400020|1|||ej|hasty#1a3185c5000011000|0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
     "jobs kept = 1|C|263415398400008|1|||j||0|-1|mail||1a3185412a0007000|9|0|0|1a3185c5000007000|0|",
     "jobs parent = 1|W|263415398400012|0|||fcw||1|0|mail||1a3185412a000b000|9|0|0|1a3185c500000b000|0|",
     "jobs parent.2 = 1|R|263415398400016|1|n1|||parent#1a3185c500000b000|0|0|g||1a3185c500000e000|0|0|0|1a3185c500000e000|0|",
     "jobs ready = 1|Q|0|0|||||0|0|mail||1a3185c5000001000|0|0|0|1a3185c5000001000|0|",
-    "lane:an1  = 29||00ef932d400015|n1|5 ",
-    "lane:p  = 25|A",
+    "lane:an1  = 31|263415398400023| former",
+    "lane:p  = 32|A",
     "lane:s  = 28|V",
     "leases hasty = 1800000030000",
     "leases parent.2 = 1800000030000",
-    "meta armed = 1800000000300",
+    "meta armed = 1800000000000",
     "meta duty = n1",
     "meta grace = 0",
     "meta hold = 0",
     "meta incarnation = 1800000000000",
     "meta ticked = 1800000000000",
-    "meta token = 263415398400021",
+    "meta token = 263415398400024",
     "queues g = g|30000|0|-1|0|60000|0|0|0|2|1000|3",
     "queues mail = -|5000|2|2000|0|60000|0|0|0|0|0|0",
     "queues tree = -|30000|0|-1|0|60000|0|0|0|0|0|0",
     "ready g|t1|1a3185c5000003000grouped = 0",
     "ready mail|1a3185c5000001000ready = 0",
+    "ready tree|1a3185c5000018000former.1 = 0",
     "timers d:again = 1800000000300",
     "timers d:delayed = 1800000005000",
     "timers g:g|t1 = 1800000000700",
     "timers r:dead = 1800000002000",
     "timers r:delayed = 1800000060000",
+    "timers x:former#1a3185c5000016000 = 1800000000000",
     "waiting g|00ef932d400015|n1|5 = 0",
 ];
 

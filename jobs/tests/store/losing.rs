@@ -20,6 +20,7 @@ scenarios! {
     an_older_state_gives_way_to_what_runs,
     a_later_state_stays,
     a_lost_child_is_counted_again,
+    a_later_life_of_a_child_is_its_own,
     a_lost_child_of_an_ended_life_is_cancelled,
     a_new_life_of_a_job_is_no_execution_of_the_old_one,
     a_request_after_a_loss_is_not_met_by_what_ran_before_it,
@@ -282,8 +283,26 @@ async fn a_lost_child_is_counted_again(which: Which) {
         later.record.token = Token(child.record.token.0 + 5);
         assert_eq!(lab.attest_one(&later, true).await, SettleReply::GoesOn);
         assert_eq!(lab.record("P").await.unwrap().open, 0);
-        assert!(lab.record("P.1").await.unwrap().parent.is_empty());
+        let record = lab.record("P.1").await.unwrap();
+        assert_eq!((record.parent, record.flags.contains('e')), (child.record.parent.clone(), true));
     }
+}
+
+async fn a_later_life_of_a_child_is_its_own(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("c", "keep=-1")]).await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    lab.spawn("c", "P", Some(lab.token.get()), "P.1").await;
+    lab.take("c").await;
+    let mut later = lab.jobs.borrow_mut().remove(0);
+    lab.settle("P.1", super::lab::fail("no")).await;
+    // The data went back to before it was replayed.
+    later.record.parent.clear();
+    (later.record.token, later.record.birth) = (Token(later.record.token.0 + 5), "f".repeat(17));
+    assert_eq!(lab.attest_one(&later, true).await, SettleReply::GoesOn);
+    lab.steer("P", Steer::Remove).await;
+    lab.tick().await;
+    assert_eq!(lab.state("P.1").await, Some(State::Running));
 }
 
 async fn a_new_life_of_a_job_is_no_execution_of_the_old_one(which: Which) {

@@ -195,8 +195,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "  unflag(j, 'xpovb')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a parent that is removed leaves the name of a failed child": "steer", "if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end\n"
         => "", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
-    "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'c') then"
-        => "  if has(j, 'c') then", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'e') then"
+        => "  if has(j, 'e') then", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a child of a former life is not counted": "add", "if j and parent and is_former(j, parent) then"
         => "if false then", by "children_of_a_former_life_run_for_the_new_one";
     "a former life keeps its child": "add", "if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end"
@@ -297,7 +297,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then call('ZADD', INDEX", by "a_dead_letter_is_listed_and_replayed";
     "look-ups stay": "settle", "if has(j, 'l') then"
         => "if false then", by "look_ups_come_and_go_with_their_jobs";
-    "a parent does not hear of its children": "settle", "if j.parent ~= '' then count_child(j, state, text) end"
+    "a parent does not hear of its children": "settle", "if counts_for(j) then count_child(j, state, text) end"
         => "", by "a_parent_goes_on_when_the_last_child_has_ended";
     "an open parent does not wait for more": "settle", "elseif parent.open == 0 and not has(parent, 'o') then"
         => "elseif parent.open == 0 then", by "an_open_parent_waits_for_more";
@@ -341,8 +341,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "return place_at(t, item) end", by "each_life_has_a_birth_of_its_own";
     "a deadline of a parent is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\n  if kind.waits"
         => "  end\n  if kind.waits", by "a_parent_that_is_never_closed_fails_at_its_deadline";
-    "a child that is taken over is not counted": "add", "  changed[j.id] = j\n  parent.open = parent.open + 1"
-        => "  changed[j.id] = j", by "children_of_a_former_life_run_for_the_new_one";
+    "a child that is taken over is not counted": "add", "  unflag(j, 'e')\n  parent.open = parent.open + 1"
+        => "  unflag(j, 'e')", by "children_of_a_former_life_run_for_the_new_one";
     "a running child gets other data": "add", "    j.again = num(kind.due)\n    return 'R'\n  end\n  local over"
         => "    j.again = num(kind.due)\n    set_body(j.id, body)\n    return 'R'\n  end\n  local over", by "a_running_child_that_is_taken_over_keeps_its_data";
     "a new job of a bounded queue wakes nobody": "add", "kind.stir.added = kind.stir.added + 1"
@@ -398,12 +398,32 @@ const MUTANTS: &[Mutant] = mutants! {
     "delays come too late": "tick", "if first then next_ = min(next_, max(t + 1, tonumber(first))) end"
         => "", by "nothing_runs_before_its_time";
     "children of a parent that has ended stay": "tick", "if children > 0 then children = children - abandon(of, children) end"
+        => "", by "a_cancelled_parent_takes_its_children_with_it";
+    "children of a removed parent stay": "tick", "if j and j.parent == of then\n        remove(j)"
+        => "if false then\n        remove(j)", by "a_removed_parent_takes_its_children_with_it";
+    "children of a removed parent that have ended stay": "tick", "ipairs({ 'o:', 'c:' })"
+        => "ipairs({ 'o:' })", by "a_removed_parent_takes_its_children_with_it";
+    "a removed parent takes a stranger with it": "tick", "if j and j.parent == of then\n        remove(j)"
+        => "if j then\n        remove(j)", by "a_removed_parent_takes_its_own_children_only";
+    "a removed parent clears all children at once": "tick", "    children = children - #members\n"
+        => "", by "a_tick_removes_so_many_children_of_all_parents";
+    "children of a child that is removed stay": "tick", "timers['w:' .. of], timers['x:' .. of] = false, t"
         => "", by "a_removed_parent_takes_its_children_with_it";
+    "a child that ends beside the removal stays": "settle", "if timers[taken] or call('ZSCORE', TIMERS, taken) then"
+        => "if timers[taken] then", by "a_child_that_ends_while_its_parent_goes_goes_too";
+    "a child that is cancelled with the removal stays": "steer", "if timers[taken] or call('ZSCORE', TIMERS, taken) then"
+        => "if call('ZSCORE', TIMERS, taken) then", by "a_child_that_ends_while_its_parent_goes_goes_too";
+    "one that is asked for by itself goes with its parent": "add", "if has(j, 'e') then\n    unflag(j, 'e')\n    j.parent = ''\n  end"
+        => "", by "a_removed_parent_takes_its_own_children_only";
+    "a later life of a child goes with its former parent": "attest", "if has(j, 'e') then\n      unflag(j, 'e')\n      j.parent = ''\n    end"
+        => "", by "a_later_life_of_a_child_is_its_own";
+    "a child of a new life is counted no more": "add", "unflag(j, 'e')\n  parent.open"
+        => "parent.open", by "children_of_a_former_life_run_for_the_new_one";
     "what children came to stays": "tick", "if children > 0 and not parent then children = children - forget(of, children) end"
         => "", by "a_parent_that_ends_first_leaves_no_children";
     "an earlier timer is not told": "add", "if earliest < (tonumber(meta[5]) or 0) then"
         => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";
-    "a removed child is not counted": "steer", "if j.parent ~= '' then count_child(j, 'X', 'removed') end"
+    "a removed child is not counted": "steer", "if counts_for(j) then count_child(j, 'X', 'removed') end"
         => "", by "a_removed_or_cancelled_child_counts";
     "a replayed job has no attempts left": "steer", "j.attempts, j.due = 0, tonumber(due)"
         => "j.due = tonumber(due)", by "a_dead_letter_is_listed_and_replayed";

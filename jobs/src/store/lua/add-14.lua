@@ -213,7 +213,7 @@ end
 local function take_over(j, parent, body, kind, item)
   if j.parent ~= '' then call('ZREM', INDEX, 'o:' .. j.parent .. '|' .. j.id) end
   j.parent = parent.id .. '#' .. parent.birth
-  changed[j.id] = j
+  unflag(j, 'e')
   parent.open = parent.open + 1
   flag(parent, 'c')
   call('ZADD', INDEX, 0, 'o:' .. j.parent .. '|' .. j.id)

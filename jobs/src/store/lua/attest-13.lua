@@ -35,7 +35,7 @@ local function join(j)
   if not id or is_over_there or call('ZSCORE', INDEX, 'c:' .. child) then
     -- Children of an ended life end.
     if is_over_there then flag(j, 'x') end
-    j.parent = ''
+    flag(j, 'e')
   elseif call('ZADD', INDEX, 0, 'o:' .. child) == 1 and parent then
     parent.open = parent.open + 1
     flag(parent, 'c')
@@ -66,6 +66,10 @@ local function adopt(j, own)
       timers['w:' .. j.id .. '#' .. j.birth] = t
       arm(t)
       unflag(j, 'c')
+    end
+    if has(j, 'e') then
+      unflag(j, 'e')
+      j.parent = ''
     end
     j.birth = own.birth
     count_children(j)

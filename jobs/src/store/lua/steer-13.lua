@@ -3,7 +3,7 @@
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, (letter, id, argument)*. The letters, with their arguments:
 --       x: cancel (reason).
---       X: remove.
+--       X: remove, with its children.
 --       p: pause.
 --       u: resume.
 --       y: replay a job that failed or was cancelled (due ms).
@@ -69,13 +69,7 @@ end
 local steps = {}
 
 function steps.X(j)
-  if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end
-  bury(j.id, queue_of(j.queue).lease)
-  leave(j)
-  if j.parent ~= '' then count_child(j, 'X', 'removed') end
-  j.state = '-'
-  tell(j)
-  drop(j)
+  remove(j)
   return 'K'
 end
 

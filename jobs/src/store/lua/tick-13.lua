@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Does what is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended, and
--- wake-ups that were lost with their node. One node is on duty. When it is late, another one takes over.
+-- Does what is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended or
+-- were removed, and wake-ups that were lost with their node. One node is on duty. When it is late, another one takes over.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
 -- ARGV: inc, node, most of a kind, the longest pause to the next tick (ms), grace_ms, 1 to tick also off duty or ''
--- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten or past their deadline |
+-- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten, removed or past their deadline |
 --          DUTY, ms until another node may take over
 --@base
 --@duty
@@ -90,6 +90,26 @@ local function clear_children(of, member)
   end
 end
 
+-- The children of a parent that was removed go with it: those that wait, that run and that have ended.
+local function remove_children(of, member)
+  for _, kind in ipairs({ 'o:', 'c:' }) do
+    local from, till = '[' .. kind .. of .. '|', '(' .. kind .. of .. '}'
+    local members = children > 0 and call('ZRANGE', INDEX, from, till, 'BYLEX', 'LIMIT', 0, children) or {}
+    for i = 1, #members do
+      local j = sound(sub(members[i], #of + 4))
+      call('ZREM', INDEX, members[i])
+      -- By now it may be another parent's, or nobody's.
+      if j and j.parent == of then
+        remove(j)
+        gone = gone + 1
+      end
+    end
+    if #members > 0 then call('HDEL', EXTRAS, unpack(members)) end
+    children = children - #members
+  end
+  if children > 0 then timers[member] = false else more = true end
+end
+
 local due = call('ZRANGE', TIMERS, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)
 more = more or #due == most
 for i = 1, #due do
@@ -118,6 +138,8 @@ for i = 1, #due do
     expire(of, due[i])
   elseif kind == 'w' then
     clear_children(of, due[i])
+  elseif kind == 'x' then
+    remove_children(of, due[i])
   elseif kind == 'a' then
     no_extras[#no_extras + 1] = 'a:' .. of
     call('ZREM', TIMERS, due[i])

@@ -205,6 +205,7 @@ impl Coming<'_> {
             step.state.data.index.remove(&format!("o:{}|{id}", job.parent));
         }
         job.parent = format!("{parent_id}#{}", parent.birth);
+        unflag(&mut job, "e");
         parent.open += 1;
         flag(&mut parent, 'c');
         step.put(parent_id.as_str(), &parent);

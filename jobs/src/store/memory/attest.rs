@@ -1,5 +1,6 @@
 //! After a loss of data, the executions of nodes are running again.
 
+use super::ends::forget_parent;
 use super::state::with_prefix;
 use super::step::{Step, flag, unflag};
 use crate::model::id::{JobId, Token};
@@ -118,6 +119,7 @@ impl Step<'_> {
                 self.arm(self.now);
                 unflag(&mut job, "c");
             }
+            forget_parent(&mut job);
             job.birth.clone_from(&own.birth);
             self.count_children(id, &mut job);
         }
@@ -153,7 +155,7 @@ impl Step<'_> {
                 // Children of an ended life end.
                 flag(job, 'x');
             }
-            job.parent.clear();
+            flag(job, 'e');
         } else if self.state.data.index.insert(open)
             && let Some(mut parent) = parent
         {

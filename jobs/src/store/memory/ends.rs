@@ -14,6 +14,12 @@ impl Step<'_> {
         (id.to_owned(), self.job(id).filter(|job| job.birth == birth))
     }
 
+    /// Its parent counts it no more. It still names its parent, which takes it along when it is removed.
+    fn counts_no_more(&mut self, id: &str, job: &mut Record) {
+        flag(job, 'e');
+        self.put(id, job);
+    }
+
     /// A job is not found by its look-ups any more.
     pub(super) fn drop_lookups(&mut self, id: &str) {
         let data = &mut self.state.data;
@@ -56,9 +62,10 @@ impl Step<'_> {
         }
     }
 
-    /// Another life of a job that has ended: the children and the executions of the former one are none of its.
+    /// Another life of a job that has ended: the children, the executions and the parent of the former one are none of its.
     pub(super) fn renew_life(&mut self, id: &str, job: &mut Record, birth: Option<String>) {
         self.forget_failure(id, job);
+        forget_parent(job);
         if job.has('c') {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
@@ -70,12 +77,20 @@ impl Step<'_> {
 
     /// A child has come to its end: its parent counts it once, and goes on when it was the last one.
     pub(super) fn count_child(&mut self, id: &str, job: &mut Record, state: JobState, text: &Bytes) {
-        let of = std::mem::take(&mut job.parent);
-        self.put(id, job);
+        let of = job.parent.clone();
+        self.counts_no_more(id, job);
         if !self.state.data.index.remove(&format!("o:{of}|{id}")) {
             return;
         }
-        let (parent_id, Some(mut parent)) = self.parent(&of) else { return };
+        let (parent_id, Some(mut parent)) = self.parent(&of) else {
+            // Its parent was removed a moment ago, and the tick that takes it along has to find it.
+            let taken = format!("x:{of}");
+            let now = self.later_timers.get(&taken).is_some_and(Option::is_some);
+            if now || self.state.data.timers.contains(&taken) {
+                self.state.data.index.insert(format!("c:{of}|{id}"));
+            }
+            return;
+        };
         let outcome = [state.letter().to_string().as_bytes(), text].concat();
         self.state.data.index.insert(format!("c:{of}|{id}"));
         self.state.data.extras.insert(format!("c:{of}|{id}"), outcome.into());
@@ -128,7 +143,7 @@ impl Step<'_> {
             _ => ("cancelled", b'C'),
         };
         self.state.data.add_count(&queue, total, 1);
-        if !job.parent.is_empty() {
+        if counts_for(job) {
             self.count_child(id, job, state, text);
         }
         let mut keep = if state == JobState::Done { job.keep } else { settings.keep_failed };
@@ -196,7 +211,7 @@ impl Step<'_> {
             self.state.data.index.remove(member);
             self.state.data.index.insert(format!("c:{of}|{id}"));
             let Some(mut job) = self.job(id).filter(|job| job.parent == of) else { continue };
-            job.parent.clear();
+            self.counts_no_more(id, &mut job);
             if job.state == JobState::Running {
                 flag(&mut job, 'x');
                 self.put(id, &job);
@@ -205,11 +220,51 @@ impl Step<'_> {
                 job.again = None;
                 self.leave(id, &mut job);
                 self.finish(id, &mut job, JobState::Cancelled, &Bytes::from_static(b"its parent has ended"));
-            } else {
-                self.put(id, &job);
             }
         }
         members.len()
+    }
+
+    /// Removes a job, also one that runs. Its children go with it, in the ticks that follow.
+    pub(super) fn remove(&mut self, id: &str, job: &mut Record) {
+        if job.state == JobState::Running {
+            self.halt(id, job);
+        }
+        let lease = self.settings(&job.queue).lease;
+        self.bury(id, lease, None);
+        self.leave(id, job);
+        if counts_for(job) {
+            self.count_child(id, job, JobState::Cancelled, &Bytes::from_static(b"removed"));
+        }
+        self.tell(id, job, None, None, None);
+        self.drop(id, job);
+        if job.has('c') && !self.state.data.is_broken(Breakage::RemovesAlone) {
+            self.timer(format!("w:{id}#{}", job.birth), None);
+            self.timer(format!("x:{id}#{}", job.birth), Some(self.now));
+        }
+    }
+
+    /// The children of a parent that was removed go with it: those that wait, that run and that have ended. Returns how many
+    /// were looked at, and how many were removed.
+    pub(super) fn remove_children(&mut self, of: &str, most: usize) -> (usize, u64) {
+        let (mut looked_at, mut removed) = (0, 0);
+        for kind in ["o", "c"] {
+            let prefix = format!("{kind}:{of}|");
+            let members = with_prefix(&self.state.data.index, &prefix).take(most - looked_at);
+            let members: Vec<_> = members.cloned().collect();
+            for member in &members {
+                let id = &member[prefix.len()..];
+                self.state.data.index.remove(member);
+                self.state.data.extras.remove(member);
+                // By now it may be another parent's, or nobody's.
+                if let Some(mut job) = self.job(id).filter(|job| job.parent == of) {
+                    self.remove(id, &mut job);
+                    removed += 1;
+                }
+            }
+            looked_at += members.len();
+        }
+        (looked_at, removed)
     }
 
     /// Forgets what children came to. Returns how many there were.
@@ -221,5 +276,18 @@ impl Step<'_> {
             self.state.data.extras.remove(member);
         }
         members.len()
+    }
+}
+
+/// Whether its parent counts the job.
+fn counts_for(job: &Record) -> bool {
+    !job.parent.is_empty() && !job.has('e')
+}
+
+/// A child that counts no more is a job by itself.
+pub(super) fn forget_parent(job: &mut Record) {
+    if job.has('e') {
+        unflag(job, "e");
+        job.parent.clear();
     }
 }

@@ -1,7 +1,5 @@
 //! Requests about jobs, queues and groups from outside.
 
-use bytes::Bytes;
-
 use super::group::Group;
 use super::step::{LAST, Step, flag, unflag};
 use crate::model::id::{GroupName, QueueName};
@@ -90,17 +88,7 @@ impl Step<'_> {
         let waits = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         match steer {
             Steer::Remove => {
-                if job.state == JobState::Running {
-                    self.halt(id, job);
-                }
-                let lease = self.settings(&job.queue).lease;
-                self.bury(id, lease, None);
-                self.leave(id, job);
-                if !job.parent.is_empty() {
-                    self.count_child(id, job, JobState::Cancelled, &Bytes::from_static(b"removed"));
-                }
-                self.tell(id, job, None, None, None);
-                self.drop(id, job);
+                self.remove(id, job);
                 b'K'
             }
             Steer::Cancel(reason) => {

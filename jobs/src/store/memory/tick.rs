@@ -130,6 +130,16 @@ impl Step<'_> {
             b'g' => self.limit_is_over(of, member),
             b'r' => self.expire(of, member, tally),
             b'w' => self.clear_children(of, member, tally),
+            b'x' => {
+                let (looked_at, removed) = self.remove_children(of, tally.children);
+                tally.children -= looked_at;
+                tally.gone += removed;
+                if tally.children == 0 {
+                    tally.more = true;
+                } else {
+                    self.timer(member.to_owned(), None);
+                }
+            }
             b'a' => {
                 self.state.data.extras.remove(member);
                 self.state.data.timers.remove(member);

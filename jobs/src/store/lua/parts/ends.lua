@@ -8,6 +8,10 @@ local function parent_of(text)
   return j, id
 end
 
+-- Whether its parent counts the job. A child that counts no more still names its parent, which takes it along when it is
+-- removed.
+local function counts_for(j) return j.parent ~= '' and not has(j, 'e') end
+
 -- A job is not found by its look-ups any more.
 local function drop_lookups(j)
   for entry in string.gmatch(call('HGET', EXTRAS, 'l:' .. j.id) or '', '[^\n]+') do
@@ -32,9 +36,13 @@ local function drop(j)
   if has(j, 'd') then timers['r:' .. j.id] = false end
 end
 
--- Another life of a job that has ended: the children and the executions of the former one are none of its.
+-- Another life of a job that has ended: the children, the executions and the parent of the former one are none of its.
 local function renew_life(j, birth)
   forget_failure(j)
+  if has(j, 'e') then
+    unflag(j, 'e')
+    j.parent = ''
+  end
   if has(j, 'c') then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
@@ -49,10 +57,15 @@ local finish
 -- A child has come to its end. Its parent counts it once, and goes on when it was the last one.
 local function count_child(j, state, text)
   local of = j.parent
-  j.parent = ''
+  flag(j, 'e')
   if call('ZREM', INDEX, 'o:' .. of .. '|' .. j.id) == 0 then return end
   local parent = parent_of(of)
-  if not parent then return end
+  if not parent then
+    -- Its parent was removed a moment ago, and the tick that takes it along has to find it.
+    local taken = 'x:' .. of
+    if timers[taken] or call('ZSCORE', TIMERS, taken) then call('ZADD', INDEX, 0, 'c:' .. of .. '|' .. j.id) end
+    return
+  end
   call('ZADD', INDEX, 0, 'c:' .. of .. '|' .. j.id)
   call('HSET', EXTRAS, 'c:' .. of .. '|' .. j.id, state .. text)
   parent.open = max(0, parent.open - 1)
@@ -94,7 +107,7 @@ finish = function(j, state, text)
     return 'Q'
   end
   count(q.name, state == 'C' and 'done' or state == 'F' and 'failed' or 'cancelled', 1)
-  if j.parent ~= '' then count_child(j, state, text) end
+  if counts_for(j) then count_child(j, state, text) end
   local keep = state == 'C' and j.keep or q.keep_failed
   if keep >= 0 and (has(j, 'w') or has(j, 'v')) then keep = max(keep, 60000) end
   forget_failure(j)
@@ -144,8 +157,7 @@ local function abandon(of, most)
     call('ZREM', INDEX, members[i])
     call('ZADD', INDEX, 0, 'c:' .. of .. '|' .. id)
     if j and j.parent == of then
-      j.parent = ''
-      changed[id] = j
+      flag(j, 'e')
       if j.state == 'R' then
         flag(j, 'x')
         call('SPUBLISH', CHANNEL .. j.node, 'c|' .. id .. '|' .. j.token)
@@ -157,6 +169,21 @@ local function abandon(of, most)
     end
   end
   return #members
+end
+
+-- Removes a job, also one that runs. Its children go with it, in the ticks that follow.
+local function remove(j)
+  if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end
+  bury(j.id, queue_of(j.queue).lease)
+  leave(j)
+  if counts_for(j) then count_child(j, 'X', 'removed') end
+  j.state = '-'
+  tell(j)
+  drop(j)
+  if has(j, 'c') then
+    local of = j.id .. '#' .. j.birth
+    timers['w:' .. of], timers['x:' .. of] = false, t
+  end
 end
 
 -- Forgets what children came to. Returns how many there were.
