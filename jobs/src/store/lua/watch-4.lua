@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- A node wants news of jobs, or no more. It is told how each of them is in the same step. A job that has ended has no more
 -- news, and is not watched.
 -- KEYS: meta jobs bodies extras

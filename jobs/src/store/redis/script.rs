@@ -195,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn these_scripts_run_without_memory_and_readers_write_none() {
+        let with = |flags: &str| -> Vec<_> {
+            let first = format!("#!lua{flags}");
+            let flagged = FILES.iter().filter(|(_, source)| source.lines().next() == Some(&first));
+            flagged.map(|(file, _)| file.split('-').next().unwrap_or_default()).collect()
+        };
+        // They bring jobs in, begin some, or make queues: they are refused before they write.
+        assert_eq!(with(""), ["add", "boot", "declare", "take"]);
+        let without_memory = ["attest", "extend", "recover", "settle", "steer", "tick", "watch"];
+        assert_eq!(with(" flags=allow-oom"), without_memory);
+        assert_eq!(with(" flags=no-writes"), ["figures", "peek"]);
+    }
+
+    #[test]
     fn each_script_uses_the_keys_that_it_declares() {
         let keys = Keys::new(&SetName::new("s").unwrap());
         for (file, source) in FILES {
