@@ -27,12 +27,13 @@ use crate::data;
 use crate::error::{BoxError, Error};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
 use crate::runtime::adder::Request as Adding;
+use crate::runtime::filling::one_call;
 use crate::runtime::hearer::Ears;
 use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
 use crate::store::{
-    AddMode, Kind, Lane, MOST, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
+    AddMode, Kind, Lane, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
 };
 
 /// How long a call waits for the store.
@@ -208,7 +209,7 @@ impl Jobs {
         Add::new(self, queue, data::encode(payload))
     }
 
-    /// Plain jobs for a queue, 128 a call. Each gets an id of its own.
+    /// Plain jobs for a queue. A call has 128 at most, and ends with the one that fills 1 MiB. Each gets an id of its own.
     ///
     /// # Errors
     /// As for one job. Those before the first one that failed are there.
@@ -229,7 +230,10 @@ impl Jobs {
         let encode = |payload: T| Ok(NewJob::new(fresh_id("")?, data::encode(&payload)?, kind.clone()));
         let new = payloads.into_iter().map(encode).collect::<Result<Vec<_>, Error>>()?;
         let mut all = Vec::with_capacity(new.len());
-        for jobs in new.chunks(MOST) {
+        let mut rest = &new[..];
+        while !rest.is_empty() {
+            let (jobs, later) = rest.split_at(one_call(rest.iter().map(NewJob::size)));
+            rest = later;
             let replies = add_all(self, AddMode::Keep, None, jobs.to_vec()).await?;
             for (job, reply) in jobs.iter().zip(replies) {
                 all.push(added(job.id.clone(), &kind.queue, reply)?);

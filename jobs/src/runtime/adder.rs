@@ -6,14 +6,12 @@ use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::attesting::attest_running;
+use super::filling::FULL;
 use super::keeper::Execution;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::Token;
 use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob};
-
-/// A call ends with the job that fills this many bytes.
-const FULL: usize = 1_048_576;
 
 /// Jobs that go together.
 pub(crate) struct Request {
@@ -30,7 +28,7 @@ impl Request {
     }
 
     fn bytes(&self) -> usize {
-        self.jobs.iter().map(|job| job.body.len() + job.id.as_str().len()).sum()
+        self.jobs.iter().map(NewJob::size).sum()
     }
 }
 

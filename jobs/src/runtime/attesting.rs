@@ -7,13 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::filling::{FULL, one_call};
 use super::keeper::{End, Execution};
 use super::link::Link;
 use crate::model::id::Incarnation;
 use crate::store::{Attesting, Breakage, MOST, Result as StoreResult, Settle, SettleReply, Settling};
 
-/// A call ends with the job that fills this many bytes.
-const FULL: usize = 1_048_576;
 /// An end is remembered for at least this time, and for two leases of its job.
 const REMEMBERED: Duration = Duration::from_secs(20);
 /// The most ends that a worker remembers.
@@ -116,7 +115,13 @@ impl Journal {
             let said = said.iter().map(|said| (said.execution.clone(), said.end.clone()));
             Arc::new(said.unzip())
         };
-        unknown.chunks(MOST).map(call).collect()
+        let (mut rest, mut calls) = (&unknown[..], Vec::new());
+        while !rest.is_empty() {
+            let (said, later) = rest.split_at(one_call(rest.iter().map(|said| said.bytes)));
+            rest = later;
+            calls.push(call(said));
+        }
+        calls
     }
 
     /// All is known to the data of this incarnation.

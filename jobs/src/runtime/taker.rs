@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
+use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
 use super::keeper::{End, Event, Execution, Keeper};
@@ -270,7 +271,7 @@ impl Taker {
 
     /// Says what has ended and takes for free slots, in one round trip.
     async fn call(&mut self, takes: bool, leaves: bool, free: u32) {
-        let count = self.ends.len().min(MOST);
+        let count = one_call(self.ends.iter().map(|end| end.settle.size()));
         let ends: Arc<[End]> = self.ends.iter().take(count).cloned().collect();
         let settles = {
             let (link, lane) = (self.link.clone(), self.settle_lane.clone());

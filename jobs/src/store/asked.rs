@@ -129,6 +129,11 @@ impl NewJob {
     pub fn new(id: JobId, body: impl Into<Bytes>, kind: impl Into<Arc<Kind>>) -> Self {
         Self { id, body: body.into(), kind: kind.into(), lookups: Vec::new() }
     }
+
+    /// Its length in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.body.len() + self.id.as_str().len()
+    }
 }
 
 /// Jobs to add in one call.

@@ -31,5 +31,6 @@ mod layers;
 mod losses;
 mod on_pool;
 mod running;
+mod sizes;
 mod steering;
 mod world;
