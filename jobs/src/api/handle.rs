@@ -150,16 +150,21 @@ impl GroupHandle {
         self.queue.ask(Request::PauseGroup(queue, group, false)).await
     }
 
-    /// Gives the group a limit of its own, at once.
+    /// Gives the group a limit of its own, at once: the most jobs that begin in each window of this length. With 0 jobs it
+    /// has no limit.
     ///
     /// # Errors
-    /// [`Error::Setting`], and as for [`pause`](Self::pause).
+    /// [`Error::Setting`] for a limit whose window is below 1 ms, or out of bounds: nothing is written. Otherwise as for [`pause`](Self::pause).
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was changed; do it again.
     pub async fn limit(&self, jobs: u32, window: Duration) -> Result<(), Error> {
         let (queue, group) = self.of();
-        self.queue.ask(Request::LimitGroup(queue, group, Some((jobs, millis(window))))).await
+        let window = millis(window);
+        if jobs > 0 && window == 0 {
+            return Err(Error::Setting("a limit needs a window of at least 1 ms"));
+        }
+        self.queue.ask(Request::LimitGroup(queue, group, Some((jobs, window)))).await
     }
 
     /// Gives the group a concurrency of its own.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_jobs::{Ctx, Groups, Outcome, Queue};
+use tenure_jobs::{Ctx, Error, Groups, Outcome, Queue};
 
 use super::world::{MINUTE, Said, World};
 
@@ -14,6 +14,7 @@ stories! {
     no_more_begin_in_a_window_than_its_limit,
     a_refusal_holds_up_its_group_only,
     a_paused_group_waits_and_others_go_on,
+    a_limit_of_a_group_needs_a_window,
 }
 
 async fn a_big_tenant_does_not_hold_up_a_small_one(world: World) {
@@ -35,6 +36,18 @@ async fn a_big_tenant_does_not_hold_up_a_small_one(world: World) {
     let order = said.until(51).await;
     let at = order.iter().position(|group| group == "small").unwrap();
     assert!(at <= 2, "{order:?}");
+}
+
+async fn a_limit_of_a_group_needs_a_window(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q").groups(Groups::new())).join().await.unwrap();
+    let group = jobs.queue("q").unwrap().group("acme").unwrap();
+    for window in [Duration::ZERO, Duration::from_micros(999)] {
+        let refused = group.limit(1, window).await.unwrap_err();
+        assert_eq!(refused.to_string(), "a limit needs a window of at least 1 ms, nothing was sent");
+        assert!(matches!(refused, Error::Setting(_)));
+    }
+    group.limit(0, Duration::ZERO).await.unwrap();
+    group.limit(1, Duration::from_millis(1)).await.unwrap();
 }
 
 async fn the_jobs_of_a_group_run_in_order(world: World) {

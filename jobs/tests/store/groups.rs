@@ -6,6 +6,7 @@ use tenure_jobs::store::{Adding, Kind, NewJob, Request, SettleReply, Steer, Stee
 use super::lab::{Lab, Which, group, id, queue};
 
 scenarios! {
+    a_limit_without_a_window_is_refused,
     groups_take_turns,
     a_group_has_turns_by_its_weight,
     a_group_that_was_idle_has_saved_no_turns,
@@ -195,4 +196,14 @@ async fn idle_groups_leave_nothing(which: Which) {
     lab.advance(1_000).await;
     lab.tick().await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_limit_without_a_window_is_refused(which: Which) {
+    let lab = Lab::new(which, &[("a", "g")]).await;
+    let limit = |n, ms| Request::LimitGroup(queue("a"), group("x"), Some((n, ms)));
+    assert_eq!(lab.request(limit(2, 1_000)).await, SteerReply::Done);
+    let before = lab.dump().await;
+    assert_eq!(lab.request(limit(2, 0)).await, SteerReply::Bad);
+    assert_eq!(lab.dump().await, before);
+    assert_eq!(lab.request(limit(0, 0)).await, SteerReply::Done, "none is none");
 }

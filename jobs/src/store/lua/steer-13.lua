@@ -11,10 +11,10 @@
 --       g: priority.
 --       o: all children are there.
 --       q: pause a queue (1, or 0 to resume).
---       G: a group of a queue (queue|group). Arguments: p pause, u resume, l<n>,<ms> limit, c<n> concurrency, w<n> weight,
+--       G: a group of a queue (queue|group). Arguments: p pause, u resume, l<n>,<ms> limit with a window, c<n> concurrency, w<n> weight,
 --          - as its queue.
 -- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
---          O the queue is pinned, and runs one job of a group at a time | X bad
+--          B its queue is full | O the queue is pinned, and runs one job of a group at a time | X bad
 --@base
 --@duty
 --@wake
@@ -44,7 +44,8 @@ local function steer_group(id, argument)
   if not q or not q.grouped then return 'N' end
   local how, value = sub(argument, 1, 1), sub(argument, 2)
   local n, w = match(value, '^(%d*),(%d*)$')
-  if how == 'l' and not n or (how == 'c' or how == 'w') and not match(value, '^%d*$') or #value > 20
+  local is_endless = n and (tonumber(n) or 0) > 0 and (tonumber(w) or 0) == 0
+  if how == 'l' and (not n or is_endless) or (how == 'c' or how == 'w') and not match(value, '^%d*$') or #value > 20
     or how == 'w' and (value == '0' or #value > 2) or not find('pulcw-', how, 1, true) or how == '' then return 'X' end
   if how == 'c' and value ~= '' and q.pinned then return 'O' end
   local g = group_of(q, group)

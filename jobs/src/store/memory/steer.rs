@@ -35,7 +35,8 @@ impl Step<'_> {
             }
             Request::LimitGroup(queue, group, limit) => {
                 let (n, ms) = limit.map_or((None, None), |(n, ms)| (Some(u64::from(n)), Some(ms)));
-                if n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {
+                let is_endless = n.unwrap_or_default() > 0 && ms.unwrap_or_default() == 0;
+                if is_endless || n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {
                     return b'X';
                 }
                 self.steer_group(queue, group.as_ref(), |group| (group.limit, group.window_ms) = (n, ms))
