@@ -87,7 +87,8 @@ impl QueueHandle {
     /// Lets all dead letters that are kept run again, and returns how many.
     ///
     /// # Errors
-    /// [`Error::Store`]. Those before the one that failed run again.
+    /// [`Error::Full`] when the queue has no room for one more; [`Error::Store`]. Those before the one that failed run
+    /// again.
     ///
     /// # Cancel safety
     /// Dropping the future leaves open which of them run again.

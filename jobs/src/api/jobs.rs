@@ -333,7 +333,7 @@ impl Jobs {
     /// Lets a dead letter, or a cancelled job, run again, with all its attempts.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also when it is neither; [`Error::Store`].
+    /// [`Error::NotFound`], also when it is neither; [`Error::Full`] when its queue has no room; [`Error::Store`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was replayed.
@@ -381,6 +381,10 @@ impl Jobs {
         match self.request(Request::Job(id.clone(), steer)).await? {
             SteerReply::NotFound | SteerReply::NotInState => Err(Error::NotFound(id.clone())),
             SteerReply::Bad => Err(Error::Damaged(id.clone())),
+            SteerReply::Full => match self.get(id).await? {
+                Some(job) => Err(Error::Full(job.queue().clone())),
+                None => Err(Error::NotFound(id.clone())),
+            },
             reply => Ok(reply),
         }
     }

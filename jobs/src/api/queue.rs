@@ -141,7 +141,9 @@ impl Queue {
         self
     }
 
-    /// The most jobs that are ready or delayed. More are refused with [`Error::Full`]; 0: any number.
+    /// The most jobs that are ready or delayed; 0: any number. An add and a replay that would go over it are refused with
+    /// [`Error::Full`]. A job that was accepted is never lost for it: one that moves on to this queue, is tried again, is
+    /// given back or is resumed goes over it.
     #[must_use]
     pub fn capacity(mut self, jobs: u32) -> Self {
         self.settings.capacity = jobs;

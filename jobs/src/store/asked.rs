@@ -381,6 +381,8 @@ pub enum SteerReply {
     NotFound,
     /// The job is not in a state for that.
     NotInState,
+    /// The queue of the job has no room.
+    Full,
     /// The queue is pinned: one job of a group runs at a time.
     Pinned,
     /// The record cannot be read, or an argument is none.

@@ -34,8 +34,8 @@ letters! {
         b'X' = Bad,
     }
     steer_reply: SteerReply {
-        b'K' = Done, b'S' = Asked, b'N' = NotFound, b'E' = NotInState, b'O' = Pinned,
-        b'X' = Bad,
+        b'K' = Done, b'S' = Asked, b'N' = NotFound, b'E' = NotInState, b'B' = Full,
+        b'O' = Pinned, b'X' = Bad,
     }
 }
 

@@ -11,6 +11,7 @@ stories! {
     a_removed_job_ends_its_handler,
     a_paused_queue_begins_nothing,
     a_paused_job_waits,
+    a_replay_into_a_full_queue_is_refused,
 }
 
 async fn a_running_job_is_cancelled_from_another_node(world: World) {
@@ -74,6 +75,17 @@ async fn a_removed_job_ends_its_handler(world: World) {
     })
     .await;
     assert!(jobs.get(&id).await.unwrap().is_none());
+}
+
+async fn a_replay_into_a_full_queue_is_refused(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q").capacity(1)).join().await.unwrap();
+    let dead = jobs.add("q", &()).await.unwrap().id;
+    jobs.cancel(&dead, "no").await.unwrap();
+    let first = jobs.add("q", &()).await.unwrap().id;
+    assert!(matches!(jobs.replay(&dead).await, Err(Error::Full(queue)) if queue == "q"));
+    jobs.remove(&first).await.unwrap();
+    jobs.replay(&dead).await.unwrap();
+    assert_eq!(jobs.get(&dead).await.unwrap().unwrap().state(), State::Ready);
 }
 
 async fn a_paused_queue_begins_nothing(world: World) {

@@ -425,6 +425,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";
     "a removed child is not counted": "steer", "if counts_for(j) then count_child(j, 'X', 'removed') end"
         => "", by "a_removed_or_cancelled_child_counts";
+    "a replay goes over the capacity": "steer", "if not has_room(queue_of(j.queue)) then return 'B' end"
+        => "", by "an_accepted_job_goes_over_the_capacity";
+    "a limit without a window is none": "steer", "not n or is_endless"
+        => "not n", by "a_limit_without_a_window_is_refused";
     "a replayed job has no attempts left": "steer", "j.attempts, j.due = 0, tonumber(due)"
         => "j.due = tonumber(due)", by "a_dead_letter_is_listed_and_replayed";
     "a pause is none": "", "if (state == 'Q' or state == 'D') and has(j, 'p') then state = 'P' end"

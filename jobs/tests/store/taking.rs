@@ -1,9 +1,11 @@
 //! Jobs come in and begin.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddReply, Adding, Kind, NewJob, SettleReply, Taking};
+use tenure_jobs::store::{
+    AddReply, Adding, Data, Kind, NewJob, Settle, SettleReply, Steer, SteerReply, Taking,
+};
 
-use super::lab::{Lab, Which, done, id, node, queue};
+use super::lab::{Lab, Which, done, fail, id, node, queue, retry};
 
 scenarios! {
     a_job_begins_with_a_lease_under_a_token,
@@ -14,6 +16,7 @@ scenarios! {
     a_job_without_a_queue_is_refused,
     a_job_is_added_once,
     a_queue_that_is_full_refuses_more,
+    an_accepted_job_goes_over_the_capacity,
     a_damaged_record_spoils_nothing_else,
     a_large_answer_ends_early_and_says_so,
     only_what_is_scheduled_until_a_time_is_taken,
@@ -99,6 +102,26 @@ async fn a_job_is_added_once(which: Which) {
     assert_eq!(lab.add("a", &["j"]).await, [AddReply::Exists]);
     lab.done("j").await;
     assert_eq!(lab.add("b", &["j"]).await, [AddReply::Added]);
+}
+
+async fn an_accepted_job_goes_over_the_capacity(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "cap=1")]).await;
+    lab.add("b", &["first"]).await;
+    lab.add("a", &["moved"]).await;
+    lab.take("a").await;
+    let on = Settle::MoveOn { queue: queue("b"), priority: None, group: None, data: Data::Keep };
+    assert_eq!(lab.settle("moved", on).await, SettleReply::Moved);
+    assert_eq!(lab.take("b").await, ["first", "moved"]);
+    lab.add("b", &["second"]).await;
+    assert_eq!(lab.settle("first", retry(0, "again")).await, SettleReply::Pending);
+    assert_eq!(lab.settle("moved", fail("no")).await, SettleReply::Failed);
+    // A replay is somebody's wish, and is refused as an add is.
+    let replay = async || lab.steer("moved", Steer::Replay(0)).await;
+    assert_eq!(replay().await, SteerReply::Full);
+    assert_eq!(lab.state("moved").await, Some(State::Failed));
+    assert_eq!(lab.take("b").await, ["first", "second"]);
+    assert_eq!(replay().await, SteerReply::Done);
+    assert_eq!(lab.add("b", &["third"]).await, [AddReply::Full]);
 }
 
 async fn a_queue_that_is_full_refuses_more(which: Which) {

@@ -92,16 +92,6 @@ local function takes(parent)
   return parent.state == 'W' and (has(parent, 'o') or waits[parent.id] ~= nil)
 end
 
--- Whether a bounded queue has room for one more.
-local function has_room(q)
-  if q.capacity == 0 then return true end
-  q.room = q.room or q.capacity - call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
-    - (call('HGET', COUNTS, q.name .. '|delayed') or 0)
-  if q.room <= 0 then return false end
-  q.room = q.room - 1
-  return true
-end
-
 local function make(id, body, kind, parent, item)
   local q = kind.q
   local j = { id = id, state = 'Q', token = '0', attempts = 0, node = '', again = '', flags = kind.flags,

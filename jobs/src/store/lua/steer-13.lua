@@ -117,6 +117,7 @@ end
 
 function steps.y(j, due, item)
   if j.state ~= 'F' and j.state ~= 'X' then return 'E' end
+  if not has_room(queue_of(j.queue)) then return 'B' end
   leave(j)
   renew_life(j)
   j.attempts, j.due = 0, tonumber(due)

@@ -1,6 +1,6 @@
 //! Jobs come in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::state::with_prefix;
@@ -12,8 +12,6 @@ use crate::store::{AddMode, Adding, NewJob};
 
 pub(super) struct Coming<'a> {
     adding: &'a Adding,
-    /// The room of bounded queues.
-    room: BTreeMap<QueueName, i64>,
     /// Parents of this call that wait for their children.
     waits: BTreeSet<JobId>,
 }
@@ -24,7 +22,7 @@ pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
         job.kind = Arc::new(job.kind.at(step.now));
     }
     let adding = &adding;
-    let mut coming = Coming { adding, room: BTreeMap::new(), waits: BTreeSet::new() };
+    let mut coming = Coming { adding, waits: BTreeSet::new() };
     let jobs = adding.jobs.iter().enumerate();
     let letters: Vec<u8> = jobs.map(|(item, job)| coming.added(step, job, item)).collect();
     for id in &coming.waits {
@@ -54,6 +52,27 @@ pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
     letters
 }
 
+impl Step<'_> {
+    /// Whether a bounded queue has room for one more. Jobs that were accepted go over the bound: those that move on, and
+    /// those that are tried again.
+    pub(super) fn has_room(&mut self, queue: &QueueName) -> bool {
+        let capacity = self.settings(queue).capacity;
+        if capacity == 0 {
+            return true;
+        }
+        let data = &self.state.data;
+        let room = self.rooms.entry(queue.clone()).or_insert_with(|| {
+            let ready = with_prefix(&data.ready, &format!("{queue}|")).count();
+            i64::from(capacity) - ready as i64 - data.count(queue, "delayed") as i64
+        });
+        if *room <= 0 {
+            return false;
+        }
+        *room -= 1;
+        true
+    }
+}
+
 impl Coming<'_> {
     /// Whether this call may add a child to a parent.
     fn takes(&self, parent: &JobId, job: &Record) -> bool {
@@ -61,21 +80,6 @@ impl Coming<'_> {
             Some(token) => job.state == JobState::Running && job.token == token,
             None => job.state == JobState::Waiting && (job.has('o') || self.waits.contains(parent)),
         }
-    }
-
-    fn has_room(&mut self, step: &Step<'_>, queue: &QueueName, settings: &Settings) -> bool {
-        if settings.capacity == 0 {
-            return true;
-        }
-        let room = self.room.entry(queue.clone()).or_insert_with(|| {
-            let ready = with_prefix(&step.state.data.ready, &format!("{queue}|")).count();
-            i64::from(settings.capacity) - ready as i64 - step.state.data.count(queue, "delayed") as i64
-        });
-        if *room <= 0 {
-            return false;
-        }
-        *room -= 1;
-        true
     }
 
     fn added(&mut self, step: &mut Step<'_>, new: &NewJob, item: usize) -> u8 {
@@ -112,7 +116,7 @@ impl Coming<'_> {
         if let (Some(job), Some((parent_id, parent))) = (&known, &parent)
             && is_former(id, job, parent_id.as_str())
         {
-            if over && !self.has_room(step, &kind.queue, &settings) {
+            if over && !step.has_room(&kind.queue) {
                 return b'B';
             }
             return self.take_over(step, job.clone(), (parent_id, parent.clone()), new, &settings, item);
@@ -130,7 +134,7 @@ impl Coming<'_> {
                 return b'E';
             }
         }
-        if over && !self.has_room(step, &kind.queue, &settings) {
+        if over && !step.has_room(&kind.queue) {
             return b'B';
         }
         if let Some(job) = known {

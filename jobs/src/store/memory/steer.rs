@@ -142,6 +142,9 @@ impl Step<'_> {
                 if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
                     return b'E';
                 }
+                if !self.has_room(&job.queue) {
+                    return b'B';
+                }
                 self.leave(id, job);
                 self.renew_life(id, job, None);
                 job.attempts = 0;

@@ -67,6 +67,8 @@ pub(super) struct Step<'a> {
     /// Timers as they will be at the end of the step: a step does not see its own.
     pub(super) later_timers: HashMap<String, Option<u64>>,
     earliest: Option<u64>,
+    /// The room of bounded queues.
+    pub(super) rooms: BTreeMap<QueueName, i64>,
     /// The nodes that do not hear which the step still passes over, of all queues.
     pub(super) patience: u32,
 }
@@ -89,8 +91,8 @@ impl<'a> Step<'a> {
         }
         let (groups, stirs) = (Vec::new(), BTreeMap::new());
         let (news, later_timers) = (Vec::new(), HashMap::new());
-        let (earliest, patience) = (None, PATIENCE);
-        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, patience })
+        let (earliest, rooms, patience) = (None, BTreeMap::new(), PATIENCE);
+        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, rooms, patience })
     }
 
     /// One number a call, higher than all before.

@@ -7,6 +7,17 @@ local function ready_member(q, j)
   return q.grouped and q.name .. '|' .. j.group .. '|' .. j.place .. j.id or q.name .. '|' .. j.place .. j.id
 end
 
+-- Whether a bounded queue has room for one more. Jobs that were accepted go over the bound: those that move
+-- on, and those that are tried again.
+local function has_room(q)
+  if q.capacity == 0 then return true end
+  q.room = q.room or q.capacity - call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
+    - (call('HGET', COUNTS, q.name .. '|delayed') or 0)
+  if q.room <= 0 then return false end
+  q.room = q.room - 1
+  return true
+end
+
 local function leave(j)
   local state, q = j.state, queue_of(j.queue)
   if state == 'R' then
