@@ -122,7 +122,7 @@ async fn an_add_of_what_runs_marks_it(world: World) {
     assert!(job.update(Some(&json!("g"))).await.unwrap() && job.is_resubmitted());
     job.finish(NONE).await.unwrap();
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Pending);
-    let job = taken(&couch).await;
+    let mut job = taken(&couch).await;
     assert!(!job.is_resubmitted(), "the mark is cleared");
     assert_eq!(job.data::<Value>().unwrap(), json!("g"));
     job.finish(NONE).await.unwrap();
@@ -293,18 +293,25 @@ async fn bad_data_change_nothing(world: World) {
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!(1));
     assert!(job.finish(Some(&Unfit)).await.is_err());
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Running);
+    job.finish(Some(&json!(2))).await.unwrap();
+    assert_eq!(
+        couch.state("t", "j").await.unwrap(),
+        CouchState::Finished,
+        "the handle is there to try again"
+    );
+    assert!(matches!(job.finish(NONE).await, Err(CouchError::Halt)));
 }
 
 async fn a_finished_job_is_resubmitted_with_other_data(world: World) {
     let (_jobs, couch) = couch(&world).await;
     couch.add("t", "j", &json!(1), None).await.unwrap();
-    let job = taken(&couch).await;
+    let mut job = taken(&couch).await;
     couch.resubmit("t", "j", Some(&json!("x")), None).await.unwrap();
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!(1), "a running one keeps its data");
     job.finish(NONE).await.unwrap();
     taken(&couch).await.finish(NONE).await.unwrap();
     couch.resubmit("t", "j", NONE, None).await.unwrap();
-    let job = taken(&couch).await;
+    let mut job = taken(&couch).await;
     assert_eq!(job.data::<Value>().unwrap(), json!(1));
     job.finish(NONE).await.unwrap();
     couch.resubmit("t", "j", Some(&json!(2)), None).await.unwrap();
@@ -340,7 +347,7 @@ async fn a_subscriber_is_told_the_present_state(world: World) {
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let first = couch.subscribe("t", "j").await.unwrap();
     assert_eq!((first.state(), first.data::<Value>().unwrap()), (CouchState::Pending, json!(1)));
-    let job = taken(&couch).await;
+    let mut job = taken(&couch).await;
     let second = couch.subscribe("t", "j").await.unwrap();
     assert_eq!(second.state(), CouchState::Running);
     job.finish(Some(&json!("end"))).await.unwrap();
@@ -426,7 +433,7 @@ async fn jobs_are_listed_and_counted(world: World) {
         couch.add("t", id, &json!(0), None).await.unwrap();
     }
     couch.add("t", "later", &json!(0), Some(SystemTime::now() + MINUTE)).await.unwrap();
-    let running = taken(&couch).await;
+    let mut running = taken(&couch).await;
     taken(&couch).await.finish(NONE).await.unwrap();
     let (pending, active) = (CouchState::Pending, CouchState::Running);
     let expected = [("a", active), ("b", CouchState::Finished), ("c", pending), ("later", pending)];

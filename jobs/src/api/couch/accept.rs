@@ -212,14 +212,15 @@ impl CouchJob {
     }
 
     /// Ends the job, with these data in place of the former ones. One that was added again is pending once more, at its
-    /// time.
+    /// time. A call that has failed may be made again.
     ///
     /// # Errors
-    /// [`CouchError::Halt`]: nothing was written. Data that cannot be encoded change nothing. [`Error::Store`].
+    /// [`CouchError::Halt`]: nothing was written, or an earlier call has ended the job. Data that cannot be encoded change
+    /// nothing. [`Error::Store`] leaves open whether it was ended.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves open whether it was ended.
-    pub async fn finish<D: Serialize + ?Sized>(self, data: Option<&D>) -> Result<(), CouchError> {
+    /// Dropping the future leaves open whether it was ended; do it again.
+    pub async fn finish<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<(), CouchError> {
         let body = data.map(data::encode).transpose()?;
         let end = Settle::Done(Bytes::new(), body.map_or(Data::Keep, Data::Replace));
         self.say(end).await.map(drop)
