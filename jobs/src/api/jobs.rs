@@ -190,11 +190,30 @@ impl Jobs {
         &self,
         step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
     ) -> Result<T, Error> {
+        self.call_once_over(&self.shared.link, step).await
+    }
+
+    /// The same on the node's thread.
+    pub(crate) async fn call_once_here<T>(
+        &self,
+        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
+    ) -> Result<T, Error> {
+        self.call_once_over(&self.shared.own, step).await
+    }
+
+    async fn call_once_over<T>(
+        &self,
+        link: &Link,
+        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
+    ) -> Result<T, Error> {
+        if self.shared.own.closed().is_cancelled() {
+            return Err(Error::Closed);
+        }
         let free = self.lanes().pop();
         let mut lane =
             free.unwrap_or_else(|| Lane::new(self.shared.link.lane(&format!("call{}", self.next_worker()))));
         let own = lane.clone();
-        let answer = self.call(move |store, inc| step(store, inc, own.clone())).await?;
+        let answer = link.call_within(PATIENCE, move |store, inc| step(store, inc, own.clone())).await?;
         lane.advance();
         self.lanes().push(lane);
         Ok(answer)

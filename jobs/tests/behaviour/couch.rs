@@ -1,6 +1,7 @@
 //! Jobs in the manner of `CouchDB`.
 
 use std::collections::HashMap;
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ stories! {
     one_of_many_is_waited_for,
     whoever_unsubscribes_hears_nothing_any_more,
     jobs_are_listed_and_counted,
+    pending_jobs_are_counted_up_to_a_bound,
+    a_dropped_accept_leaves_no_job_behind,
 }
 
 async fn couch(world: &World) -> (Jobs, Couch) {
@@ -445,6 +448,75 @@ async fn jobs_are_listed_and_counted(world: World) {
     let count = couch.fold("t", 0, |count, _, state| count + u32::from(state == pending)).await.unwrap();
     assert_eq!(count, 2);
     running.finish(NONE).await.unwrap();
+}
+
+async fn pending_jobs_are_counted_up_to_a_bound(world: World) {
+    let (_jobs, couch) = couch(&world).await;
+    let add = |n: u32| {
+        let couch = couch.clone();
+        async move { couch.add("t", n, &json!(0), None).await.unwrap() }
+    };
+    futures::future::join_all((0..1_024).map(add)).await;
+    assert_eq!(couch.pending("t").await.unwrap(), 1_024);
+    add(1_024).await;
+    assert_eq!(couch.pending("t").await.unwrap(), 1_024);
+}
+
+async fn a_dropped_accept_leaves_no_job_behind(world: World) {
+    let (_jobs, couch) = couch(&world).await;
+    couch.add("t", "j", &json!("d"), None).await.unwrap();
+    // The first calls are dropped early, and the last ones when the job is about to come.
+    for rounds in (0..400).step_by(5) {
+        let mut accepting = Box::pin(couch.accept("t", Accept::new()));
+        for _ in 0..rounds {
+            if let Poll::Ready(job) = futures::poll!(&mut accepting) {
+                let mut job = job.unwrap().unwrap();
+                job.resubmit(None).await.unwrap();
+                job.finish(NONE).await.unwrap();
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    // Its type's time-out is a minute.
+    let job = couch.accept("t", Accept::new().timeout(MINUTE / 2)).await.unwrap().expect("the job");
+    assert_eq!(job.data::<Value>().unwrap(), json!("d"));
+}
+
+/// The names of the nodes that wait for jobs.
+fn waiting(store: &MemoryStore) -> Vec<String> {
+    let dump = store.dump();
+    let members = dump.get("waiting").into_iter().flatten();
+    members.filter_map(|(member, _)| member.split('|').nth(2).map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_dropped_accept_holds_up_nobody() {
+    let store = MemoryStore::new();
+    let world = World::Memory(store.clone());
+    let (_jobs, couch) = couch(&world).await;
+    let other = world.node("m").join().await.unwrap().couch();
+    let dropped = tokio::spawn(async move { couch.accept("t", Accept::new()).await.map(drop) });
+    tenure_testing::eventually(MINUTE, "the first one waits", async || waiting(&store) == ["n"]).await;
+    let accepting = other.clone();
+    let goes_on = tokio::spawn(async move { accepting.accept("t", Accept::new()).await });
+    tenure_testing::eventually(MINUTE, "both wait", async || waiting(&store) == ["n", "m"]).await;
+    dropped.abort();
+    tenure_testing::eventually(MINUTE, "one waits no more", async || waiting(&store) == ["m"]).await;
+    other.add("t", "j", &json!(1), None).await.unwrap();
+    let job = tokio::time::timeout(MINUTE, goes_on).await.unwrap().unwrap().unwrap().unwrap();
+    assert_eq!(job.id(), &"t/j");
+}
+
+#[tokio::test]
+async fn a_job_that_is_followed_twice_is_watched_once() {
+    let store = MemoryStore::new();
+    let (_jobs, couch) = couch(&World::Memory(store.clone())).await;
+    couch.add("t", "j", &json!(1), None).await.unwrap();
+    let _first = couch.subscribe("t", "j").await.unwrap().subscription().unwrap();
+    let _second = couch.subscribe("t", "j").await.unwrap().subscription().unwrap();
+    let watchers = store.dump().value("extras", "s:t/j").unwrap().to_owned();
+    assert_eq!(watchers.split(',').map(|one| one.split('#').next()).collect::<Vec<_>>(), [Some("n")]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::CouchError;
@@ -70,11 +70,58 @@ pub(super) async fn accept(
     if matches!(jobs.queue(queue.as_str())?.figures().await, Err(Error::NoQueue(_))) {
         return Err(CouchError::NoTypeTimeout);
     }
+    let (reply, answer) = oneshot::channel();
+    jobs.thread().spawn(seek(jobs.clone(), queue, accept, reply));
+    let held = answer.await.map_err(|_| Error::Closed)??;
+    Ok(held.and_then(Held::keep))
+}
+
+/// A job that was taken for a caller. It is given back when nobody gets it.
+struct Held {
+    jobs: Jobs,
+    job: Option<(TakenJob, Incarnation)>,
+}
+
+impl Held {
+    fn keep(mut self) -> Option<CouchJob> {
+        let (taken, inc) = self.job.take()?;
+        Some(CouchJob::new(self.jobs.clone(), taken, inc))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((taken, _)) = self.job.take() {
+            self.jobs.thread().spawn(give_back(self.jobs.clone(), taken));
+        }
+    }
+}
+
+async fn give_back(jobs: Jobs, taken: TakenJob) {
+    let said = Arc::new([Settling::new(taken.id.clone(), taken.record.token, Settle::GiveBack)]);
+    let given = jobs.call_once_here(move |store, inc, lane| {
+        let said = said.clone();
+        async move { store.settle(inc, &lane, &*said).await }.boxed()
+    });
+    if let Err(error) = given.await {
+        tracing::warn!(job = %taken.id, error = &error as &dyn std::error::Error, "a job that nobody has was not given back");
+    }
+}
+
+/// Takes a job for a caller, on the node's thread: a caller that goes leaves no registration and no job behind.
+async fn seek(
+    jobs: Jobs,
+    queue: QueueName,
+    accept: Accept,
+    mut reply: oneshot::Sender<Result<Option<Held>, CouchError>>,
+) {
     let woken = Arc::new(Notify::new());
     jobs.ears().wake_for(&queue, &woken);
-    let taken = wait(jobs, &queue, accept, &woken).await;
+    let taken = wait(&jobs, &queue, accept, &woken, &mut reply).await;
     jobs.ears().forget(&woken);
-    Ok(taken?.map(|(taken, inc)| CouchJob::new(jobs.clone(), taken, inc)))
+    let held = taken.map(|taken| taken.map(|job| Held { jobs, job: Some(job) }));
+    // Nobody may wait for it any more: then it is dropped here.
+    let _ = reply.send(held);
 }
 
 async fn wait(
@@ -82,6 +129,7 @@ async fn wait(
     queue: &QueueName,
     accept: Accept,
     woken: &Notify,
+    caller: &mut oneshot::Sender<Result<Option<Held>, CouchError>>,
 ) -> Result<Option<(TakenJob, Incarnation)>, CouchError> {
     let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let at_once = accept.timeout == Some(Duration::ZERO);
@@ -91,7 +139,7 @@ async fn wait(
     loop {
         let asked = Arc::new(taking.clone());
         let reply = jobs
-            .call_once(move |store, inc, lane| {
+            .call_once_here(move |store, inc, lane| {
                 let taking = asked.clone();
                 async move { Ok((inc, store.take(inc, &lane, &taking).await?)) }.boxed()
             })
@@ -125,8 +173,9 @@ async fn wait(
         };
         tokio::select! {
             () = again => {}
-            // The registration is taken back: a wake-up would be lost with this caller.
+            // The registration is taken back: a wake-up would be lost with this caller. One that has come is passed on.
             () = late => (taking.want, taking.slots) = (0, 0),
+            () = caller.closed() => (taking.want, taking.slots) = (0, 0),
         }
     }
 }

@@ -241,7 +241,9 @@ impl Couch {
     /// [`CouchError::NoTypeTimeout`], [`CouchError::NoSchedule`] and [`Error::Store`].
     ///
     /// # Cancel safety
-    /// Dropping the future may leave a job that runs and that nobody has: it is pending again after its type's time-out.
+    /// Safe: the node takes its wish back, and passes on a wake-up that was for it. A job that was taken meanwhile is given
+    /// back, and is pending again with its data. When the store cannot be reached, or the process ends, it is pending
+    /// again after its type's time-out.
     pub async fn accept(&self, of: impl Key, accept: Accept) -> Result<Option<CouchJob>, CouchError> {
         accept::accept(&self.jobs, type_of(&of)?, accept).await
     }
