@@ -116,7 +116,7 @@ async fn an_add_of_what_is_pending_is_idempotent(world: World) {
 }
 
 async fn an_add_of_what_runs_marks_it(world: World) {
-    let (_jobs, couch) = couch(&world).await;
+    let (jobs, couch) = couch(&world).await;
     couch.add("t", "j", &json!("d"), None).await.unwrap();
     let mut job = taken(&couch).await;
     assert!(!job.is_resubmitted() && !job.update(NONE).await.unwrap());
@@ -125,6 +125,7 @@ async fn an_add_of_what_runs_marks_it(world: World) {
     assert!(job.update(Some(&json!("g"))).await.unwrap() && job.is_resubmitted());
     job.finish(NONE).await.unwrap();
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Pending);
+    assert_eq!(jobs.get(job.id()).await.unwrap().unwrap().record().due, 17_000, "at its time");
     let mut job = taken(&couch).await;
     assert!(!job.is_resubmitted(), "the mark is cleared");
     assert_eq!(job.data::<Value>().unwrap(), json!("g"));
@@ -529,6 +530,30 @@ async fn a_run_is_resubmitted_right_after_a_loss_of_data() {
     job.resubmit(None).await.unwrap();
     job.finish(NONE).await.unwrap();
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Pending, "it runs once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_refreshes_the_activity() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name("n").join().await.unwrap();
+    let couch = jobs.couch();
+    let state = async || couch.state("t", "j").await.unwrap();
+    for (timeout, jitter) in [(10 * SECOND, 5 * SECOND), (MINUTE, 10 * SECOND)] {
+        couch.set_type_timeout("t", timeout).await.unwrap();
+        couch.add("t", "j", &json!(1), None).await.unwrap();
+        let mut job = taken(&couch).await;
+        for _ in 0..5 {
+            tokio::time::sleep(timeout * 9 / 10).await;
+            job.update(NONE).await.unwrap();
+        }
+        tokio::time::sleep(timeout * 9 / 10).await;
+        assert_eq!(state().await, CouchState::Running, "the last update counts");
+        tokio::time::sleep(timeout / 10 + jitter).await;
+        assert_eq!(state().await, CouchState::Pending, "after the time-out and its jitter at most");
+        assert!(matches!(job.update(NONE).await, Err(CouchError::Halt)));
+        couch.remove("t", "j").await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

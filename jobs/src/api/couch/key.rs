@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn keys() -> impl Strategy<Value = Any> {
-        // Whatever marks and escapes are made of, and short, so that many of them are neighbours.
+        // The characters of marks and escapes, and few of them, so that many keys are neighbours.
         let leaf = prop_oneof!["[it23:~.% 0-]{0,3}".prop_map(Any::Text), (-3i64..30).prop_map(Any::Number)];
         leaf.prop_recursive(2, 6, 3, |inner| {
             let two = (inner.clone(), inner.clone()).prop_map(|two| Any::Two(Box::new(two)));
