@@ -28,7 +28,7 @@ pub use api::handle::{GroupHandle, QueueHandle};
 pub use api::inspector::Inspector;
 pub use api::jobs::Jobs;
 pub use api::outcome::{IntoOutcome, Outcome};
-pub use api::queue::{Backoff, Groups, Queue};
+pub use api::queue::{Groups, Queue};
 pub use api::view::{ChildEnd, Ended, JobView};
 pub use api::watch::{Change, Watch};
 pub use api::worker::{CloseReport, Worker, WorkerBuilder};
@@ -37,6 +37,7 @@ pub use cron::{CatchUp, Cron, CronInfo, Planner};
 pub use error::{BoxError, Error, Fatal};
 #[cfg(feature = "tower")]
 pub use layers::HandlerService;
+pub use model::backoff::Backoff;
 pub use model::id::{GroupName, Incarnation, InvalidName, JobId, NodeName, QueueName, SetName, Token};
 pub use model::queue::Settings;
 pub use model::record::{Record, State};

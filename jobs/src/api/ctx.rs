@@ -49,6 +49,10 @@ impl Ctx {
         Self { shared: Arc::new(Shared { jobs, execution, saving: tokio::sync::Mutex::new(()) }) }
     }
 
+    pub(super) fn execution(&self) -> &Execution {
+        &self.shared.execution
+    }
+
     fn record(&self) -> &Record {
         &self.shared.execution.record
     }

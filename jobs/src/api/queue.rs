@@ -3,45 +3,15 @@
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::model::backoff::Backoff;
 use crate::model::id::QueueName;
 use crate::model::queue::Settings;
+use crate::runtime::keeper::Terms;
 
 /// The shortest lease: nodes must have the time to renew it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 /// The longest time of a setting: a hundred years.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-/// The pauses between the attempts of a job that fails: each is twice the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    first: Duration,
-    longest: Duration,
-}
-
-impl Default for Backoff {
-    /// From a second to ten minutes.
-    fn default() -> Self {
-        Self::new(Duration::from_secs(1), Duration::from_secs(600))
-    }
-}
-
-impl Backoff {
-    /// From `first` to `longest`. The pauses vary by a tenth, so that jobs that failed together come back apart.
-    pub const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest }
-    }
-
-    /// No pause: the next attempt comes at once.
-    pub const fn none() -> Self {
-        Self::new(Duration::ZERO, Duration::ZERO)
-    }
-
-    /// The pause after this many attempts; `jitter` is from 0 to 1.
-    pub(crate) fn pause(&self, attempts: u32, jitter: f64) -> Duration {
-        let doubled = self.first.saturating_mul(1 << attempts.saturating_sub(1).min(30));
-        doubled.min(self.longest).mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
-    }
-}
 
 /// The groups of a queue: they take turns, so that a big tenant does not hold up small ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,9 +50,9 @@ pub struct Queue {
     pub(crate) name: String,
     settings: Settings,
     times: [(&'static str, Duration); 4],
-    pub(crate) backoff: Backoff,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) activity: Option<Duration>,
+    backoff: Backoff,
+    timeout: Option<Duration>,
+    activity: Option<Duration>,
     pub(crate) next: Option<String>,
     pub(crate) keep: Option<Duration>,
 }
@@ -118,7 +88,8 @@ impl Queue {
         self
     }
 
-    /// The pauses between attempts.
+    /// The pauses between attempts: after an error, a panic, an execution that took too long, and missing heartbeats. A lost
+    /// lease has taken its time already, so the job runs again at once.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -186,6 +157,11 @@ impl Queue {
         let mut queue = self.groups(groups.concurrency(1));
         queue.settings.pinned = true;
         queue
+    }
+
+    /// The terms of an execution of its jobs.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { timeout: self.timeout, activity: self.activity, backoff: self.backoff }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -275,15 +251,6 @@ pub(crate) fn millis(time: Duration) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
-        let pauses: Vec<_> = (1..=6).map(|n| backoff.pause(n, 0.5).as_secs()).collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
-        assert_eq!(backoff.pause(u32::MAX, 0.0), Duration::from_secs(9));
-        assert_eq!(Backoff::none().pause(5, 1.0), Duration::ZERO);
-    }
 
     #[test]
     fn settings_that_cannot_work_are_refused() {

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -21,7 +20,7 @@ use tracing::Instrument;
 use super::ctx::Ctx;
 use super::jobs::Jobs;
 use super::outcome::{IntoOutcome, Made, Outcome};
-use super::queue::{Backoff, Queue, millis};
+use super::queue::{Queue, millis};
 use crate::data;
 use crate::error::{BoxError, Error, Fatal};
 use crate::model::id::{GroupName, InvalidName, QueueName};
@@ -158,16 +157,12 @@ impl WorkerBuilder {
             }
         };
         let over = owner.as_ref().map(|owner| owner.over.clone());
-        let times: HashMap<_, _> = queues
-            .iter()
-            .filter_map(|queue| {
-                Some((queue.clone(), jobs.config(queue).map(|config| (config.timeout, config.activity))?))
-            })
-            .collect();
+        let terms: HashMap<_, _> =
+            queues.iter().filter_map(|queue| Some((queue.clone(), jobs.config(queue)?.terms()))).collect();
         let handlers = over.is_some().then(TaskTracker::new);
         let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
         let slots = if owner.is_some() { 1 } else { self.slots };
-        let plan = Plan { queues, slots, times, runner, owner };
+        let plan = Plan { queues, slots, terms, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();
         let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());
@@ -318,11 +313,11 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
             let handled = AssertUnwindSafe(async { handler.call(ctx.clone()).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
-                Ok(Err(error)) => failed(&jobs, &ctx, &error),
+                Ok(Err(error)) => failed(&slot.execution, &error),
                 Err(panic) => {
                     let why = format!("the handler panicked: {}", panicked(&*panic));
                     tracing::warn!(why, "a job failed");
-                    retry(&jobs, &ctx, why)
+                    slot.execution.retry(cut(why))
                 }
             };
             slot.leave(settle);
@@ -365,7 +360,7 @@ fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
         Made::Next { queue, data: more } => {
             let body = match more.map(|more| data::merged(&ctx.body(), &more)).transpose() {
                 Ok(body) => body.map_or(Data::Keep, Data::Replace),
-                Err(error) => return failed(jobs, ctx, &error.into()),
+                Err(error) => return failed(ctx.execution(), &error.into()),
             };
             match next(jobs, ctx, queue) {
                 Ok(Some((queue, priority))) => Settle::MoveOn { queue, priority, group: None, data: body },
@@ -386,26 +381,14 @@ fn next(jobs: &Jobs, ctx: &Ctx, named: Option<String>) -> Result<Option<(QueueNa
     Ok(Some((QueueName::new(&queue)?, stage.and_then(|(_, priority)| *priority))))
 }
 
-fn failed(jobs: &Jobs, ctx: &Ctx, error: &BoxError) -> Settle {
+fn failed(execution: &Execution, error: &BoxError) -> Settle {
     let text = chain(&**error);
     if error.is::<Fatal>() {
         tracing::warn!(error = text, "a job failed for good");
         return Settle::Fail(cut(text), Data::Keep);
     }
     tracing::debug!(error = text, "a job failed");
-    retry(jobs, ctx, text)
-}
-
-fn retry(jobs: &Jobs, ctx: &Ctx, why: String) -> Settle {
-    let backoff = jobs.config(ctx.queue()).map_or_else(Backoff::default, |config| config.backoff);
-    Settle::Retry(millis(backoff.pause(ctx.attempt(), jitter(ctx))), cut(why))
-}
-
-/// From 0 to 1, and another one for each execution.
-fn jitter(ctx: &Ctx) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    (ctx.id(), ctx.token()).hash(&mut hasher);
-    hasher.finish() as f64 / u64::MAX as f64
+    execution.retry(cut(text))
 }
 
 /// An error with its sources.

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attesting::attest_running;
 use super::link::Link;
+use crate::model::backoff::Backoff;
 use crate::model::id::{Incarnation, JobId, Token};
 use crate::model::record::Record;
 use crate::store::{Breakage, MOST, Settle, SettleReply, TakenJob};
@@ -58,8 +59,20 @@ pub(crate) struct Execution {
     pub(crate) cancel: CancellationToken,
     /// Somebody has said what became of it, or it is another's by now.
     over: AtomicBool,
+    terms: Terms,
     times: Mutex<Times>,
     events: mpsc::UnboundedSender<Event>,
+}
+
+/// The terms of an execution, as its node knows its queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    /// The whole time that it may take.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may go on without a heartbeat.
+    pub(crate) activity: Option<Duration>,
+    /// The pauses between attempts.
+    pub(crate) backoff: Backoff,
 }
 
 struct Times {
@@ -67,10 +80,8 @@ struct Times {
     /// When its last word was sent, as far as the store has answered.
     renewed: Instant,
     lease: Duration,
-    /// The whole time that it may take.
-    timeout: Option<Duration>,
-    /// How long it may go on without a heartbeat, and when the last one was.
-    activity: Option<(Duration, Instant)>,
+    /// When the last heartbeat was.
+    beat: Instant,
     /// When it was told that its own time is over.
     warned: Option<Instant>,
     abort: Option<AbortHandle>,
@@ -81,14 +92,13 @@ impl Execution {
         taken: TakenJob,
         inc: Incarnation,
         began: Instant,
-        (timeout, activity): (Option<Duration>, Option<Duration>),
+        terms: Terms,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let TakenJob { id, record, body, lease } = taken;
         let lease = Duration::from_millis(lease);
-        let activity = activity.map(|within| (within, Instant::now()));
-        let (warned, abort) = (None, None);
-        let times = Times { began: Instant::now(), renewed: began, lease, timeout, activity, warned, abort };
+        let (now, warned, abort) = (Instant::now(), None, None);
+        let times = Times { began: now, renewed: began, lease, beat: now, warned, abort };
         Self {
             id,
             token: record.token,
@@ -97,6 +107,7 @@ impl Execution {
             known_in: AtomicU64::new(inc.0),
             cancel: CancellationToken::new(),
             over: AtomicBool::new(false),
+            terms,
             times: Mutex::new(times),
             events,
         }
@@ -158,15 +169,18 @@ impl Execution {
     }
 
     pub(crate) fn beat(&self) {
-        if let Some((_, last)) = &mut self.times().activity {
-            *last = Instant::now();
-        }
+        self.times().beat = Instant::now();
+    }
+
+    /// The end of an attempt that has failed, for whatever reason: the job runs again after the pause of its queue.
+    pub(crate) fn retry(&self, why: Bytes) -> Settle {
+        let pause = self.terms.backoff.after(self.record.attempts, &self.id, self.token);
+        Settle::Retry(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), why)
     }
 
     /// Whether it has times of its own besides its lease.
     fn has_times(&self) -> bool {
-        let times = self.times();
-        times.timeout.is_some() || times.activity.is_some()
+        self.terms.timeout.is_some() || self.terms.activity.is_some()
     }
 
     pub(crate) fn may_abort(&self, handle: AbortHandle) {
@@ -196,14 +210,13 @@ impl Execution {
             } else if age >= times.lease.mul_f64(0.7) {
                 self.cancel.cancel();
             }
-            let late = times
-                .timeout
+            let Terms { timeout, activity, .. } = self.terms;
+            let late = timeout
                 .filter(|timeout| now >= times.began + *timeout)
                 .map(|timeout| format!("it took longer than {timeout:?}"));
-            let still = times
-                .activity
-                .filter(|(within, last)| now >= *last + *within)
-                .map(|(within, _)| format!("no heartbeat within {within:?}"));
+            let still = activity
+                .filter(|within| now >= times.beat + *within)
+                .map(|within| format!("no heartbeat within {within:?}"));
             if let Some(why) = late.or(still) {
                 match times.warned {
                     Some(warned) if now >= warned + NOTICE => verdict = verdict.or(Some(Some(why))),
@@ -215,8 +228,8 @@ impl Execution {
                     }
                 }
             }
-            let ends = times.timeout.map(|timeout| times.began + timeout);
-            let stalls = times.activity.map(|(within, last)| last + within);
+            let ends = timeout.map(|timeout| times.began + timeout);
+            let stalls = activity.map(|within| times.beat + within);
             let of_lease = [0.3, 0.7, ABORTED].map(|share| times.renewed + times.lease.mul_f64(share));
             let soon = [ends, stalls].into_iter().flatten().chain(of_lease);
             next = soon.filter(|at| *at > now).fold(next, Instant::min);
@@ -227,7 +240,7 @@ impl Execution {
                 self.stop(true);
             }
             Some(Some(why)) => {
-                self.end(Settle::Retry(0, Bytes::from(why)));
+                self.end(self.retry(why.into()));
                 self.stop(true);
             }
             None => {}
@@ -444,7 +457,7 @@ mod tests {
             let TakeReply::Taken { mut jobs, .. } = taken else { panic!("{taken:?}") };
             let (events, _) = mpsc::unbounded_channel();
             let taken = jobs.remove(0);
-            executions.push(Arc::new(Execution::new(taken, inc, Instant::now(), (None, None), events)));
+            executions.push(Arc::new(Execution::new(taken, inc, Instant::now(), Terms::default(), events)));
         }
         renew(link, keeper, executions.clone()).await;
         let leases = executions.iter().map(|execution| execution.lease().as_secs());

@@ -14,7 +14,7 @@ use super::attesting::{Journal, attest, needs_its_job};
 use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
-use super::keeper::{End, Event, Execution, Keeper};
+use super::keeper::{End, Event, Execution, Keeper, Terms};
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::{GroupName, Incarnation, QueueName};
@@ -34,8 +34,8 @@ pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
 pub(crate) struct Plan {
     pub(crate) queues: Vec<QueueName>,
     pub(crate) slots: u32,
-    /// The whole time of an execution, and the time between its heartbeats, by queue.
-    pub(crate) times: HashMap<QueueName, (Option<Duration>, Option<Duration>)>,
+    /// The terms of executions, by queue.
+    pub(crate) terms: HashMap<QueueName, Terms>,
     pub(crate) runner: Runner,
     pub(crate) owner: Option<Owner>,
 }
@@ -416,8 +416,8 @@ impl Taker {
 
     fn begin(&mut self, job: TakenJob, inc: Incarnation, sent: Instant) {
         self.link.see(job.record.token);
-        let times = self.plan.times.get(&job.record.queue).copied().unwrap_or_default();
-        let execution = Arc::new(Execution::new(job, inc, sent, times, self.sender.clone()));
+        let terms = self.plan.terms.get(&job.record.queue).copied().unwrap_or_default();
+        let execution = Arc::new(Execution::new(job, inc, sent, terms, self.sender.clone()));
         if self.draining {
             self.ends.push_back(End { execution, settle: Settle::GiveBack });
             return;

@@ -13,6 +13,7 @@ stories! {
     data_of_another_type_are_a_dead_letter,
     an_execution_that_takes_too_long_has_failed,
     a_handler_without_a_heartbeat_has_failed,
+    an_execution_whose_time_is_over_has_its_queues_pause,
     a_handler_that_blocks_its_runtime_keeps_its_lease,
     a_delay_by_the_handler_counts_no_attempt,
     a_dead_letter_is_replayed,
@@ -118,6 +119,28 @@ async fn a_handler_without_a_heartbeat_has_failed(world: World) {
     let (lively, hung) = (jobs.add("q", &25u32).await.unwrap().id, jobs.add("q", &0u32).await.unwrap().id);
     assert!(jobs.wait(&lively).await.unwrap().is_done());
     assert_eq!(jobs.wait(&hung).await.unwrap().error().as_deref(), Some("no heartbeat within 2s"));
+}
+
+async fn an_execution_whose_time_is_over_has_its_queues_pause(world: World) {
+    let paused = |name: &str| Queue::new(name).attempts(2).backoff(Backoff::new(MINUTE, MINUTE));
+    let late = paused("late").timeout(Duration::from_millis(100));
+    let still = paused("still").heartbeat(Duration::from_millis(100));
+    let jobs = world.node("n").queue(late).queue(still).join().await.unwrap();
+    let worker = jobs.worker_of(["late", "still"], async |_: Ctx, (): ()| {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let _worker = worker.start().unwrap();
+    for (queue, why) in [("late", "it took longer than 100ms"), ("still", "no heartbeat within 100ms")] {
+        let id = jobs.add(queue, &()).await.unwrap().id;
+        let view = tenure_testing::eventually(MINUTE, "its time is over", async || {
+            let view = jobs.get(&id).await.unwrap().unwrap();
+            if view.error().is_some() { Ok(view) } else { Err(view.state()) }
+        })
+        .await;
+        assert_eq!((view.state(), view.attempts()), (State::Delayed, 1), "{queue}");
+        assert_eq!(view.error().as_deref(), Some(why));
+    }
 }
 
 async fn a_handler_that_blocks_its_runtime_keeps_its_lease(world: World) {
