@@ -1,6 +1,6 @@
 //! The executions of a node: their leases are renewed, and what is over is ended.
 //!
-//! A lease counts from the sending of the execution's last word, by this node's clock. An execution is cancelled at 0.7 of
+//! A lease counts from the sending of the execution's last word, by this node's clock, which counts suspends. An execution is cancelled at 0.7 of
 //! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attesting::attest_running;
+use super::clock;
 use super::link::Link;
 use crate::model::backoff::Backoff;
 use crate::model::id::{Incarnation, JobId, Token};
@@ -97,7 +98,7 @@ impl Execution {
     ) -> Self {
         let TakenJob { id, record, body, lease } = taken;
         let lease = Duration::from_millis(lease);
-        let (now, warned, abort) = (Instant::now(), None, None);
+        let (now, warned, abort) = (clock::now(), None, None);
         let times = Times { began: now, renewed: began, lease, beat: now, warned, abort };
         Self {
             id,
@@ -132,7 +133,7 @@ impl Execution {
 
     /// The time since it began.
     pub(crate) fn age(&self) -> Duration {
-        self.times().began.elapsed()
+        clock::now().saturating_duration_since(self.times().began)
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -169,7 +170,7 @@ impl Execution {
     }
 
     pub(crate) fn beat(&self) {
-        self.times().beat = Instant::now();
+        self.times().beat = clock::now();
     }
 
     /// The end of an attempt that has failed, for whatever reason: the job runs again after the pause of its queue.
@@ -336,13 +337,13 @@ impl Keeper {
     pub(crate) fn has_time(&self, id: &JobId, token: Token, time: Duration) -> bool {
         self.find(id, token).is_some_and(|execution| {
             let times = execution.times();
-            times.renewed.elapsed() + time < times.lease.mul_f64(ABORTED)
+            clock::now().saturating_duration_since(times.renewed) + time < times.lease.mul_f64(ABORTED)
         })
     }
 
     /// Those whose lease needs a renewal: a third of it is over. Ends what is over by itself.
     fn due(&self, all: bool, aborts: bool) -> (Vec<Arc<Execution>>, Instant) {
-        let now = Instant::now();
+        let now = clock::now();
         let (mut due, mut next) = (Vec::new(), now + LOOK);
         self.running().retain(|_, execution| {
             if execution.is_over() {
@@ -375,7 +376,7 @@ pub(crate) async fn run(link: Link, keeper: Keeper) {
         tokio::select! {
             biased;
             Some(()) = futures::StreamExt::next(&mut renewal), if !renewal.is_empty() => {}
-            () = tokio::time::sleep_until(next), if !keeper.running().is_empty() => {}
+            () = clock::sleep_until(next), if !keeper.running().is_empty() => {}
             () = keeper.0.changed.notified() => {}
         }
     }
@@ -388,7 +389,7 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
         by_lease.entry(execution.lease()).or_default().push(execution);
     }
     for executions in by_lease.values().flat_map(|alike| alike.chunks(MOST)) {
-        let sent = Instant::now();
+        let sent = clock::now();
         let jobs: Arc<[_]> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
         let these: Arc<[_]> = executions.into();
         let own = link.clone();
@@ -438,6 +439,25 @@ mod tests {
     use crate::model::queue::Settings;
     use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, Taking};
 
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_while_the_machine_is_suspended() {
+        let record = "1|R|7|1|n||||0|0|q||1|0|0|0|1|0|".to_owned();
+        let record = Record::parse(&record).unwrap();
+        let taken = TakenJob { id: JobId::new("j").unwrap(), record, body: Bytes::new(), lease: 30_000 };
+        let (events, _) = mpsc::unbounded_channel();
+        let execution = Execution::new(taken, Incarnation(1), clock::now(), Terms::default(), events);
+        let (execution, keeper) = (Arc::new(execution), Keeper::default());
+        let handler = tokio::spawn(std::future::pending::<()>());
+        execution.may_abort(handler.abort_handle());
+        keeper.add(&execution);
+        clock::tests::suspend(Duration::from_secs(10));
+        let (due, _) = keeper.due(false, true);
+        assert!(due.len() == 1 && !execution.is_over(), "a third of its lease is over");
+        clock::tests::suspend(Duration::from_secs(17));
+        keeper.due(false, true);
+        assert!(execution.is_over() && handler.await.unwrap_err().is_cancelled());
+    }
+
     #[tokio::test]
     async fn a_short_lease_does_not_shorten_a_longer_one() {
         let (store, node) = (MemoryStore::new(), NodeName::new("n").unwrap());
@@ -457,7 +477,7 @@ mod tests {
             let TakeReply::Taken { mut jobs, .. } = taken else { panic!("{taken:?}") };
             let (events, _) = mpsc::unbounded_channel();
             let taken = jobs.remove(0);
-            executions.push(Arc::new(Execution::new(taken, inc, Instant::now(), Terms::default(), events)));
+            executions.push(Arc::new(Execution::new(taken, inc, clock::now(), Terms::default(), events)));
         }
         renew(link, keeper, executions.clone()).await;
         let leases = executions.iter().map(|execution| execution.lease().as_secs());

@@ -7,6 +7,7 @@
 
 pub(crate) mod adder;
 pub(crate) mod attesting;
+pub(crate) mod clock;
 pub(crate) mod filling;
 pub(crate) mod hearer;
 pub(crate) mod incarnations;

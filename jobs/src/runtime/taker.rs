@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
+use super::clock;
 use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
@@ -295,9 +296,9 @@ impl Taker {
                 .await
             }
         };
-        let sent = Instant::now();
+        let sent = clock::now();
         if takes || leaves {
-            self.looked = sent;
+            self.looked = Instant::now();
         }
         let taking =
             (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
