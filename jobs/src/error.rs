@@ -47,6 +47,22 @@ pub enum Error {
     /// The queue is there without groups, with groups, or pinned, and was declared as another kind. It stays as it was.
     #[error("the queue {0} stays as it is: without groups, with groups or pinned is decided once")]
     Groups(QueueName),
+    /// The flow names the queue twice: nobody could tell which of its stages follows. Nothing was sent.
+    #[error("the flow {flow} names the queue {queue} twice, nothing was sent")]
+    SameStage {
+        /// The flow.
+        flow: String,
+        /// The queue.
+        queue: QueueName,
+    },
+    /// The queue is no stage of the job's flow, and its handler named no other one. The job has failed for good.
+    #[error("the flow {flow} has no stage {queue}, and nothing else names the next queue")]
+    NoStage {
+        /// The flow.
+        flow: String,
+        /// The queue.
+        queue: QueueName,
+    },
     /// The parent has ended, takes no children, or is not run by this execution any more. Nothing was added.
     #[error("the parent of {0} takes no children, nothing was added")]
     NoParent(JobId),

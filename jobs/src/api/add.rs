@@ -56,7 +56,8 @@ pub enum Unique {
     #[default]
     Keep,
     /// One that waits gets the new time and data. One that runs runs once more, with its data as they were. One that has
-    /// ended is there anew.
+    /// ended is there anew. A flow that has ended begins anew with its first stage. One that is under way in a later stage
+    /// stays as it is.
     Again,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,

@@ -97,8 +97,8 @@ impl JobsBuilder {
     /// Joins: finds the set or makes it, and declares the queues.
     ///
     /// # Errors
-    /// [`Error::Name`] and [`Error::Setting`] for what cannot be, [`Error::Groups`], and [`Error::Store`] when the store
-    /// does not answer.
+    /// [`Error::Name`] and [`Error::Setting`] for what cannot be, [`Error::SameStage`] for a flow that names a queue twice,
+    /// [`Error::Groups`], and [`Error::Store`] when the store does not answer.
     ///
     /// # Cancel safety
     /// A dropped future may have declared queues, and has no other effect.
@@ -111,8 +111,8 @@ impl JobsBuilder {
             declared.push((name.clone(), settings));
             configs.insert(name, queue);
         }
-        for stage in self.flows.iter().flat_map(|flow| &flow.stages) {
-            QueueName::new(&stage.0)?;
+        for flow in &self.flows {
+            flow.check()?;
         }
         let own_thread =
             || Thread::start(format!("jobs {node}")).map_err(|error| StoreError::Unusable(Arc::new(error)));

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
+use crate::model::id::QueueName;
+
 /// A flow of jobs through queues, one stage after the other. A handler goes on with
 /// [`Outcome::next`](crate::Outcome::next); the last stage ends the job.
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ impl Flow {
         }
     }
 
-    /// The next stage.
+    /// The next stage. A queue is one stage at most: a node does not join with a flow that names it twice.
     #[must_use]
     pub fn then(mut self, queue: impl Into<String>) -> Self {
         self.stages.push((queue.into(), None));
@@ -52,9 +55,21 @@ impl Flow {
         self
     }
 
-    /// The stage that follows a queue.
-    pub(crate) fn after(&self, queue: &str) -> Option<&(String, Option<i8>)> {
-        let at = self.stages.iter().position(|(stage, _)| stage == queue)?;
-        self.stages.get(at + 1)
+    /// Checks its stages.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (at, (stage, _)) in self.stages.iter().enumerate() {
+            let queue = QueueName::new(stage)?;
+            if self.stages[..at].iter().any(|(former, _)| former == stage) {
+                return Err(Error::SameStage { flow: self.name.clone(), queue });
+            }
+        }
+        Ok(())
+    }
+
+    /// The stage that follows a queue; `None` after the last one.
+    pub(crate) fn after(&self, queue: &QueueName) -> Result<Option<&(String, Option<i8>)>, Error> {
+        let of_queue = self.stages.iter().position(|(stage, _)| *queue == **stage);
+        let missing = || Error::NoStage { flow: self.name.clone(), queue: queue.clone() };
+        Ok(self.stages.get(of_queue.ok_or_else(missing)? + 1))
     }
 }

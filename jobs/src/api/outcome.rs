@@ -36,7 +36,8 @@ impl Outcome {
     }
 
     /// The job goes on to the next queue: that of its queue's settings, else the next stage of its flow. After the last
-    /// stage it has succeeded.
+    /// stage it has succeeded. In a queue that is no stage of its flow it fails for good, with
+    /// [`Error::NoStage`] as its error: there the handler names the queue, or says that the job is done.
     pub fn go_on() -> Self {
         Self(Made::Next { queue: None, data: None })
     }

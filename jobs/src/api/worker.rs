@@ -375,8 +375,14 @@ fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
 fn next(jobs: &Jobs, ctx: &Ctx, named: Option<String>) -> Result<Option<(QueueName, Option<i8>)>, Error> {
     let flow = ctx.flow().and_then(|flow| jobs.flow(flow));
     let by_queue = || jobs.config(ctx.queue()).and_then(|config| config.next.clone());
-    let by_flow = || flow.and_then(|flow| flow.after(ctx.queue().as_str())).map(|(queue, _)| queue.clone());
-    let Some(queue) = named.or_else(by_queue).or_else(by_flow) else { return Ok(None) };
+    let queue = match (named.or_else(by_queue), flow) {
+        (Some(queue), _) => queue,
+        (None, Some(flow)) => match flow.after(ctx.queue())? {
+            Some((queue, _)) => queue.clone(),
+            None => return Ok(None),
+        },
+        (None, None) => return Ok(None),
+    };
     let stage = flow.and_then(|flow| flow.stages.iter().find(|(stage, _)| *stage == queue));
     Ok(Some((QueueName::new(&queue)?, stage.and_then(|(_, priority)| *priority))))
 }

@@ -1,16 +1,23 @@
 //! Jobs that go through queues, with children.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tenure_jobs::{Backoff, BoxError, ChildEnd, Ctx, Error, Flow, Outcome, Queue, State, Worker};
+use tenure_jobs::{
+    Backoff, BoxError, ChildEnd, Ctx, Error, Flow, Groups, How, Outcome, Queue, State, Unique, Worker,
+};
 
 use super::world::{MINUTE, SECOND, Said, World};
 
 stories! {
     a_flow_goes_through_its_queues_and_keeps_its_fields,
+    a_flow_that_has_ended_is_started_anew,
+    a_flow_that_names_a_queue_twice_is_refused,
+    a_job_outside_of_its_flows_stages_does_not_go_on,
     a_correlation_id_is_that_of_all_stages_and_children,
     a_handler_sees_the_fields_that_it_declares,
+    a_handler_of_a_flow_sees_where_its_job_comes_from,
+    a_flow_that_fails_so_often_says_where_and_why,
     the_result_names_the_next_queue_before_the_settings,
     a_priority_differs_by_flow,
     a_flow_is_found_by_its_fields,
@@ -89,6 +96,46 @@ async fn a_flow_goes_through_its_queues_and_keeps_its_fields(world: World) {
     }
 }
 
+async fn a_flow_that_has_ended_is_started_anew(world: World) {
+    let jobs =
+        world.node("n").queues(["a", "b"]).flow(Flow::new("f").then("a").then("b")).join().await.unwrap();
+    let said = Said::default();
+    let _workers = ["a", "b"].map(|queue| passing(&jobs, queue, &said, Outcome::go_on));
+    let start = async || jobs.start("f", &()).id("one").unique(Unique::Again).await.unwrap();
+    let first = start().await;
+    assert_eq!(first.how, How::New);
+    assert!(jobs.wait(&first.id).await.unwrap().is_done());
+    assert_eq!(start().await.how, How::Anew);
+    assert!(jobs.wait(&first.id).await.unwrap().is_done());
+    assert_eq!(said.all(), ["a 0", "b 0", "a 0", "b 0"]);
+}
+
+async fn a_flow_that_names_a_queue_twice_is_refused(world: World) {
+    let flow = Flow::new("round").then("a").then("b").then_at("a", 3);
+    match world.node("n").queues(["a", "b"]).flow(flow).join().await {
+        Err(Error::SameStage { flow, queue }) => assert_eq!((&*flow, queue.as_str()), ("round", "a")),
+        other => panic!("{other:?}"),
+    }
+    let jobs = world.node("n").queues(["c"]).join().await.unwrap();
+    let figures = jobs.queue("a").unwrap().figures().await;
+    assert!(matches!(figures, Err(Error::NoQueue(_))), "nothing was declared: {figures:?}");
+}
+
+async fn a_job_outside_of_its_flows_stages_does_not_go_on(world: World) {
+    let flow = Flow::new("f").then("a").then("b");
+    let jobs = world.node("n").queues(["a", "b", "aside"]).flow(flow).join().await.unwrap();
+    let said = Said::default();
+    let _a = passing(&jobs, "a", &said, || Outcome::go_on().to("aside"));
+    let _aside = passing(&jobs, "aside", &said, Outcome::go_on);
+    let _b = passing(&jobs, "b", &said, Outcome::go_on);
+    let id = jobs.start("f", &()).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    let expected = "the flow f has no stage aside, and nothing else names the next queue";
+    assert_eq!((ended.state(), ended.error().as_deref()), (State::Failed, Some(expected)));
+    assert_eq!(jobs.queue("aside").unwrap().dead().await.unwrap(), [id], "it can be replayed");
+    assert_eq!(said.all(), ["a 0", "aside 0"]);
+}
+
 async fn a_correlation_id_is_that_of_all_stages_and_children(world: World) {
     let jobs = join(&world).join().await.unwrap();
     let said = Said::default();
@@ -124,6 +171,51 @@ async fn a_correlation_id_is_that_of_all_stages_and_children(world: World) {
         let added = jobs.add("discord", &()).correlation_id(bad).await;
         assert!(matches!(added, Err(Error::Setting(_))), "{bad}: {added:?}");
     }
+}
+
+async fn a_handler_of_a_flow_sees_where_its_job_comes_from(world: World) {
+    let flow = Flow::new("f").then_at("a", 4).then("b");
+    let grouped = Queue::new("a").groups(Groups::new());
+    let jobs = world.node("n").queue(grouped).queues(["b"]).flow(flow).join().await.unwrap();
+    let due = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let add = jobs.start("f", &who()).group("red").at(due).correlation_id("request-7");
+    let id = add.await.unwrap().id;
+    let record = jobs.get(&id).await.unwrap().unwrap().record().clone();
+    assert_eq!(record.keep, 24 * 60 * 60 * 1_000, "a flow is kept for a day, unless it says so");
+    let worker = jobs.worker("a", async |ctx: Ctx, _: Who| {
+        let seen = (
+            ctx.flow().map(str::to_owned),
+            ctx.priority(),
+            ctx.correlation_id().map(str::to_owned),
+            ctx.group().map(str::to_owned),
+            ctx.due_at(),
+        );
+        Ok(Outcome::result(&seen)?)
+    });
+    let _worker = worker.start().unwrap();
+    type Seen = (Option<String>, i8, Option<String>, Option<String>, Option<SystemTime>);
+    let seen = jobs.wait(&id).await.unwrap().result::<Seen>().unwrap();
+    let words = ["f", "request-7", "red"].map(|word| Some(word.to_owned()));
+    let [flow, correlation, group] = words;
+    assert_eq!(seen, (flow, 4, correlation, group, Some(due)));
+}
+
+async fn a_flow_that_fails_so_often_says_where_and_why(world: World) {
+    let queue = |name: &str| Queue::new(name).attempts(2).backoff(Backoff::none());
+    let flow = Flow::new("f").then("a").then("b");
+    let jobs = world.node("n").queue(queue("a")).queue(queue("b")).flow(flow).join().await.unwrap();
+    let worker = jobs.worker_of(["a", "b"], async |ctx: Ctx, (): ()| {
+        if ctx.queue().as_str() == "a" {
+            return Ok(Outcome::go_on());
+        }
+        Err(format!("attempt {} was in vain", ctx.attempt()).into())
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.start("f", &()).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!((ended.state(), ended.error().as_deref()), (State::Failed, Some("attempt 2 was in vain")));
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!((view.queue().as_str(), view.attempts()), ("b", 2));
 }
 
 async fn a_handler_sees_the_fields_that_it_declares(world: World) {

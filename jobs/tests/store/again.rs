@@ -5,13 +5,14 @@ use tenure_jobs::store::{
     AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer, Watching,
 };
 
-use super::lab::{Lab, Which, id, node, queue, retry};
+use super::lab::{Lab, Which, group, id, node, queue, retry};
 
 scenarios! {
     one_that_waits_gets_another_time_and_data,
     one_that_waits_gets_other_data_and_keeps_its_place,
     one_that_runs_runs_once_more_with_its_data,
     one_that_has_ended_is_there_anew,
+    a_flow_that_has_ended_begins_anew,
     a_replacement_leaves_what_runs_alone,
     one_of_another_queue_stays,
     what_is_not_there_is_not_resubmitted,
@@ -26,6 +27,43 @@ scenarios! {
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
     lab.add_body("t", "j", body, AddMode::Schedule, |kind| (kind.due, kind.keep) = (due, -1)).await
+}
+
+async fn a_flow_that_has_ended_begins_anew(which: Which) {
+    let lab = Lab::new(which, &[("a", "g"), ("b", ""), ("c", "")]).await;
+    let start = async |flow: &str, body: &str| {
+        let due_by = lab.now() + 5_000;
+        lab.add_body("a", "j", body, AddMode::Again, |kind| {
+            (kind.flow, kind.keep, kind.deadline) = (flow.to_owned(), -1, due_by);
+            (kind.priority, kind.group) = (3, group("g1"));
+        })
+        .await
+    };
+    assert_eq!(start("f", "one").await, AddReply::Added);
+    lab.take("a").await;
+    let on = Settle::MoveOn { queue: queue("b"), priority: Some(-2), group: None, data: Data::Keep };
+    assert_eq!(lab.settle("j", on).await, SettleReply::Moved);
+    assert_eq!(start("f", "two").await, AddReply::Exists, "it is under way");
+    lab.take("b").await;
+    assert_eq!(lab.settle("j", retry(60_000, "busy")).await, SettleReply::Delayed);
+    assert_eq!(start("f", "two").await, AddReply::Exists, "it is under way");
+    lab.steer("j", Steer::At(0)).await;
+    lab.take("b").await;
+    assert_eq!(lab.done("j").await, SettleReply::Ended);
+    assert_eq!(start("g", "two").await, AddReply::Exists, "it is another flow");
+    assert_eq!(lab.add_body("c", "j", "two", AddMode::Again, |_| ()).await, AddReply::Exists);
+    let former = lab.record("j").await.unwrap();
+    assert_eq!(start("f", "two").await, AddReply::Anew);
+    let record = lab.record("j").await.unwrap();
+    assert_eq!((record.state, record.queue.as_str(), &*record.group), (State::Ready, "a", "g1"));
+    assert_eq!((record.priority, record.attempts, &*record.flow), (3, 0, "f"));
+    assert!(record.birth > former.birth);
+    assert_eq!(lab.body("j").await, "two");
+    lab.advance(5_000).await;
+    lab.tick().await;
+    assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "deadline".into()));
+    assert_eq!(start("f", "three").await, AddReply::Anew, "a dead letter is, too");
+    assert_eq!(lab.take("a").await, ["j"]);
 }
 
 async fn one_that_waits_gets_another_time_and_data(which: Which) {

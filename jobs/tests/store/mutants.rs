@@ -123,8 +123,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "set_body(j.id, body)", by "a_job_belongs_to_the_work_that_added_it_last";
     "former look-ups stay": "add", "if has(j, 'l') then drop_lookups(j) end"
         => "", by "one_that_is_added_again_is_found_by_its_new_look_ups";
-    "a job of another queue is added again": "add", "j.queue ~= kind.q.name or"
-        => "", by "one_of_another_queue_stays";
+    "a job of another queue is added again": "add", "j and j.queue ~= kind.q.name and not"
+        => "j and false and not", by "one_of_another_queue_stays";
     "a queue has no bound": "add", "  if over and not has_room(kind.q) then return 'B' end\n  if j then return again"
         => "  if j then return again", by "a_queue_that_is_full_refuses_more";
     "a delay counts from nowhere": "add", "byte(text) == 43 and t + sub(text, 2)"

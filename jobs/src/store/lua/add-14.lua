@@ -5,7 +5,7 @@
 -- ARGV: inc, number, mode, token of the parent that adds or '', count of kinds, kind*, count of look-ups,
 --       (item, attribute=value)*, a byte per job: its kind. Then id*, body*.
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
---       while it runs. Mode s does as a, and writes nothing for the same time. Mode e does as s, but only with a job that
+--       while it runs. A flow that has ended begins again with its first stage. Mode s does as a, and writes nothing for the same time. Mode e does as s, but only with a job that
 --       is there, which keeps its data if these are empty.
 --       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it has one. Due and
 --       deadline are moments in ms. A plus before one says that it counts from this call. Flags: f it fails with its first child,
@@ -138,6 +138,18 @@ local function make_plain(id, body, kind, item)
   end
 end
 
+-- The deadline of its former life is none of it.
+local function set_deadline(j, kind)
+  if kind.deadline > 0 then
+    flag(j, 'd')
+    timers['r:' .. j.id] = kind.deadline
+    arm(kind.deadline)
+  elseif has(j, 'd') then
+    unflag(j, 'd')
+    timers['r:' .. j.id] = false
+  end
+end
+
 -- A job that is there, and was asked for again.
 local function again(j, body, kind, item)
   local waiting = j.state == 'Q' or j.state == 'D' or j.state == 'P'
@@ -167,6 +179,12 @@ local function again(j, body, kind, item)
   else
     renew_life(j)
     j.attempts = 0
+    set_deadline(j, kind)
+    if kind.flow ~= '' then
+      -- It begins with the first stage.
+      j.queue, j.group, j.priority, j.keep = kind.q.name, kind.group, kind.priority, tonumber(kind.keep)
+      j.flow = kind.flow
+    end
   end
   j.due, j.place = kind.due, place_at(in_line(kind.q, kind.due, j.priority), item)
   local data = (mode ~= 'e' or body ~= '') and body or nil
@@ -185,18 +203,6 @@ local function is_former(j, parent)
   local of = match(j.parent, '^(.*)#%x+$')
   if of then return of == parent.id end
   return (is_over(j) or has(j, 'x')) and sub(j.id, 1, #parent.id + 1) == parent.id .. '.'
-end
-
--- The deadline of its former life is none of it.
-local function set_deadline(j, kind)
-  if kind.deadline > 0 then
-    flag(j, 'd')
-    timers['r:' .. j.id] = kind.deadline
-    arm(kind.deadline)
-  elseif has(j, 'd') then
-    unflag(j, 'd')
-    timers['r:' .. j.id] = false
-  end
 end
 
 -- It belongs to this life from now on, and runs for it.
@@ -246,7 +252,9 @@ local function added(i)
     if over and not has_room(kind.q) then return 'B' end
     return take_over(j, parent, body, kind, i - 1)
   end
-  if j and (mode == 'k' or parent or j.queue ~= kind.q.name or over and mode == 'r') then return 'E' end
+  -- A flow that has ended is wherever its last stage was.
+  local elsewhere = j and j.queue ~= kind.q.name and not (over and kind.flow ~= '' and j.flow == kind.flow)
+  if j and (mode == 'k' or parent or elsewhere or over and mode == 'r') then return 'E' end
   if over and not has_room(kind.q) then return 'B' end
   if j then return again(j, body, kind, i - 1) end
   if kind.is_plain then make_plain(id, body, kind, i - 1) else make(id, body, kind, parent, i - 1) end

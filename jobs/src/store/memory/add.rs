@@ -8,7 +8,7 @@ use super::step::{LAST, Step, flag, unflag};
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
-use crate::store::{AddMode, Adding, NewJob};
+use crate::store::{AddMode, Adding, Kind, NewJob};
 
 pub(super) struct Coming<'a> {
     adding: &'a Adding,
@@ -130,7 +130,9 @@ impl Coming<'_> {
                 AddMode::Again | AddMode::Schedule | AddMode::Resubmit => false,
                 AddMode::Replace => over,
             };
-            if stays || parent.is_some() || job.queue != kind.queue {
+            // A flow that has ended is wherever its last stage was.
+            let began_here = over && !kind.flow.is_empty() && job.flow == kind.flow;
+            if stays || parent.is_some() || job.queue != kind.queue && !began_here {
                 return b'E';
             }
         }
@@ -285,6 +287,10 @@ impl Coming<'_> {
         } else {
             step.renew_life(id, &mut job, None);
             job.attempts = 0;
+            set_deadline(step, id, &mut job, new.kind.deadline);
+            if !new.kind.flow.is_empty() {
+                begin_flow(&mut job, &new.kind, settings);
+            }
         }
         job.due = due;
         job.place = step.in_line(due, job.priority, settings.step, item);
@@ -301,7 +307,15 @@ impl Coming<'_> {
     }
 }
 
-/// Gives a child the deadline of its new life. That of its former life is none of it.
+/// A flow that is there anew begins with its first stage.
+fn begin_flow(job: &mut Record, kind: &Kind, settings: &Settings) {
+    let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
+    (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
+    (job.priority, job.keep) = (kind.priority, kind.keep);
+    job.flow.clone_from(&kind.flow);
+}
+
+/// Gives a job the deadline of its new life. That of its former life is none of it.
 fn set_deadline(step: &mut Step<'_>, id: &str, job: &mut Record, deadline: u64) {
     let timer = format!("r:{id}");
     if deadline > 0 {
