@@ -14,7 +14,7 @@ const MOST: u32 = 128;
 /// The longest pause between two ticks or looks, ms. A node that has nothing to do notices a loss of data within it. So it
 /// tells what it has ended before the hold is over.
 const PAUSE: u64 = 1_000;
-/// How long no lease is lost after a longer pause, ms.
+/// The longest time for which no lease is lost after a longer pause, ms. It is as long as the pause was.
 const GRACE: u64 = 60_000;
 
 /// Ticks until the node is closed.

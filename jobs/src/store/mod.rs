@@ -378,7 +378,8 @@ pub trait Store: Send + Sync + 'static {
     /// the data know of a later one. A job that is gone is made again from the data that are given.
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended>;
 
-    /// Does what is due: at most `most` of a kind. The next tick comes after `pause` ms at the latest.
+    /// Does what is due: at most `most` of a kind. The next tick comes after `pause` ms at the latest. After a gap that is
+    /// longer by more than 1 s no lease is lost for as long again, but for at most `grace` ms.
     async fn tick(
         &self,
         inc: Incarnation,

@@ -316,8 +316,9 @@ impl Lab {
         self.tick_as("n1", 3_000, true).await
     }
 
+    /// A tick whose next one comes after 9 s at the latest: a gap of more than 10 s spares leases.
     pub(crate) async fn tick_as(&self, name: &str, grace: u64, off_duty: bool) -> Ticked {
-        self.store.tick(self.inc.get(), &node(name), 50, 3_000, grace, off_duty).await.unwrap()
+        self.store.tick(self.inc.get(), &node(name), 50, 9_000, grace, off_duty).await.unwrap()
     }
 
     pub(crate) async fn steer(&self, job: &str, steer: Steer) -> SteerReply {

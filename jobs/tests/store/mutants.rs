@@ -375,8 +375,26 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_runs_is_asked_to_end";
     "a lease is lost right after a gap": "tick", "if t >= grace then"
         => "if true then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
-    "a gap is not noticed": "tick", "if t > ticked + pause + 7000 or t < ticked - 7000 then"
+    "a gap is not noticed": "tick", "if gap > pause + 1000 and spared < 8 then"
         => "if false then", by "nobody_loses_a_lease_after_a_gap_between_ticks";
+    "a short gap is not noticed": "tick", "if gap > pause + 1000 and"
+        => "if gap > pause + 7000 and", by "a_gap_between_ticks_gives_leases_as_much_time";
+    "a gap spares leases for too long": "tick", "t + min(gap, tonumber(argv[5]))"
+        => "t + argv[5]", by "a_gap_between_ticks_gives_leases_as_much_time";
+    "a gap shortens the grace after a loss": "tick", "grace = max(grace, t + min(gap"
+        => "grace = max(0, t + min(gap", by "a_gap_does_not_shorten_the_grace_after_a_loss";
+    "late ticks spare leases for ever": "tick", " and spared < 8 then"
+        => " then", by "ticks_that_are_always_late_take_leases_in_the_end";
+    "leases are spared once": "tick", "call('HDEL', META, 'spared')"
+        => "local _ = 0", by "ticks_that_are_always_late_take_leases_in_the_end";
+    "a flow that has ended stays": "add", " and not (over and kind.flow ~= '' and j.flow == kind.flow)"
+        => "", by "a_flow_that_has_ended_begins_anew";
+    "a flow is there anew where it ended": "add", "    if kind.flow ~= '' then\n      -- It begins"
+        => "    if false then\n      -- It begins", by "a_flow_that_has_ended_begins_anew";
+    "a job that is there anew has no deadline": "add", "    j.attempts = 0\n    set_deadline(j, kind)\n"
+        => "    j.attempts = 0\n", by "a_flow_that_has_ended_begins_anew";
+    "any flow is there anew": "add", "(over and kind.flow ~= '' and j.flow == kind.flow)"
+        => "over", by "a_flow_that_has_ended_begins_anew";
     "two nodes are on duty": "tick", "then\n  return { 'DUTY', num(armed + 250 - t) }\nend"
         => "then end", by "one_node_is_on_duty_and_another_follows";
     "nobody takes over when the clock steps back": "tick", " and armed < t + 60000 then"

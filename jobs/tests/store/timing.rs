@@ -7,10 +7,15 @@ use super::lab::{Lab, Which, id};
 
 scenarios! {
     a_lost_lease_is_an_attempt,
+    a_lost_lease_is_taken_once,
+    what_is_due_goes_first_and_the_oldest_before_all,
     a_lease_is_renewed_by_a_word,
     any_node_finds_a_lost_lease,
     one_node_is_on_duty_and_another_follows,
     nobody_loses_a_lease_after_a_gap_between_ticks,
+    a_gap_between_ticks_gives_leases_as_much_time,
+    a_gap_does_not_shorten_the_grace_after_a_loss,
+    ticks_that_are_always_late_take_leases_in_the_end,
     nothing_runs_before_its_time,
     a_delay_and_a_life_count_from_the_call,
     a_job_fails_at_its_deadline,
@@ -39,6 +44,39 @@ async fn a_lost_lease_is_an_attempt(which: Which) {
     lab.advance(5_000).await;
     lab.tick().await;
     assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "lease expired".into()));
+}
+
+async fn a_lost_lease_is_taken_once(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    lab.tick().await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    let first = lab.token.get();
+    lab.advance(3_000).await;
+    let mut lost_in_all = 0;
+    for by in ["n1", "n2", "n1"] {
+        let Ticked::Done { lost, .. } = lab.tick_as(by, 3_000, true).await else { panic!() };
+        lost_in_all += lost;
+    }
+    assert_eq!((lost_in_all, lab.record("j").await.unwrap().attempts), (1, 1));
+    assert_eq!(lab.extend("j", first).await, SettleReply::Halt);
+    assert_eq!(lab.take("a").await, ["j"]);
+    assert_eq!(lab.dump().await.get("leases").map(|leases| leases.len()), Some(1), "no old lease is left");
+    assert_eq!(lab.record("j").await.unwrap().attempts, 2);
+}
+
+async fn what_is_due_goes_first_and_the_oldest_before_all(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["old", "older"]).await;
+    lab.take("a").await;
+    // The later one is due first, and both were there before what comes now.
+    lab.settle("older", Settle::Later(200, "busy".into())).await;
+    lab.settle("old", Settle::Later(900, "busy".into())).await;
+    assert_eq!(lab.result("old").await, "busy", "the reason is kept");
+    lab.add("a", &["new"]).await;
+    lab.advance(1_000).await;
+    lab.tick().await;
+    assert_eq!(lab.take("a").await, ["old", "older", "new"]);
 }
 
 async fn a_lease_is_renewed_by_a_word(which: Which) {
@@ -71,8 +109,8 @@ async fn any_node_finds_a_lost_lease(which: Which) {
 async fn one_node_is_on_duty_and_another_follows(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     let Ticked::Done { next, .. } = lab.tick_as("n1", 3_000, false).await else { panic!() };
-    assert_eq!(next, 3_000);
-    assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(3_250));
+    assert_eq!(next, 9_000);
+    assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(9_250));
     lab.advance(next + 249).await;
     assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(1));
     lab.advance(1).await;
@@ -98,6 +136,57 @@ async fn nobody_loses_a_lease_after_a_gap_between_ticks(which: Which) {
     lab.advance(3_000).await;
     lab.tick().await;
     assert_eq!(lab.state("j").await, Some(State::Ready));
+}
+
+async fn a_gap_between_ticks_gives_leases_as_much_time(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=15000")]).await;
+    lab.tick().await;
+    lab.add("a", &["j", "k"]).await;
+    lab.take("a").await;
+    lab.advance(9_000).await;
+    lab.tick().await;
+    // Away for 11 s: shortly after the last pause both leases have ended.
+    lab.advance(11_000).await;
+    lab.tick_as("n1", 60_000, true).await;
+    assert_eq!(lab.done("k").await, SettleReply::Ended, "an end that comes late is heard");
+    lab.advance(9_000).await;
+    lab.tick().await;
+    lab.advance(1_999).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Running));
+    lab.advance(1).await;
+    lab.tick().await;
+    assert_eq!(lab.state("j").await, Some(State::Ready), "it is given no more than the gap");
+}
+
+async fn a_gap_does_not_shorten_the_grace_after_a_loss(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.tick().await;
+    let inc = lab.store.recover(lab.inc.get(), lab.token.get(), "other", 0, 60_000).await.unwrap();
+    lab.inc.set(inc);
+    lab.advance(11_000).await;
+    lab.tick_as("n1", 60_000, true).await;
+    let grace = (super::lab::START + 60_000).to_string();
+    assert_eq!(lab.dump().await.value("meta", "grace"), Some(&*grace));
+}
+
+async fn ticks_that_are_always_late_take_leases_in_the_end(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    lab.tick().await;
+    lab.add("a", &["j"]).await;
+    lab.take("a").await;
+    for _ in 0..8 {
+        lab.advance(10_001).await;
+        lab.tick_as("n1", 60_000, true).await;
+        assert_eq!(lab.state("j").await, Some(State::Running));
+    }
+    lab.advance(10_001).await;
+    lab.tick_as("n1", 60_000, true).await;
+    assert_eq!(lab.state("j").await, Some(State::Ready));
+    lab.take("a").await;
+    lab.advance(10_001).await;
+    lab.tick_as("n1", 60_000, true).await;
+    assert_eq!(lab.state("j").await, Some(State::Running), "the next gap spares it again");
 }
 
 async fn nothing_runs_before_its_time(which: Which) {
@@ -192,7 +281,7 @@ async fn a_tick_does_so_many_and_comes_again(which: Which) {
     let Ticked::Done { next, promoted, .. } = lab.tick().await else { panic!() };
     assert_eq!((next, promoted), (0, 50));
     let Ticked::Done { next, promoted, .. } = lab.tick().await else { panic!() };
-    assert_eq!((next, promoted), (3_000, 20));
+    assert_eq!((next, promoted), (9_000, 20));
 }
 
 async fn an_earlier_timer_is_told_to_the_node_on_duty(which: Which) {

@@ -2,7 +2,7 @@
 -- Does what is due: leases that are over, delays, limits, deadlines, retention, the children of parents that have ended or
 -- were removed, and wake-ups that were lost with their node. One node is on duty. When it is late, another one takes over.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
--- ARGV: inc, node, most of a kind, the longest pause to the next tick (ms), grace_ms, 1 to tick also off duty or ''
+-- ARGV: inc, node, most of a kind, the longest pause to the next tick (ms), the longest grace (ms), 1 to tick also off duty or ''
 -- Returns: OK, ms to the next tick, leases lost, jobs that became ready, jobs forgotten, removed or past their deadline |
 --          DUTY, ms until another node may take over
 --@base
@@ -15,17 +15,22 @@
 --@ends
 local node, most, pause = argv[2], tonumber(argv[3]), tonumber(argv[4])
 if not is_name(node) then return { 'BADARG' } end
-local ticks = call('HMGET', META, 'ticked', 'woken')
+local ticks = call('HMGET', META, 'ticked', 'woken', 'spared')
 local armed, ticked = tonumber(meta[5]) or 0, tonumber(ticks[1]) or 0
 if argv[6] == '' and meta[6] and meta[6] ~= '' and meta[6] ~= node and t < armed + 250 and armed < t + 60000 then
   return { 'DUTY', num(armed + 250 - t) }
 end
--- A long gap between two ticks: Redis was away, or its clock jumped. A node that runs a job can say so before its lease
--- is taken.
-local grace = tonumber(meta[4]) or 0
-if t > ticked + pause + 7000 or t < ticked - 7000 then
+-- A gap between two ticks: Redis was away, or its clock jumped. For as long again no lease is taken, so that nodes can say
+-- what they run and what has ended. Where ticks are always late, leases are taken after eight such gaps.
+local grace, spared, gap = tonumber(meta[4]) or 0, tonumber(ticks[3]) or 0, t - ticked
+if gap > pause + 1000 and spared < 8 then
+  grace = max(grace, t + min(gap, tonumber(argv[5])))
+  call('HSET', META, 'grace', num(grace), 'spared', spared + 1)
+elseif gap < -7000 then
   grace = t + argv[5]
   call('HSET', META, 'grace', num(grace))
+elseif t >= grace and spared > 0 then
+  call('HDEL', META, 'spared')
 end
 local lost, promoted, gone, more = 0, 0, 0, false
 

@@ -70,6 +70,8 @@ pub(super) struct Meta {
     pub(super) armed: u64,
     pub(super) duty: String,
     pub(super) ticked: u64,
+    /// How many gaps between ticks in a row have spared leases.
+    pub(super) spared: u64,
     /// From where the next tick makes up for lost wake-ups; empty: from the first queue.
     pub(super) woken: String,
 }
@@ -155,7 +157,7 @@ impl Data {
 
     pub(super) fn dump_without_lanes(&self) -> Dump {
         let mut dump = Dump::default();
-        let Meta { incarnation, token, hold, grace, armed, duty, ticked, woken, .. } = &self.meta;
+        let Meta { incarnation, token, hold, grace, armed, duty, ticked, spared, woken, .. } = &self.meta;
         if let Some(incarnation) = incarnation {
             let numbers = [
                 ("incarnation", incarnation.0),
@@ -167,7 +169,9 @@ impl Data {
             ];
             let fields = numbers.map(|(name, number)| (name, number.to_string()));
             let woken = (!woken.is_empty()).then(|| ("woken", woken.clone()));
-            dump.insert("meta", fields.into_iter().chain([("duty", duty.clone())]).chain(woken));
+            let spared = (*spared > 0).then(|| ("spared", spared.to_string()));
+            let others = [("duty", duty.clone())].into_iter().chain(woken).chain(spared);
+            dump.insert("meta", fields.into_iter().chain(others));
         }
         dump.insert(
             "queues",

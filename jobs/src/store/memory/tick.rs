@@ -15,7 +15,11 @@ const ASTRAY: u64 = 60_000;
 /// A tick makes up for lost wake-ups of this many queues.
 const QUEUES: u32 = 64;
 /// A gap between ticks that is longer than their pause by this means that the server was away, ms.
-const GAP: u64 = 7_000;
+const GAP: u64 = 1_000;
+/// A clock that steps back by more than this gives everybody time, ms.
+const BACK: u64 = 7_000;
+/// The most gaps in a row that spare leases.
+const SPARED: u64 = 8;
 
 pub(super) struct Limits {
     pub(super) most: usize,
@@ -40,8 +44,13 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
     if !limits.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
         return Ticked::OnDuty(meta.armed + LATE - now);
     }
-    if now > meta.ticked + limits.pause + GAP || now + GAP < meta.ticked {
+    if now > meta.ticked + limits.pause + GAP && meta.spared < SPARED {
+        meta.grace = meta.grace.max(now + limits.grace.min(now - meta.ticked));
+        meta.spared += 1;
+    } else if now + BACK < meta.ticked {
         meta.grace = now + limits.grace;
+    } else if now >= meta.grace {
+        meta.spared = 0;
     }
     let grace = meta.grace;
     let timers = step.state.data.timers.until(now, limits.most);
