@@ -143,8 +143,11 @@ impl JobsBuilder {
         thread.spawn(hearer::run(own.clone(), ears.clone(), keeper.clone(), tick.clone(), hears));
         thread.spawn(ticker::run(own.clone(), tick));
         thread.spawn(keeper::run(own.clone(), keeper.clone()));
-        // A node that cannot hear yet works all the same: it looks for itself.
-        let _ = tokio::time::timeout(HEARS, heard).await;
+        // A node that cannot hear yet works all the same: it looks for itself. One that may not is told.
+        if let Ok(Ok(Err(error))) = tokio::time::timeout(HEARS, heard).await {
+            own.closed().cancel();
+            return Err(error.into());
+        }
         Ok(Jobs::new(link, own, thread, adder, ears, keeper, configs, self.flows))
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::keeper::Keeper;
 use super::link::Link;
 use crate::model::id::{GroupName, JobId, QueueName};
-use crate::store::{Hint, News, Watching};
+use crate::store::{Hint, News, StoreError, Watching};
 
 /// Something that happened to watched jobs.
 #[derive(Clone, Debug)]
@@ -132,13 +132,13 @@ impl Ears {
 
 /// Hands out messages until the node is closed.
 ///
-/// It says when it hears for the first time: what happens before is missed.
+/// It says when it hears for the first time: what happens before is missed. Or it says that it may not.
 pub(crate) async fn run(
     link: Link,
     ears: Ears,
     keeper: Keeper,
     tick: Arc<Notify>,
-    hears: oneshot::Sender<()>,
+    hears: oneshot::Sender<Result<(), StoreError>>,
 ) {
     let mut hears = Some(hears);
     let mut hints = link.store.listen(link.node());
@@ -149,9 +149,14 @@ pub(crate) async fn run(
             () = link.closed().cancelled() => return,
             hint = hints.recv() => match hint {
                 Some(hint) => {
-                    if let Some(hears) = hears.take_if(|_| hint == Hint::Subscribed) {
+                    let first = match &hint {
+                        Hint::Subscribed => Some(Ok(())),
+                        Hint::Refused(why) => Some(Err(StoreError::unusable(why))),
+                        _ => None,
+                    };
+                    if let Some((hears, first)) = first.and_then(|first| Some((hears.take()?, first))) {
                         // Nobody may wait for it any more.
-                        let _ = hears.send(());
+                        let _ = hears.send(first);
                     }
                     hear(&link, &ears, &keeper, &tick, hint).await;
                 }
@@ -173,6 +178,9 @@ async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hi
         Hint::Cancel(id, token) => keeper.cancel(&id, token),
         Hint::Extend => keeper.renew_all(),
         Hint::News(news) => ears.tell(&news),
+        Hint::Refused(why) => {
+            tracing::warn!(node = %link.node(), why, "redis refuses to send messages, the node only looks for itself");
+        }
         Hint::Subscribed => look_again(link, ears, keeper).await,
     }
 }

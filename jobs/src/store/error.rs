@@ -43,9 +43,13 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// Why something is damaged or unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Reason(pub(crate) String);
+struct Reason(String);
 
 impl StoreError {
+    pub(crate) fn unusable(reason: impl Into<String>) -> Self {
+        Self::Unusable(Arc::new(Reason(reason.into())))
+    }
+
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
         Self::Damaged(Arc::new(Reason(reason.into())))
     }

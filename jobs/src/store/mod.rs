@@ -24,7 +24,6 @@ pub use self::asked::{
 };
 pub use self::breakage::Breakage;
 pub use self::dump::{Content, Dump};
-pub(crate) use self::error::Reason;
 pub use self::error::{Result, StoreError};
 pub use self::memory::MemoryStore;
 #[cfg(feature = "sim")]
@@ -313,6 +312,8 @@ pub enum Hint {
     News(News),
     /// The subscription was made, or made again: earlier messages may be lost.
     Subscribed,
+    /// The server refuses the subscription, and somebody must mend that. Attempts go on.
+    Refused(String),
 }
 
 /// A transition of a watched job.

@@ -30,6 +30,7 @@ mod groups;
 mod layers;
 mod losses;
 mod on_pool;
+mod rights;
 mod running;
 mod sizes;
 mod steering;

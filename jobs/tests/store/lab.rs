@@ -24,6 +24,8 @@ pub(crate) const START: u64 = 1_800_000_000_000;
 thread_local! {
     /// How the scripts of this thread's stores are broken on purpose.
     pub(crate) static PATCHES: Cell<&'static [ScriptPatch]> = const { Cell::new(&[]) };
+    /// The server of this thread's stores, in place of the common one, and the address by which they connect to it.
+    pub(crate) static SERVERS: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,12 +111,17 @@ impl Lab {
                 (Arc::new(store.clone()), Backend::Memory(store))
             }
             Which::Redis => {
-                let server = SERVER.get_or_init(|| RedisServer::start().unwrap());
+                let common = || SERVER.get_or_init(|| RedisServer::start().unwrap()).url();
+                let (server, user) = SERVERS.take().unwrap_or_else(|| (common(), common()));
                 let set = format!("lab{}", SETS.fetch_add(1, Ordering::SeqCst));
-                let client = Client::open(&server.url()).unwrap();
                 let name = SetName::new(&set).unwrap();
-                let store = Arc::new(RedisStore::open_patched(&client, &name, PATCHES.get()));
-                (store.clone(), Backend::Redis(store, client.commands(), format!("tenure:{{{set}}}:q:")))
+                let open = |client: &Client| Arc::new(RedisStore::open_patched(client, &name, PATCHES.get()));
+                let client = Client::open(&server).unwrap();
+                let store = open(&Client::open(&user).unwrap());
+                SERVERS.set(Some((server, user)));
+                let backend =
+                    Backend::Redis(open(&client), client.commands(), format!("tenure:{{{set}}}:q:"));
+                (store, backend)
             }
         };
         let lab = Self {

@@ -26,6 +26,7 @@ macro_rules! scenarios {
 
 mod again;
 mod children;
+mod costs;
 mod ending;
 mod golden;
 mod groups;
@@ -35,6 +36,7 @@ mod losing;
 mod mutants;
 mod pinning;
 mod refinement;
+mod rights;
 mod steering;
 mod taking;
 mod timing;

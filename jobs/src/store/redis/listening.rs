@@ -18,9 +18,12 @@ pub(super) fn listen(client: &Client, channel: String) -> mpsc::UnboundedReceive
             let hint = match event {
                 Event::Subscribed => Some(Hint::Subscribed),
                 Event::Message(message) => letters::hint(&message.payload),
-                Event::Disconnected(error) => {
+                Event::Disconnected(error) if error.is_transient() => {
                     tracing::debug!(%error, "no messages from redis for now");
                     None
+                }
+                Event::Disconnected(error) => {
+                    Some(Hint::Refused(format!("{error}: {}", error.code().unwrap_or_default())))
                 }
                 _ => None,
             };

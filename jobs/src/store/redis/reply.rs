@@ -19,6 +19,10 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
         _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
             StoreError::NotExecuted(Arc::new(error))
         }
+        // The rights do not suffice for a command within a script.
+        Error::Server { ref detail, .. } if detail.starts_with("The user executing the script can't") => {
+            StoreError::Unusable(Arc::new(error))
+        }
         // The errors that a script raises, and the one of Redis for a key of another type.
         Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
             StoreError::Damaged(Arc::new(error))

@@ -15,9 +15,9 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Ends, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Reason,
-    Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking,
-    Ticked, Watching, letters,
+    AddReply, Adding, Attesting, Booted, Ends, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Request,
+    Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked,
+    Watching, letters,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
@@ -58,12 +58,12 @@ impl Store for RedisStore {
         let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
         if info.version.major < 7 {
             let reason = format!("redis {} is too old, at least 7.0.0 is needed", info.version);
-            return Err(StoreError::Unusable(Arc::new(Reason(reason))));
+            return Err(StoreError::unusable(reason));
         }
         if &*info.maxmemory_policy != "noeviction" {
             let reason =
                 format!("redis runs with maxmemory-policy {}, jobs need noeviction", info.maxmemory_policy);
-            return Err(StoreError::Unusable(Arc::new(Reason(reason))));
+            return Err(StoreError::unusable(reason));
         }
         let mut call = self.scripts.boot.call();
         call.arg(seen.0).arg(&*info.identity);
