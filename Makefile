@@ -18,7 +18,7 @@
 #   make instructions  the core's instructions for a dispatch, its placement and the codecs, beside the accepted figures   ACCEPT=1
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-jobs    faults on processes with background jobs, judged by the ends of all jobs and a world outside
-#                      MINUTES= SEED= ONLY="kill pause leave redis-pause redis-restart" CONTROL=tokens-repeat
+#                      MINUTES= SEED= ONLY="kill pause leave redis-pause redis-restart flush-all fail-over" CONTROL=tokens-repeat
 #   make chaos-children   faults on nodes of `tenure work` and `tenure host`, judged by locks of their programs and a world outside
 #                      MINUTES= SEED= KIND=work|host ONLY="kill-node stop-keeper redis-pause" CONTROL=1
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=

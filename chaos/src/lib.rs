@@ -15,6 +15,7 @@ pub mod children;
 pub mod cli;
 mod handler;
 pub mod jobs;
+mod losses;
 pub mod node;
 pub mod poison;
 pub mod process;

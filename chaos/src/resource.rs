@@ -48,6 +48,20 @@ pub struct Counts {
     pub stale_accepted: u64,
 }
 
+/// The last writer of a key, and its accepted writes. Moments are in nanoseconds of `CLOCK_BOOTTIME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Run {
+    /// The writer.
+    pub holder: String,
+    /// When it first wrote.
+    pub from: u64,
+    /// When it last wrote.
+    pub to: u64,
+    /// How often it wrote.
+    pub writes: u64,
+}
+
 /// Decides which writes are accepted.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -61,6 +75,8 @@ struct Page {
     /// When the first write of the present writer was accepted; `to` is the last.
     from: u64,
     to: u64,
+    /// How often it has written.
+    writes: u64,
     highest: u64,
     past: HashSet<(u64, String)>,
 }
@@ -69,7 +85,8 @@ impl Ledger {
     /// Records a write at this moment. Returns whether it is accepted.
     pub fn write(&mut self, key: &str, token: u64, holder: &str, at: u64) -> bool {
         let writer = (token, holder.to_owned());
-        let new = || Page { now: writer.clone(), from: at, to: at, highest: token, past: HashSet::new() };
+        let now = || writer.clone();
+        let new = || Page { now: now(), from: at, to: at, writes: 0, highest: token, past: HashSet::new() };
         let page = self.keys.entry(key.to_owned()).or_insert_with(new);
         if token < page.highest {
             self.counts.refused += 1;
@@ -82,10 +99,11 @@ impl Ledger {
             if page.past.contains(&writer) {
                 self.counts.stale_accepted += 1;
             }
-            page.from = at;
+            (page.from, page.writes) = (at, 0);
             let before = std::mem::replace(&mut page.now, writer);
             page.past.insert(before);
         }
+        page.writes += 1;
         true
     }
 
@@ -102,6 +120,16 @@ impl Ledger {
     /// The token and the holder of the key's last accepted write.
     pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
         self.keys.get(key).map(|page| page.now.clone())
+    }
+
+    /// The last writer of a key.
+    pub fn last_run(&self, key: &str) -> Option<Run> {
+        self.keys.get(key).map(|page| Run {
+            holder: page.now.1.clone(),
+            from: page.from,
+            to: page.to,
+            writes: page.writes,
+        })
     }
 
     /// The counts so far.
@@ -158,6 +186,11 @@ impl Resource {
     /// The token and the holder of the key's last accepted write.
     pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_writer(key)
+    }
+
+    /// The last writer of a key.
+    pub fn last_run(&self, key: &str) -> Option<Run> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_run(key)
     }
 
     /// The counts so far.

@@ -19,3 +19,8 @@ fn a_lost_lease_that_nobody_makes_up_for_is_found() {
 fn executions_with_one_token_are_found() {
     finds("tokens-repeat", "pause", "writes were accepted of executions that had a follower");
 }
+
+#[test]
+fn nodes_that_attest_nothing_after_a_loss_are_found() {
+    finds("nothing-attested", "flush-all", " is gone, Plain, last run: ");
+}

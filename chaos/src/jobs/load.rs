@@ -8,11 +8,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use tenure_jobs::Jobs;
+use tenure_testing::history::boottime_ns;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::excuse::Accepted;
 use super::node::{Kind, Work};
 
 /// A job comes at least so often.
@@ -21,20 +23,22 @@ const PACE: Duration = Duration::from_millis(12);
 const WAITING: usize = 400;
 /// How long an add may wait for its answer after the faults.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Every thirtieth plain job takes up to this time. That is long enough for its node to notice a loss of data.
+const LONG: (u32, Duration) = (30, Duration::from_secs(5));
 const GROUPS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// The jobs that were accepted, by id.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    accepted: Mutex<BTreeMap<String, Kind>>,
+    accepted: Mutex<BTreeMap<String, Accepted>>,
 }
 
 impl Load {
-    fn accept(&self, id: String, kind: Kind) {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(id, kind);
+    fn accept(&self, id: String, job: Accepted) {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(id, job);
     }
 
-    pub(super) fn accepted(&self) -> BTreeMap<String, Kind> {
+    pub(super) fn accepted(&self) -> BTreeMap<String, Accepted> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -55,7 +59,7 @@ impl Adding {
     }
 }
 
-/// Adds jobs of all kinds until it is told to stop. An execution of a job takes less than `longest`.
+/// Adds jobs of all kinds until it is told to stop. An execution takes less than `longest`, but for some of plain jobs.
 pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration) -> Adding {
     let stop = CancellationToken::new();
     let (jobs, load, stopped) = (jobs.clone(), load.clone(), stop.clone());
@@ -76,9 +80,10 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration)
                 let Wish { id, kind, ms, group, delay, priority } = wish;
                 let add = jobs.add("work", &Work { kind, ms }).id(&id).group(group).priority(priority);
                 let add = if delay.is_zero() { add } else { add.delay(delay) };
+                let asked = boottime_ns();
                 // Without an answer it may be there or not.
                 if add.await.is_ok() {
-                    load.accept(id, kind);
+                    load.accept(id, Accepted { kind, asked, answered: boottime_ns() });
                 }
             });
             while adds.try_join_next().is_some() {}
@@ -109,6 +114,8 @@ impl Wish {
         let kind =
             kinds.choose_weighted(random, |(_, weight)| *weight).map_or(Kind::Plain, |(kind, _)| *kind);
         let delay = if random.random_ratio(1, 6) { random.random_range(10..3_000) } else { 0 };
+        let is_long = kind == Kind::Plain && random.random_ratio(1, LONG.0);
+        let longest = if is_long { LONG.1 } else { longest };
         Self {
             id: format!("j{number}"),
             kind,

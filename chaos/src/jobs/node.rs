@@ -42,18 +42,25 @@ pub enum BrokenJobs {
     TokensRepeat,
     /// A job whose lease is lost runs no more.
     LostLeasesForgotten,
+    /// After a loss of data, nodes say nothing of what they run.
+    NothingAttested,
 }
 
 impl BrokenJobs {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::TokensRepeat, Self::LostLeasesForgotten];
+    pub const ALL: [Self; 3] = [Self::TokensRepeat, Self::LostLeasesForgotten, Self::NothingAttested];
 
-    fn patch(self) -> ScriptPatch {
+    fn breakage(self) -> Breakage {
+        if self == Self::NothingAttested { Breakage::NothingAttested } else { Breakage::NoAbort }
+    }
+
+    fn patch(self) -> Option<ScriptPatch> {
         let (script, from, to) = match self {
+            Self::NothingAttested => return None,
             Self::TokensRepeat => ("take", "unpack(ids)), num(mint())", "unpack(ids)), '7'"),
             Self::LostLeasesForgotten => ("tick", "retry(j, 0, 'lease expired')", "leave(j)"),
         };
-        ScriptPatch { script, from, to }
+        Some(ScriptPatch { script, from, to })
     }
 }
 
@@ -109,8 +116,8 @@ pub(super) fn builder(url: &str, name: &str, broken: Option<BrokenJobs>) -> Resu
     let builder = match broken {
         None => Jobs::builder(SET, client),
         Some(broken) => {
-            let store = RedisStore::open_broken(&client, &SetName::new(SET)?, &[broken.patch()]);
-            Jobs::over(Arc::new(store) as Arc<dyn Store>).break_with(Breakage::NoAbort)
+            let store = RedisStore::open_broken(&client, &SetName::new(SET)?, broken.patch().as_slice());
+            Jobs::over(Arc::new(store) as Arc<dyn Store>).break_with(broken.breakage())
         }
     };
     let queue = |name: &str| {

@@ -9,6 +9,7 @@ use tenure_jobs::{JobId, JobView, Jobs, State};
 use tokio::time::{Instant, sleep};
 
 use super::JobsFault;
+use super::excuse::{Accepted, Losses};
 use super::node::{CHILDREN, Ended, Kind};
 use crate::Result;
 use crate::resource::{Counts, Resource};
@@ -17,13 +18,15 @@ use crate::resource::{Counts, Resource};
 const SHOWN: usize = 20;
 
 /// The findings.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Verdict {
     faults: BTreeMap<JobsFault, u32>,
     unanswered: usize,
     accepted: usize,
     counts: Counts,
     last_attempts: u64,
+    /// Jobs that are gone, as a loss of data allows.
+    excused: u64,
     /// Accepted jobs that have not ended, or are gone.
     lost: Vec<String>,
     /// Jobs that have ended otherwise than they should.
@@ -33,9 +36,24 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn new(faults: BTreeMap<JobsFault, u32>, unanswered: usize) -> Self {
-        let (counts, strange) = (Counts::default(), Vec::new());
-        let (lost, wrong) = (Vec::new(), Vec::new());
-        Self { faults, unanswered, accepted: 0, counts, last_attempts: 0, lost, wrong, strange }
+        Self { faults, unanswered, ..Self::default() }
+    }
+
+    /// Sums up.
+    pub(super) fn join(&mut self, act: Self) {
+        for (fault, times) in act.faults {
+            *self.faults.entry(fault).or_default() += times;
+        }
+        self.unanswered += act.unanswered;
+        self.accepted += act.accepted;
+        self.counts.accepted += act.counts.accepted;
+        self.counts.refused += act.counts.refused;
+        self.counts.stale_accepted += act.counts.stale_accepted;
+        self.last_attempts += act.last_attempts;
+        self.excused += act.excused;
+        self.lost.extend(act.lost);
+        self.wrong.extend(act.wrong);
+        self.strange.extend(act.strange);
     }
 
     pub(super) fn add(&mut self, strange: Vec<String>) {
@@ -46,7 +64,7 @@ impl Verdict {
     pub(super) async fn await_ends(
         &mut self,
         jobs: &Jobs,
-        accepted: &BTreeMap<String, Kind>,
+        accepted: &BTreeMap<String, Accepted>,
         patience: Duration,
     ) -> Result<()> {
         let mut left = ids(accepted)?;
@@ -65,15 +83,21 @@ impl Verdict {
     pub(super) async fn judge(
         &mut self,
         jobs: &Jobs,
-        accepted: &BTreeMap<String, Kind>,
+        accepted: &BTreeMap<String, Accepted>,
         resource: &Resource,
+        losses: &Losses,
     ) -> Result<()> {
         let ids = ids(accepted)?;
         self.accepted = ids.len();
         self.counts = resource.counts();
-        for ((id, kind), view) in ids.iter().zip(accepted.values()).zip(jobs.get_many(&ids).await?) {
+        for ((id, job), view) in ids.iter().zip(accepted.values()).zip(jobs.get_many(&ids).await?) {
             let Some(view) = view else {
-                self.lost.push(format!("{id} is gone"));
+                let run = resource.last_run(id.as_str());
+                if losses.excuse(job, run.as_ref()) {
+                    self.excused += 1;
+                } else {
+                    self.lost.push(format!("{id} is gone, {:?}, last run: {run:?}", job.kind));
+                }
                 continue;
             };
             self.last_attempts += u64::from(view.attempts());
@@ -81,8 +105,8 @@ impl Verdict {
                 self.lost.push(format!("{id} is {:?} after {} attempts", view.state(), view.attempts()));
                 continue;
             }
-            if let Err(why) = ended_well(&view, *kind, resource.last_writer(id.as_str())) {
-                self.wrong.push(format!("{id}, {kind:?}: {why}"));
+            if let Err(why) = ended_well(&view, job.kind, resource.last_writer(id.as_str())) {
+                self.wrong.push(format!("{id}, {:?}: {why}", job.kind));
             }
         }
         Ok(())
@@ -111,6 +135,7 @@ impl Verdict {
         json!({
             "accepted": self.accepted,
             "lost": self.lost.len(),
+            "forgotten": self.excused,
             "wrong_ends": self.wrong.len(),
             "stale_writes_accepted": self.counts.stale_accepted,
             "stale_writes_refused": self.counts.refused,
@@ -130,15 +155,16 @@ impl fmt::Display for Verdict {
         }
         write!(
             f,
-            "{} jobs were accepted, {} are lost, {} ended wrong",
+            "{} jobs were accepted, {} are gone with lost data, {} are lost, {} ended wrong",
             self.accepted,
+            self.excused,
             self.lost.len(),
             self.wrong.len()
         )
     }
 }
 
-fn ids(accepted: &BTreeMap<String, Kind>) -> Result<Vec<JobId>> {
+fn ids(accepted: &BTreeMap<String, Accepted>) -> Result<Vec<JobId>> {
     Ok(accepted.keys().map(JobId::new).collect::<std::result::Result<Vec<_>, _>>()?)
 }
 

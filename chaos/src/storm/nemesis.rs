@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::arena::{Arena, Ground, NODES, USERS};
 use super::fault::{Fault, Occurrence, Scene};
 use crate::Result;
+use crate::losses::{self, Change, Loss};
 
 /// The longest time for a node to join, and for a pool to recover.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -134,10 +135,8 @@ impl Nemesis {
                 server.resume()?;
             }
             Fault::FlushAll => {
-                let (lost, keys) = (boottime_ns(), server.query::<u64>(&cmd("DBSIZE"))?);
-                server.query::<()>(&cmd("FLUSHALL"))?;
-                let back = self.made_anew(server).await?;
-                record_loss(arena, lost, Duration::ZERO, back, true).await;
+                let (loss, keys) = losses::flush_all(server, &self.made_first()).await?;
+                record_loss(arena, loss, Duration::ZERO).await;
                 return Ok(keys > 0);
             }
             Fault::RedisKill | Fault::RedisWipe => {
@@ -146,30 +145,26 @@ impl Nemesis {
                 server.kill()?;
                 sleep(down).await;
                 server.restart(if wiped { Data::Wipe } else { Data::Keep })?;
-                let back = if wiped { self.made_anew(server).await? } else { boottime_ns() };
-                record_loss(arena, lost, UNWRITTEN, back, wiped).await;
+                let back =
+                    if wiped { losses::made_anew(server, &self.made_first()).await? } else { boottime_ns() };
+                record_loss(arena, Loss { lost, since: lost, back, wiped }, UNWRITTEN).await;
             }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// The moment at which a pool that has lost everything exists again: no lease is renewed before.
-    async fn made_anew(&self, server: &RedisServer) -> Result<u64> {
-        let meta = format!("tenure:{{{}}}:pool", self.pool);
-        let made = within(PATIENCE, "the pool to be made anew", async || {
-            let there = server.query::<u64>(cmd("EXISTS").arg(&meta)).ok()?;
-            (there > 0).then(boottime_ns)
-        });
-        Ok(made.await?)
+    /// The key that a pool makes first. No lease is renewed before.
+    fn made_first(&self) -> String {
+        format!("tenure:{{{}}}:pool", self.pool)
     }
 }
 
-/// Records a loss of data at `lost`. Acknowledgements from up to `before` earlier may be forgotten; `back` is when
-/// leases could be renewed again.
-async fn record_loss(arena: &Arena, lost: u64, before: Duration, back: u64, wiped: bool) {
+/// Records a loss of data. Acknowledgements from up to `before` earlier may be forgotten, too.
+async fn record_loss(arena: &Arena, loss: Loss, before: Duration) {
+    let Loss { lost, since, back, wiped } = loss;
     sleep(RECORDED).await;
-    let since = lost.saturating_sub(before.as_nanos() as u64);
+    let since = since.saturating_sub(before.as_nanos() as u64);
     arena.history.record(Event::DataLost { lost, since, back, wiped });
 }
 
@@ -273,32 +268,12 @@ async fn disturb(fault: Fault, proxy: &Proxy, length: Duration, delivered: bool)
 
 async fn fail_over(fault: Fault, arena: &Arena) -> Result<bool> {
     let Ground::Sentinels(sentinels) = &arena.ground else { return Ok(false) };
-    sentinels.await_replica().await?;
-    let mut since = boottime_ns();
-    if fault == Fault::FailOver {
-        let lost = boottime_ns();
-        sentinels.fail_over().await?;
-        // The old master accepts writes until it is told, and loses them.
-        sentinels.await_replica().await?;
-        let back = boottime_ns();
-        arena.history.record(Event::DataLost { lost, since: lost, back, wiped: false });
-        return Ok(true);
-    }
-    let behind = fault == Fault::MasterLostAhead;
-    if behind {
-        sentinels.hold_replica_back().await?;
-        sleep(Duration::from_secs(1)).await;
-    } else {
-        since = since.saturating_sub(RECORDED.as_nanos() as u64);
-    }
-    let lost = boottime_ns();
-    let old = sentinels.kill_master().await?;
-    sentinels.await_new_master(old).await?;
-    let back = boottime_ns();
-    old.restart(Data::Wipe)?;
-    sentinels.let_replica_follow()?;
-    sleep(RECORDED).await;
-    arena.history.record(Event::DataLost { lost, since, back, wiped: false });
-    sentinels.await_replica().await?;
+    let (change, before) = match fault {
+        Fault::FailOver => (Change::Ordered, Duration::ZERO),
+        Fault::MasterLostAhead => (Change::LostAhead, Duration::ZERO),
+        _ => (Change::Lost, RECORDED),
+    };
+    let loss = losses::fail_over(sentinels, change).await?;
+    record_loss(arena, loss, before).await;
     Ok(true)
 }

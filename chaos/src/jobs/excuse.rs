@@ -1,0 +1,107 @@
+//! What losses of data excuse: a job that was accepted before may be gone, unless a living node ran it through the loss.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::node::{Kind, LEASE};
+use crate::losses::Loss;
+use crate::resource::Run;
+
+/// When nodes have attested what they run: the hold of 2 s, and a margin.
+const ATTESTED: Duration = Duration::from_secs(3);
+/// A node whose process ended later than this after a loss has attested what it ran.
+const LIVED: Duration = Duration::from_secs(10);
+
+/// A job that was accepted. Moments are in nanoseconds of `CLOCK_BOOTTIME`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    pub(super) kind: Kind,
+    /// When it was added.
+    pub(super) asked: u64,
+    /// When the answer was there.
+    pub(super) answered: u64,
+}
+
+/// The losses of a run, and what else the judge has to know about its faults.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    all: Vec<Loss>,
+    /// When nodes ended, by name.
+    ended: BTreeMap<String, u64>,
+    /// When something that stood still went on.
+    resumed: Vec<u64>,
+}
+
+impl Losses {
+    pub(super) fn add(&mut self, loss: Loss) {
+        self.all.push(loss);
+    }
+
+    pub(super) fn node_ends(&mut self, name: &str, at: u64) {
+        self.ended.insert(name.to_owned(), at);
+    }
+
+    pub(super) fn goes_on(&mut self, at: u64) {
+        self.resumed.push(at);
+    }
+
+    /// Whether a job may be gone that this execution was the last to run.
+    pub(super) fn excuse(&self, job: &Accepted, run: Option<&Run>) -> bool {
+        let forgets = |loss: &&Loss| {
+            let since = if loss.wiped { 0 } else { loss.since };
+            job.asked <= loss.back && job.answered >= since
+        };
+        let mut losses = self.all.iter().filter(forgets);
+        losses.any(|loss| !run.is_some_and(|run| self.runs_on(loss, job.kind, run)))
+    }
+
+    /// Whether an execution had begun before a loss and must have gone on, so that its job is there again.
+    fn runs_on(&self, loss: &Loss, kind: Kind, run: &Run) -> bool {
+        if run.from >= loss.lost {
+            return false;
+        }
+        if run.to > loss.back + nanos(ATTESTED) {
+            return true;
+        }
+        // It wrote when it began, and was cut off: a parent that waits writes once, too.
+        let node = run.holder.split('/').next().unwrap_or_default();
+        let lived = self.ended.get(node).is_none_or(|end| *end > loss.back + nanos(LIVED));
+        let had_its_lease = loss.back - loss.lost < nanos(LEASE / 2)
+            && self.resumed.iter().all(|at| *at < run.from || *at > loss.lost);
+        run.writes == 1 && kind != Kind::Parent && lived && had_its_lease
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_loss_excuses_what_was_accepted_before_it_and_not_run() {
+        let mut losses = Losses::default();
+        losses.add(Loss { lost: 10 * SECOND, since: 10 * SECOND, back: 11 * SECOND, wiped: true });
+        let job = |at: u64| Accepted { kind: Kind::Plain, asked: at * SECOND, answered: at * SECOND };
+        let run = |from: u64, to: u64, writes| Run {
+            holder: "n1/work/7".to_owned(),
+            from: from * SECOND,
+            to: to * SECOND,
+            writes,
+        };
+        assert!(losses.excuse(&job(5), None) && losses.excuse(&job(11), None));
+        assert!(!losses.excuse(&job(12), None), "it was accepted after the loss");
+        assert!(losses.excuse(&job(5), Some(&run(6, 7, 2))), "it had ended");
+        assert!(losses.excuse(&job(5), Some(&run(9, 11, 2))), "its end needs no job");
+        assert!(!losses.excuse(&job(5), Some(&run(9, 15, 2))), "it ran on");
+        assert!(!losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off");
+        losses.node_ends("n1", 12 * SECOND);
+        assert!(losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off with its node");
+        let parent = Accepted { kind: Kind::Parent, ..job(5) };
+        assert!(Losses { ended: BTreeMap::new(), ..losses }.excuse(&parent, Some(&run(9, 9, 1))));
+    }
+}
