@@ -173,6 +173,9 @@ async fn a_correlation_id_is_that_of_all_stages_and_children(world: World) {
     }
 }
 
+/// The flow, the priority, the correlation id, the group and the time of a job.
+type Seen = (Option<String>, i8, Option<String>, Option<String>, Option<SystemTime>);
+
 async fn a_handler_of_a_flow_sees_where_its_job_comes_from(world: World) {
     let flow = Flow::new("f").then_at("a", 4).then("b");
     let grouped = Queue::new("a").groups(Groups::new());
@@ -193,7 +196,6 @@ async fn a_handler_of_a_flow_sees_where_its_job_comes_from(world: World) {
         Ok(Outcome::result(&seen)?)
     });
     let _worker = worker.start().unwrap();
-    type Seen = (Option<String>, i8, Option<String>, Option<String>, Option<SystemTime>);
     let seen = jobs.wait(&id).await.unwrap().result::<Seen>().unwrap();
     let words = ["f", "request-7", "red"].map(|word| Some(word.to_owned()));
     let [flow, correlation, group] = words;

@@ -59,7 +59,7 @@ async fn a_node_that_may_not_subscribe_does_not_join() {
         let joined = Jobs::builder("shop", client(&server, name, &rights)).queues(["q"]).join();
         match tokio::time::timeout(MINUTE, joined).await.unwrap() {
             Err(Error::Store(StoreError::Unusable(why))) => {
-                assert!(why.to_string().contains("NOPERM"), "{why}")
+                assert!(why.to_string().contains("NOPERM"), "{why}");
             }
             other => panic!("{other:?} without {missing}"),
         }

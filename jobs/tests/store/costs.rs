@@ -1,11 +1,13 @@
-//! What a step costs does not grow with the jobs that wait, are delayed or are kept.
+//! The cost of a step does not grow with the jobs that wait, are delayed or are kept.
 
 use std::collections::BTreeMap;
 
-use tenure_jobs::store::{Adding, Kind, Listing, NewJob, Request, Settle, Settling, Steer, Watching};
+use tenure_jobs::store::{
+    Adding, Kind, Listing, NewJob, Request, ScriptPatch, Settle, Settling, Steer, Watching,
+};
 use tenure_testing::RedisServer;
 
-use super::lab::{Lab, SERVERS, Which, done, group, id, node, queue, retry, with_result};
+use super::lab::{Lab, PATCHES, SERVERS, Which, done, group, id, node, queue, retry, with_result};
 
 /// Adds jobs of a kind, a hundred a call.
 async fn add(lab: &Lab, of: &str, prefix: &str, count: usize, kind: Kind) {
@@ -25,7 +27,7 @@ async fn add(lab: &Lab, of: &str, prefix: &str, count: usize, kind: Kind) {
     }
 }
 
-/// The commands that Redis runs for a round of all steps beside so many jobs of each kind, and the keys that it looks up.
+/// Counts the commands that Redis runs for a round of all steps beside other jobs of each kind, and the keys that it looks up.
 async fn round_beside(others: usize) -> BTreeMap<String, u64> {
     let server = RedisServer::start().unwrap();
     SERVERS.set(Some((server.url(), server.url())));
@@ -83,6 +85,21 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
         name.starts_with("keyspace_").then(|| Some((name.to_owned(), rest.trim().parse().ok()?)))?
     });
     calls.filter(|(name, _)| name != "cmdstat_ping" && name != "cmdstat_info").collect()
+}
+
+/// A tick that looks at all jobs that are ready.
+const LOOKS_AT_ALL: &[ScriptPatch] = &[ScriptPatch {
+    script: "tick",
+    from: "if t >= grace then",
+    to: "for _, member in ipairs(call('ZRANGE', READY, 0, -1)) do call('ZSCORE', READY, member) end\nif t >= grace then",
+}];
+
+#[tokio::test]
+async fn a_step_that_looks_at_all_jobs_is_noticed() {
+    PATCHES.set(LOOKS_AT_ALL);
+    let (few, many) = (round_beside(100).await, round_beside(300).await);
+    PATCHES.set(&[]);
+    assert!(many["cmdstat_zscore"] > few["cmdstat_zscore"], "{few:?} {many:?}");
 }
 
 #[tokio::test]

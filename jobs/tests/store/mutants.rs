@@ -241,8 +241,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_parent_goes_on_when_the_last_child_has_ended";
     "a parent without children waits for ever": "add", "if j.open == 0 and not has(j, 'o') then"
         => "if false then", by "a_parent_without_children_waits_for_nothing";
-    "a deadline is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\nend\n\n-- A job that is there"
-        => "  end\nend\n\n-- A job that is there", by "a_job_fails_at_its_deadline";
+    "a deadline is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\nend\n\n-- The deadline of"
+        => "  end\nend\n\n-- The deadline of", by "a_job_fails_at_its_deadline";
     "any token ends an execution": "settle", "elseif j and j.state == 'R' and j.token == token then"
         => "elseif j and j.state == 'R' then", by "another_token_changes_nothing";
     "a lease outlives its execution": "settle", "  unleased[#unleased + 1] = id\n"

@@ -30,7 +30,7 @@ fn fails(scenario: Scenario, server: &RedisServer, user: &str) -> Option<String>
     Some(text.or_else(|| error.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
 }
 
-/// What no scenario does.
+/// The steps that no scenario does.
 async fn the_rest(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     lab.store.time().await.unwrap();
@@ -69,7 +69,7 @@ fn the_documented_rights_are_enough() {
 fn each_of_the_documented_rights_is_needed() {
     hush();
     let server = RedisServer::start().unwrap();
-    // Who may not subscribe is told when he joins.
+    // A node that may not subscribe does not join.
     let rights = documented();
     let tried = rights.iter().filter(|right| *right != "+ssubscribe" && !right.starts_with('&'));
     let (queue, findings) = (Mutex::new(tried.enumerate()), Mutex::new(Vec::new()));
