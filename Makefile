@@ -99,6 +99,7 @@ test-often:
 
 model:
 	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
+	cargo test --release -p tenure-jobs --all-features --test model -- --include-ignored --nocapture --test-threads 1
 
 sim:
 	@cargo run -q --release -p tenure-pool --features sim --bin tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)
