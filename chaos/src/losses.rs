@@ -19,7 +19,7 @@ const BEHIND: Duration = Duration::from_secs(1);
 pub(crate) struct Loss {
     /// When it was.
     pub(crate) lost: u64,
-    /// What was acknowledged from then on may be forgotten.
+    /// Acknowledgements from then on may be forgotten.
     pub(crate) since: u64,
     /// When there were data again.
     pub(crate) back: u64,

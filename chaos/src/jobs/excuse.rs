@@ -1,4 +1,4 @@
-//! What losses of data excuse: a job that was accepted before may be gone, unless a living node ran it through the loss.
+//! The judges' excuses: after a loss of data a job that was accepted before may be gone, unless a living node ran it through.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -117,7 +117,10 @@ fn acts(plan: &JobsPlan) -> Result<Vec<Act>> {
     }
     let with_nodes = |others: &[JobsFault]| [&JobsFault::OF_NODES, others].concat();
     let of_sentinels = if plan.time >= SENTINELS_FROM { plan.time / 4 } else { Duration::ZERO };
-    let mut acts = vec![Act { faults: with_nodes(&JobsFault::OF_A_SERVER), time: plan.time - of_sentinels }];
+    let mut acts = vec![Act {
+        faults: with_nodes(&JobsFault::OF_A_SERVER),
+        time: plan.time.saturating_sub(of_sentinels),
+    }];
     if !of_sentinels.is_zero() {
         acts.push(Act { faults: with_nodes(&[JobsFault::FailOver]), time: of_sentinels });
     }
@@ -184,13 +187,13 @@ async fn play(plan: &JobsPlan, act: &Act, dir: PathBuf) -> Result<Verdict> {
 /// The Redis of an act.
 enum Ground {
     One(RedisServer),
-    Sentinels(Sentinels),
+    Sentinels(Box<Sentinels>),
 }
 
 impl Ground {
     async fn start(with_sentinels: bool) -> Result<Self> {
         if with_sentinels {
-            return Ok(Self::Sentinels(sentinels::Builder::default().start().await?));
+            return Ok(Self::Sentinels(Box::new(sentinels::Builder::default().start().await?)));
         }
         Ok(Self::One(RedisServer::builder().append_only().config("appendfsync", "always").start()?))
     }
