@@ -136,7 +136,11 @@ impl World {
 impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (clock, nodes, ghost) = (self.clock - START, &self.nodes, &self.ghost);
-        f.debug_struct("World").field("clock", &clock).field("nodes", nodes).field("ghost", ghost).finish()
+        f.debug_struct("World")
+            .field("clock", &clock)
+            .field("nodes", nodes)
+            .field("ghost", ghost)
+            .finish_non_exhaustive()
     }
 }
 

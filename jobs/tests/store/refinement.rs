@@ -90,7 +90,7 @@ impl Walk {
         kind.max = of(&[0, 0, 2], n[2] / 4);
         kind.due = of(&[0, 0, 0, self.now() + 500, 3_000], n[3]);
         kind.deadline = of(&[0, 0, 0, 0, self.now() + 2_000], n[4]);
-        kind.flow = of(&["", "", "", "f", "g"], n[0] / 8).to_owned();
+        of(&["", "", "", "f", "g"], n[0] / 8).clone_into(&mut kind.flow);
         kind.delay = of(&[0, 0, 0, 0, 0, 400], n[3] / 5);
         kind.life = of(&[0, 0, 0, 0, 0, 900], n[4] / 5);
         kind
