@@ -181,11 +181,13 @@ fn an_absent_job_may_run_until_a_lost_pool_is_open() {
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped JobNotFound"]);
 }
 
+/// A command about a key.
+type Wants = fn(ReplyTo, JobKey, Time) -> Command;
+
 #[test]
 fn a_record_of_phase_r_is_followed_by_the_stop_of_a_run_only() {
     let parked = || Record { state: JobState::Parked, owner: None, ..record("k", 7, WorkerId(9)) };
     let runs = || record("k", 7, WorkerId(9));
-    type Wants = fn(ReplyTo, JobKey, Time) -> Command;
     let steer: Wants = |reply, key, deadline| {
         let (way, reason) = (Way::Now, String::new());
         Command::Steer { reply, key, way, reason, deadline }
