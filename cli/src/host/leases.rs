@@ -116,13 +116,16 @@ impl Leases {
         Some((number, Some(news)))
     }
 
-    /// A job under this lease has ended.
+    /// A job under this lease has ended, or was given up. Once this is closed the host may run on what was given up, so the
+    /// end that it was told still counts.
     pub(super) fn leave(&mut self, holder: Holder) {
         let Some(held) = self.held.get_mut(&holder) else { return };
-        held.jobs -= 1;
+        held.jobs = held.jobs.saturating_sub(1);
         if held.jobs == 0 {
             self.tether.loosen(held.number);
-            self.held.remove(&holder);
+            if !self.is_closed {
+                self.held.remove(&holder);
+            }
         }
     }
 

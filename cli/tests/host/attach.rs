@@ -179,6 +179,19 @@ async fn a_stuck_job_of_a_peer_is_free_after_its_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_next_peer_waits_for_a_stuck_job_that_is_alone() {
+    let world = World::with_ttl(SHORT).await;
+    let (node, first) = world.obeyed(&["--grace", "500ms"]).await;
+    world.node.dispatch(("stuck", "")).await.unwrap();
+    let peer = first.id().unwrap();
+    let _second = world.obedient();
+    world.node.stop_job("stuck").await.unwrap();
+    world.node.submit(("acme", "")).await.unwrap();
+    world.moved_in_time(peer, &["acme".to_owned()]).await;
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_peer_has_a_worker_and_one_more_is_refused() {
     let world = World::new().await;
     let node = world.attach("a", 2, &[]).await;

@@ -1,13 +1,15 @@
 //! Jobs that go through queues, with children.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tenure_jobs::{
     Backoff, BoxError, ChildEnd, Ctx, Error, Flow, Groups, How, Outcome, Queue, State, Unique, Worker,
 };
+use tokio::sync::Semaphore;
 
-use super::world::{MINUTE, SECOND, Said, World};
+use super::world::{MINUTE, Said, World};
 
 stories! {
     a_flow_goes_through_its_queues_and_keeps_its_fields,
@@ -474,17 +476,16 @@ async fn a_removed_flow_takes_its_children_with_it(world: World) {
 
 async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
     let jobs = join(&world).join().await.unwrap();
-    let said = Said::default();
-    let heard = said.clone();
+    let (said, is_removed) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let (heard, goes_on) = (said.clone(), is_removed.clone());
     let worker = jobs.worker("access", move |ctx: Ctx, _: Who| {
-        let heard = heard.clone();
+        let (heard, goes_on) = (heard.clone(), goes_on.clone());
         async move {
-            heard.say("begun");
-            tokio::time::sleep(SECOND).await;
-            heard.say(format!(
-                "{:?}",
-                ctx.checkpoint(&Access { ok: true }).await.map_err(|error| error.to_string())
-            ));
+            heard.say(format!("{} begun", ctx.id()));
+            // It fails as soon as the other side closes it.
+            let _ = goes_on.acquire().await;
+            let kept = ctx.checkpoint(&Access { ok: true }).await.is_ok();
+            heard.say(format!("{} kept {kept}", ctx.id()));
             Ok(Outcome::next(&Access { ok: true })?)
         }
     });
@@ -492,11 +493,15 @@ async fn a_job_that_was_removed_while_it_ran_writes_nothing(world: World) {
     let id = jobs.start("join", &who()).await.unwrap().id;
     said.until(1).await;
     jobs.remove(&id).await.unwrap();
-    // The handler is ended, or told that it is over.
+    is_removed.close();
     let other = jobs.start("join", &who()).await.unwrap().id;
     let member = async || jobs.get(&other).await.unwrap().is_some_and(|view| *view.queue() == "member");
     tenure_testing::eventually(MINUTE, "another job goes on", member).await;
     assert!(jobs.get(&id).await.unwrap().is_none());
+    // Its handler was ended, or told that nothing is kept.
+    let said = said.all();
+    assert!(!said.contains(&format!("{id} kept true")), "{said:?}");
+    assert!(said.contains(&format!("{other} kept true")), "{said:?}");
 }
 
 async fn a_flow_that_goes_nowhere_fails(world: World) {

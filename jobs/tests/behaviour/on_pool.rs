@@ -1,6 +1,6 @@
 //! Pinned queues on a pool.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_jobs::{Backoff, Client, Ctx, Error, Groups, Jobs, MemoryStore, Outcome, Queue, State, on_pool};
@@ -8,30 +8,7 @@ use tenure_pool::{DispatchError, Job, Node, RestartPolicy};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::Semaphore;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const SECOND: Duration = Duration::from_secs(1);
-
-/// The deeds of handlers, in order.
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<String>>>);
-
-impl Said {
-    fn say(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-
-    async fn until(&self, count: usize) -> Vec<String> {
-        eventually(PATIENCE, "handlers say it", async || {
-            let all = self.all();
-            if all.len() >= count { Ok(all) } else { Err(all) }
-        })
-        .await
-    }
-}
+use super::world::{MINUTE, SECOND, Said};
 
 /// Says that a handler is gone.
 struct Gone(Said, String);
@@ -134,7 +111,7 @@ async fn a_key_moves_when_its_job_in_hand_has_ended() {
     let second = pool(&store, "second").await;
     serve(&second, &jobs, "second", SECOND, &said, &gate).await;
     let closing = tokio::spawn(async move { first.close().await });
-    tokio::time::timeout(PATIENCE, moves.acquire()).await.unwrap().unwrap().forget();
+    tokio::time::timeout(MINUTE, moves.acquire()).await.unwrap().unwrap().forget();
     assert_eq!(said.all(), ["first x0"], "the key stays where its job is");
     gate.add_permits(2);
     // The worker may take another job before it hears of the move.
@@ -146,7 +123,7 @@ async fn a_key_moves_when_its_job_in_hand_has_ended() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_does_not_end_is_given_back_before_its_key_moves() {
     let (store, said, gate) = (tenure_pool::MemoryStore::new(), Said::default(), Arc::new(Semaphore::new(0)));
-    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned().lease(PATIENCE)).join().await.unwrap();
+    let jobs = Jobs::in_memory(MemoryStore::new()).queue(pinned().lease(MINUTE)).join().await.unwrap();
     let first = pool(&store, "first").await;
     serve(&first, &jobs, "first", Duration::from_millis(50), &said, &gate).await;
     first.ensure(("x", "")).await.unwrap();
@@ -163,7 +140,7 @@ async fn a_job_that_does_not_end_is_given_back_before_its_key_moves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_handler_that_hangs_has_no_other_one_beside_it() {
     let (store, said) = (tenure_pool::MemoryStore::new(), Said::default());
-    let queue = pinned().lease(PATIENCE).timeout(Duration::from_millis(50));
+    let queue = pinned().lease(MINUTE).timeout(Duration::from_millis(50));
     let jobs = Jobs::in_memory(MemoryStore::new()).queue(queue).join().await.unwrap();
     let node = pool(&store, "n").await;
     let (release, released) = std::sync::mpsc::channel::<()>();
@@ -177,7 +154,7 @@ async fn a_handler_that_hangs_has_no_other_one_beside_it() {
                     said.say(format!("{order} begins {}", ctx.attempt()));
                     if order == 0 && ctx.attempt() == 1 {
                         // No abort reaches it here.
-                        tokio::task::block_in_place(|| released.lock().unwrap().recv_timeout(PATIENCE))?;
+                        tokio::task::block_in_place(|| released.lock().unwrap().recv_timeout(MINUTE))?;
                         said.say("0 goes on");
                     }
                     Ok(())
@@ -191,7 +168,7 @@ async fn a_handler_that_hangs_has_no_other_one_beside_it() {
     }
     let id = jobs.add("orders", &0u32).group("x").await.unwrap().id;
     said.until(1).await;
-    eventually(PATIENCE, "its time is over", async || {
+    eventually(MINUTE, "its time is over", async || {
         let state = jobs.get(&id).await.unwrap().unwrap().state();
         if state == State::Ready || said.all().len() > 1 { Ok(()) } else { Err(state) }
     })
@@ -208,9 +185,9 @@ async fn a_lost_lease_ends_the_job_in_hand_while_redis_is_away() {
     let (server, said, gate) = (RedisServer::start().unwrap(), Said::default(), Arc::new(Semaphore::new(0)));
     let client = Client::open(&server.url()).unwrap();
     // The lease of the job lasts much longer than that of the pool.
-    let jobs = Jobs::builder("s", client.clone()).queue(pinned().lease(PATIENCE)).join().await.unwrap();
+    let jobs = Jobs::builder("s", client.clone()).queue(pinned().lease(MINUTE)).join().await.unwrap();
     let node = Node::builder("test", client).worker_ttl(2 * SECOND).assume_fresh(true).join().await.unwrap();
-    serve(&node, &jobs, "n", PATIENCE, &said, &gate).await;
+    serve(&node, &jobs, "n", MINUTE, &said, &gate).await;
     node.ensure(("x", "")).await.unwrap();
     ordered(&jobs, "x", 0..2).await;
     said.until(1).await;
@@ -243,13 +220,13 @@ async fn a_pinned_queue_is_for_owners_and_groups() {
     let mover = jobs.worker("plain", async |_: Ctx, _: u32| Ok(Outcome::go_on().to("orders")));
     let mover = mover.start().unwrap();
     let moved = jobs.add("plain", &1u32).await.unwrap().id;
-    let failed = eventually(PATIENCE, "it fails", async || {
+    let failed = eventually(MINUTE, "it fails", async || {
         let view = jobs.get(&moved).await.unwrap();
         view.filter(|view| view.state() == State::Failed).ok_or(())
     });
     let why = "its handler named a pinned queue, and it has no group";
     assert_eq!(failed.await.error().as_deref(), Some(why));
-    mover.close(PATIENCE).await.unwrap();
+    mover.close(MINUTE).await.unwrap();
     let node = pool(&store, "n").await;
     let own = jobs.clone();
     node.add_worker(on_pool(move |_: Job| {

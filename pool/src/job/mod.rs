@@ -321,12 +321,15 @@ impl Job {
         self.shared.savers.end(self, result);
     }
 
-    /// The job may still run for this long: something has it that its handler cannot end. From the end of the handler on the
-    /// node keeps the key back until then, and holds no thread for that. Call it before the handler has ended, or in the drop
-    /// of its future. The longest word counts, and none does after the job's end.
+    /// The job may still run for this long: a process that its handler cannot end may have it. From the end of the handler on
+    /// the node keeps the key back until then, and holds no thread for that. Call it before the handler has ended, or in the
+    /// drop of its future. The longest time counts. A call after the job's end does nothing.
     ///
-    /// A node keeps a key as long as it lives and has the lease. So what runs the job must know how long that lasts
+    /// A node keeps a key as long as it lives and has the lease. So the process must know how long that lasts
     /// ([`LeaseGuard::remaining`](crate::LeaseGuard::remaining)), and end by itself.
+    ///
+    /// A job that is kept back for longer than 5 s after an abort is stuck, like one whose handler does not end: its worker
+    /// hands its other jobs on and joins anew.
     pub fn may_run_on(&self, time: Duration) {
         self.hearing().runs_until.fetch_max((clock::now() + time).0, Ordering::Relaxed);
     }

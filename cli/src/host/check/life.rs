@@ -91,7 +91,7 @@ async fn renewed(host: &mut Player) -> Played {
     Err("no renewal was heard in time, the machine is too slow".to_owned())
 }
 
-/// It says nothing if it ends after `until`: the end of the lease as the host was told it in time.
+/// Its result means nothing if it comes after `until`, the end of the lease that the host was told in time.
 async fn renewed_in_time(host: &mut Player, lease: u64, lasts: u64, until: &mut u64) -> Played {
     *until = monotonic() + lasts;
     host.lease(lease, lasts).await?;

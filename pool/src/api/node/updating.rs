@@ -62,7 +62,7 @@ impl Node {
     /// - [`Error::OtherGeneration`]: the job has another generation than the one [expected](Update::expect_generation),
     ///   and another payload.
     /// - [`Error::UpdateInDoubt`]: an answer was lost, and the key has another job by now. The former one may have had the
-    ///   payload or not.
+    ///   payload or not. The same holds for `Error::JobNotFound` after a lost answer.
     /// - [`Error::Deadline`]: there is no answer by the deadline. The job may have the payload or not.
     /// - [`Error::NodeClosed`], or another reason why the node has ended.
     pub fn update(&self, job: impl Into<JobSpec>) -> Update {

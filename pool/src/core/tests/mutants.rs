@@ -54,21 +54,23 @@ fn the_journal_is_sent() {
 
 #[test]
 fn an_end_after_a_loss_names_its_payload() {
-    let said = whole_and_broken(Mutation::LossEndIsSure).map(|mut bench| {
-        bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-        bench.fail("release");
-        bench.lost(2);
-        bench.attested(&[]);
-        bench.advance(secs(1));
-        bench.released();
-        let call = bench.in_flight_call("attest");
-        let Call::Attest { items, .. } = call else { panic!("{call:?}") };
-        items.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
-    });
-    let later = LaterPayload { than: 0, begun: Begun::Started, rest: None };
-    let ended = [Some(later), None].map(|unless| Attest::Ended { outcome: String::new(), unless });
-    assert_eq!(said.concat(), ended);
+    for mutation in [Mutation::LossEndIsSure, Mutation::EndNamesNoPayload] {
+        let said = whole_and_broken(mutation).map(|mut bench| {
+            bench.running(3, &["k"]);
+            bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+            bench.fail("release");
+            bench.lost(2);
+            bench.attested(&[]);
+            bench.advance(secs(1));
+            bench.released();
+            let call = bench.in_flight_call("attest");
+            let Call::Attest { items, .. } = call else { panic!("{call:?}") };
+            items.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
+        });
+        let later = LaterPayload { than: 0, begun: Begun::Started, rest: None };
+        let ended = [Some(later), None].map(|unless| Attest::Ended { outcome: String::new(), unless });
+        assert_eq!(said.concat(), ended, "{mutation:?}");
+    }
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub(crate) fn hear(task: &Task, why: StopReason) -> Came {
     Came::Ended(HandlerEvent::Aborted)
 }
 
-/// Keeps the job that has ended so back for a while.
+/// Keeps back the key of a job that has ended with this event, for this time.
 pub(crate) async fn linger(task: Task, time: Duration, event: HandlerEvent) -> Came {
     task.leave();
     sleep(time).await;

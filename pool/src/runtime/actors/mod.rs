@@ -255,7 +255,8 @@ impl Actors {
             Came::Ended(event) => self.over(busy, event, cut_off)?,
             // A start that succeeded nevertheless must be stopped: the engine does that.
             Came::Idle(event, _) if busy.aborted && !matches!(event, Some(HandlerEvent::Started)) => {
-                self.over(busy, HandlerEvent::Aborted, cut_off)?
+                // Its call may have ended just before the abort, with a stop behind it.
+                self.over(busy, HandlerEvent::Aborted, true)?
             }
             Came::Idle(event, span) => {
                 self.rest(busy, span);
@@ -276,7 +277,7 @@ impl Actors {
         }
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
-        // The lease aborts neither: the one is over at once, and nothing of the other runs.
+        // No end of the lease aborts these tasks: `hear` is over at once, and `linger` runs nothing of the handler.
         let (work, abort) = if let Some(why) = unheard {
             (Work::Runs, self.tasks.spawn_on(async move { actor::hear(&own, why) }, &self.home))
         } else {

@@ -102,7 +102,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
-    (EndNamesNoPayload, Simulator("S17")),
+    (EndNamesNoPayload, Core("an_end_after_a_loss_names_its_payload")),
     (LossEndIsSure, Core("an_end_after_a_loss_names_its_payload")),
     (EarlierRunEnds, Model("mutants_of_updates_violate_a_property")),
     (SilentKeepsJournal, Core("a_journal_that_was_not_said_is_forgotten")),
