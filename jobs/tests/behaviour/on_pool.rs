@@ -1,6 +1,6 @@
 //! Pinned queues on a pool.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_jobs::{Backoff, Client, Ctx, Error, Groups, Jobs, MemoryStore, Outcome, Queue, State, on_pool};
