@@ -510,6 +510,17 @@ async fn a_dropped_accept_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn an_accept_ends_with_its_node() {
+    let store = MemoryStore::new();
+    let (jobs, couch) = couch(&World::Memory(store.clone())).await;
+    let accepting = tokio::spawn(async move { couch.accept("t", Accept::new()).await.map(drop) });
+    tenure_testing::eventually(MINUTE, "it waits", async || waiting(&store) == ["n"]).await;
+    jobs.close();
+    let ended = tokio::time::timeout(MINUTE, accepting).await.expect("it waits for ever").unwrap();
+    assert!(matches!(ended, Err(CouchError::Other(tenure_jobs::Error::Closed))), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_job_that_is_followed_twice_is_watched_once() {
     let store = MemoryStore::new();
     let (_jobs, couch) = couch(&World::Memory(store.clone())).await;

@@ -173,6 +173,7 @@ async fn wait(
         };
         tokio::select! {
             () = again => {}
+            () = jobs.own_link().closed().cancelled() => return Err(Error::Closed.into()),
             // The registration is taken back: a wake-up would be lost with this caller. One that has come is passed on.
             () = late => (taking.want, taking.slots) = (0, 0),
             () = caller.closed() => (taking.want, taking.slots) = (0, 0),
