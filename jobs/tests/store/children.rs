@@ -25,6 +25,7 @@ scenarios! {
     a_removed_parent_takes_its_own_children_only,
     a_tick_removes_so_many_children_of_all_parents,
     a_child_that_ends_while_its_parent_goes_goes_too,
+    a_parent_that_ends_while_its_own_goes_takes_all_along,
     children_of_another_life_do_not_count,
     a_removed_or_cancelled_child_counts,
     a_stranger_adds_no_children,
@@ -319,6 +320,25 @@ async fn a_child_that_ends_while_its_parent_goes_goes_too(which: Which) {
     assert_eq!(lab.store.steer(lab.inc.get(), &both).await.unwrap(), [SteerReply::Done; 2]);
     assert_eq!(lab.settle("P.1", fail("no")).await, SettleReply::Failed);
     assert_eq!(lab.state("P.2").await, Some(State::Cancelled));
+    lab.tick().await;
+    assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_parent_that_ends_while_its_own_goes_takes_all_along(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1"), ("c", "")]).await;
+    tree(&lab, |_| {}, &[("b", "P.1")]).await;
+    lab.take("b").await;
+    let token = lab.token.get();
+    for child in ["P.1.ends", "P.1.runs"] {
+        assert_eq!(lab.spawn("c", "P.1", Some(token), child).await, AddReply::Added);
+    }
+    lab.take_n("c", 1).await;
+    assert_eq!(lab.settle("P.1.ends", fail("no")).await, SettleReply::Failed);
+    assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+    // The timer that clears the children of P.1 comes after the one that removes those of P, in the same tick.
+    lab.advance(10).await;
+    assert_eq!(lab.settle_as("P.1", token, fail("no")).await, SettleReply::Failed);
+    lab.tick().await;
     lab.tick().await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }

@@ -187,6 +187,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "each_life_has_a_birth_of_its_own";
     "a birth follows the clock": "add", "local birth = fmt('%011x%03x', floor(mint() / 4096) + 1735689600000, mint() % 4096)"
         => "local birth = line", by "each_life_has_a_birth_of_its_own";
+    "a tick does what it has settled": "tick", "if timers[due[i]] ~= nil then"
+        => "if false then", by "a_parent_that_ends_while_its_own_goes_takes_all_along";
     "a tick clears all children": "tick", "children = children - abandon(of, children)"
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
     "a later failure of a child is named": "settle", "and not is_over(parent) and not has(parent, 'b') then"

@@ -119,7 +119,9 @@ local due = call('ZRANGE', TIMERS, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)
 more = more or #due == most
 for i = 1, #due do
   local kind, of = sub(due[i], 1, 1), sub(due[i], 3)
-  if kind == 'd' then
+  if timers[due[i]] ~= nil then
+    -- The last word on it was said a moment ago, in this tick.
+  elseif kind == 'd' then
     local j = sound(of)
     if not j or j.state ~= 'D' then
       call('ZREM', TIMERS, due[i])

@@ -117,6 +117,10 @@ impl Step<'_> {
     }
 
     fn timer_is_due(&mut self, member: &str, tally: &mut Tally) {
+        // The last word on it was said a moment ago, in this tick.
+        if self.later_timers.contains_key(member) {
+            return;
+        }
         let (kind, of) =
             (member.as_bytes().first().copied().unwrap_or_default(), member.get(2..).unwrap_or_default());
         match kind {
