@@ -52,7 +52,15 @@ impl Losses {
             job.asked <= loss.back && job.answered >= since
         };
         let mut losses = self.all.iter().filter(forgets);
-        losses.any(|loss| !run.is_some_and(|run| self.runs_on(loss, job.kind, run)))
+        losses
+            .any(|loss| !run.is_some_and(|run| self.outlives(loss, run) || self.runs_on(loss, job.kind, run)))
+    }
+
+    /// Whether an execution was taken after a loss: then the data knew the job again. One that was taken before begins within
+    /// its lease, or when its process goes on.
+    fn outlives(&self, loss: &Loss, run: &Run) -> bool {
+        let stood = self.resumed.iter().any(|at| (loss.lost..=run.from).contains(at));
+        run.from > loss.back + nanos(LEASE) && !stood
     }
 
     /// Whether an execution had begun before a loss and must have gone on, so that its job is there again.
@@ -99,6 +107,10 @@ mod tests {
         assert!(losses.excuse(&job(5), Some(&run(9, 11, 2))), "its end needs no job");
         assert!(!losses.excuse(&job(5), Some(&run(9, 15, 2))), "it ran on");
         assert!(!losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off");
+        assert!(losses.excuse(&job(11), Some(&run(13, 14, 2))), "it may have been taken before");
+        assert!(!losses.excuse(&job(11), Some(&run(15, 16, 2))), "it was there after the loss");
+        let stood = Losses { all: losses.all.clone(), resumed: vec![14 * SECOND], ..Losses::default() };
+        assert!(stood.excuse(&job(11), Some(&run(15, 16, 2))), "its process stood still");
         losses.node_ends("n1", 12 * SECOND);
         assert!(losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off with its node");
         let parent = Accepted { kind: Kind::Parent, ..job(5) };
