@@ -141,7 +141,46 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
+    use tenure_pool::{MemoryStore, Node};
+    use tokio::sync::mpsc;
+
     use super::*;
+
+    /// A job that runs, and its node.
+    async fn running() -> (Node, Job) {
+        let node = Node::builder("leases", MemoryStore::new()).assume_fresh(true).join().await.unwrap();
+        let (begins, mut begun) = mpsc::unbounded_channel();
+        let handler = tenure_pool::run(move |job: Job| {
+            let begins = begins.clone();
+            async move {
+                let _ = begins.send(job.clone());
+                job.cancelled().await;
+                Ok(())
+            }
+        });
+        node.add_worker(handler).await.unwrap();
+        node.submit(("key", "")).await.unwrap();
+        (node, begun.recv().await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_job_that_was_given_up_may_run_until_the_told_end() {
+        let (node, job) = running().await;
+        let holder: Holder = (0, job.worker());
+        for given_up in [false, true] {
+            let mut leases = Leases::new(Arc::new(Tether::Told), Duration::from_secs(60));
+            assert!(leases.enter(holder, &job).is_some());
+            if given_up {
+                leases.close();
+            }
+            assert!(!leases.left(None).is_zero());
+            leases.leave(holder);
+            for of in [None, Some(holder)] {
+                assert_eq!(!leases.left(of).is_zero(), given_up, "of {of:?}");
+            }
+        }
+        node.close().await.unwrap();
+    }
 
     #[test]
     fn jobs_may_run_until_the_last_told_end_and_a_margin() {

@@ -328,8 +328,8 @@ impl Job {
     /// A node keeps a key as long as it lives and has the lease. So the process must know how long that lasts
     /// ([`LeaseGuard::remaining`](crate::LeaseGuard::remaining)), and end by itself.
     ///
-    /// A job that is kept back for longer than 5 s after an abort is stuck, like one whose handler does not end: its worker
-    /// hands its other jobs on and joins anew.
+    /// A job that is kept back for longer than 5 s after an abort is stuck, like one whose handler does not end. Then its
+    /// worker hands its other jobs on and joins anew.
     pub fn may_run_on(&self, time: Duration) {
         self.hearing().runs_until.fetch_max((clock::now() + time).0, Ordering::Relaxed);
     }
