@@ -140,6 +140,7 @@ impl Leases {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use tenure_pool::{MemoryStore, Node};
     use tokio::sync::mpsc;
