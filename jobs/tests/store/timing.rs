@@ -1,7 +1,7 @@
 //! Leases, delays, deadlines and the node on duty.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{Data, Hint, Settle, SettleReply, Ticked};
+use tenure_jobs::store::{Data, Hint, Kind, Settle, SettleReply, Ticked};
 
 use super::lab::{Lab, Which, id};
 
@@ -19,6 +19,7 @@ scenarios! {
     nothing_runs_before_its_time,
     a_delay_and_a_life_count_from_the_call,
     a_job_fails_at_its_deadline,
+    a_job_that_is_lost_at_its_deadline_is_kept,
     another_lease_holds_for_what_runs,
     a_tick_does_so_many_and_comes_again,
     an_earlier_timer_is_told_to_the_node_on_duty,
@@ -225,6 +226,23 @@ async fn a_delay_and_a_life_count_from_the_call(which: Which) {
     lab.advance(1).await;
     lab.tick().await;
     assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "deadline".into()));
+}
+
+async fn a_job_that_is_lost_at_its_deadline_is_kept(which: Which) {
+    let lab = Lab::new(which, &[("a", "lease=3000")]).await;
+    lab.tick().await;
+    let deadline = lab.now() + 3_000;
+    let attempts_and_deadline = |kind: &mut Kind| (kind.max, kind.deadline) = (1, deadline);
+    lab.add_one("a", "j", attempts_and_deadline).await;
+    lab.take("a").await;
+    // One tick finds that its lease and its time are over.
+    lab.advance(3_000).await;
+    assert!(matches!(lab.tick().await, Ticked::Done { lost: 1, .. }));
+    for _ in 0..2 {
+        assert_eq!(lab.state("j").await, Some(State::Failed));
+        assert_eq!(lab.result("j").await, "lease expired");
+        lab.tick().await;
+    }
 }
 
 async fn a_job_fails_at_its_deadline(which: Which) {
