@@ -77,7 +77,8 @@ for i = 1, n do
     letter = 'A'
     local x = places and byte(worker_of, i) or 0
     if x > workers then x = 0 end
-    accept(key, id, payload, x, x > 0 and argv[6 + x])
+    local wid = argv[6 + x]
+--@accept_one
     queued = queued + 1
     if plan ~= '' then
       planned[#planned + 1] = '0'

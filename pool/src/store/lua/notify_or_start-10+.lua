@@ -62,7 +62,8 @@ local function start(i, key, id, payload)
   local letter = keep(key, waiting[i], argv[of_bodies + i])
   if letter ~= 'K' then return letter end
   local x = places and byte(worker_of, i) or 0
-  accept(key, id, payload, x, x > 0 and argv[5 + x])
+  local wid = argv[5 + x]
+--@accept_one
   queued = queued + 1
   return 'A'
 end

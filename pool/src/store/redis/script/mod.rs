@@ -135,6 +135,7 @@ scripts! {
 /// The parts that several scripts share; `change` is the replicated map's own.
 const PARTS: &[(&str, &str)] = &[
     ("accept", include_str!("../../lua/parts/accept.lua")),
+    ("accept_one", include_str!("../../lua/parts/accept_one.lua")),
     ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
