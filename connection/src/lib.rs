@@ -30,6 +30,7 @@ mod tls;
 mod topology;
 mod transport;
 mod turns;
+mod unused;
 mod wire;
 
 pub use admission::Admission;
@@ -44,3 +45,4 @@ pub use script::{Call, Script};
 pub use server::{ServerInfo, Version};
 pub use slot::{same_slot, slot};
 pub use subscriber::{Event, Message, Subscriber};
+pub use unused::without_unused;

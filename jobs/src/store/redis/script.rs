@@ -1,11 +1,12 @@
 //! The table of scripts. Each is a file under `lua/`, named `<script>-<number of KEYS>`. Its header says what its `KEYS`
 //! are; the key names here and the Lua locals of the same names come from that line, so that they cannot disagree.
 //!
-//! A line `--@part` stands for `lua/parts/part.lua`, which may have such lines itself.
+//! A line `--@part` stands for `lua/parts/part.lua`, which may have such lines itself. Functions of the parts that a script
+//! does not call are left out: Redis makes all functions of a text anew at each call.
 
 use std::fmt::Write as _;
 
-use tenure_connection::{Call, Script};
+use tenure_connection::{Call, Script, without_unused};
 
 use super::keys::{Keys, NAMES};
 
@@ -49,7 +50,10 @@ impl Step {
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
-            script: Script::new(&format!("jobs.{name}"), &patched(name, whole(source, keys, clock), patches)),
+            script: Script::new(
+                &format!("jobs.{name}"),
+                &patched(name, without_unused(&whole(source, keys, clock)), patches),
+            ),
         }
     }
 

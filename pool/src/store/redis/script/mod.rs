@@ -2,11 +2,12 @@
 //! of workers or nodes follow. Its header says what its `KEYS` are; the key names here and the Lua locals of the same
 //! names come from that line, so that they cannot disagree.
 //!
-//! A line `--@part` stands for `lua/parts/part.lua`, or for the Lua of the replicated map.
+//! A line `--@part` stands for `lua/parts/part.lua`, or for the Lua of the replicated map. Functions of the parts that a
+//! script does not call are left out: Redis makes all functions of a text anew at each call.
 
 use std::borrow::Cow;
 
-use tenure_connection::{Call, Script};
+use tenure_connection::{Call, Script, without_unused};
 
 use super::keys::{Keys, NAMES};
 use crate::mutation::ScriptPatch;
@@ -39,7 +40,7 @@ impl Step {
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
-            script: Script::new(name, &patched(name, spliced(source, keys, clock), patches)),
+            script: Script::new(name, &patched(name, without_unused(&spliced(source, keys, clock)), patches)),
         }
     }
 

@@ -113,6 +113,14 @@ fn parts_are_known_and_spliced_at_most_once() {
 }
 
 #[test]
+fn a_script_makes_no_function_that_it_does_not_call() {
+    let scripts = Scripts::new(&keys(), Clock::Server, &[]);
+    let started = scripts.started.script.source();
+    assert!(started.contains("local function settle("), "it writes outcomes");
+    assert!(!started.contains("local function pack("), "it puts no records together");
+}
+
+#[test]
 fn the_streams_of_nodes_have_one_bound() {
     let bound = format!("'MAXLEN', '~', '{NODE_STREAM_MAX}',");
     let parts = PARTS.iter().map(|(name, text)| (*name, *text));

@@ -1,0 +1,114 @@
+//! Scripts that are put together from parts without the functions that they do not call.
+
+use std::collections::HashMap;
+
+/// A function at the beginning of a line, `local function name(…)`, up to its `end`.
+struct Function<'a> {
+    name: &'a str,
+    lines: std::ops::Range<usize>,
+}
+
+/// The script without the functions that nothing in it names.
+///
+/// Redis runs the whole text of a script at each call: it makes all functions anew. So a part that many scripts share
+/// costs each of them the functions that only others call, about 0.1 µs each.
+///
+/// A function is left out if it stands at the beginning of a line as `local function name(…)`. It ends with its line, if
+/// that ends with `end`, or at the next line that is nothing but `end`. A word in a string or behind code counts as a
+/// name, a line that is all comment does not.
+pub fn without_unused(source: &str) -> String {
+    let lines: Vec<&str> = source.lines().collect();
+    let functions = functions(&lines);
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, function) in functions.iter().enumerate() {
+        by_name.entry(function.name).or_default().push(i);
+    }
+    let named = |range: std::ops::Range<usize>| {
+        let code = lines[range].iter().filter(|line| !line.trim_start().starts_with("--"));
+        code.flat_map(|line| words(line)).filter_map(|word| by_name.get(word)).flatten().copied()
+    };
+    let mut used = vec![false; functions.len()];
+    let mut open = Vec::new();
+    let mut from = 0;
+    for function in &functions {
+        open.extend(named(from..function.lines.start));
+        from = function.lines.end;
+    }
+    open.extend(named(from..lines.len()));
+    while let Some(i) = open.pop() {
+        if !std::mem::replace(&mut used[i], true) {
+            open.extend(named(functions[i].lines.clone()));
+        }
+    }
+    let unused = functions.iter().zip(used).filter(|(_, used)| !used);
+    let mut kept = vec![true; lines.len()];
+    unused.for_each(|(function, _)| kept[function.lines.clone()].fill(false));
+    let mut text = String::with_capacity(source.len());
+    for line in lines.iter().zip(kept).filter_map(|(line, kept)| kept.then_some(line)) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+fn functions<'a>(lines: &[&'a str]) -> Vec<Function<'a>> {
+    let mut functions = Vec::new();
+    let mut i = 0;
+    while i < lines.len() {
+        let declared = lines[i].strip_prefix("local function ").and_then(|rest| rest.split_once('('));
+        if let Some((name, _)) = declared {
+            let behind = if lines[i].ends_with(" end") {
+                Some(0)
+            } else {
+                lines[i..].iter().position(|line| *line == "end")
+            };
+            let end = behind.map_or(lines.len(), |behind| i + behind + 1);
+            functions.push(Function { name, lines: i..end });
+            i = end;
+        } else {
+            i += 1;
+        }
+    }
+    functions
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: &str = "#!lua
+-- first() is explained here.
+local function first() return 1 end
+local function second(n)
+  if n then
+    return first()
+  end
+end
+local function third() return second() end
+local function alone() return alone() end
+";
+
+    #[test]
+    fn functions_that_nothing_calls_are_left_out() {
+        let script = format!("{PARTS}return 2\n");
+        assert_eq!(without_unused(&script), "#!lua\n-- first() is explained here.\nreturn 2\n");
+    }
+
+    #[test]
+    fn functions_are_kept_for_those_that_are_called() {
+        let script = format!("{PARTS}return third(1)\n");
+        let kept = without_unused(&script);
+        assert_eq!(kept, script.replace("local function alone() return alone() end\n", ""));
+        assert_eq!(without_unused(&kept), kept);
+    }
+
+    #[test]
+    fn a_name_in_a_string_or_a_longer_word_is_told_apart() {
+        assert!(without_unused(&format!("{PARTS}return 'first'\n")).contains("function first"));
+        assert!(!without_unused(&format!("{PARTS}return at_first\n")).contains("function first"));
+    }
+}
