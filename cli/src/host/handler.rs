@@ -276,9 +276,8 @@ impl Handler {
     fn live(&self, run: Run) -> Start {
         let Run { job, held, mut waits, .. } = run;
         let (link, number) = (held.link.clone(), held.number);
-        let former = self.places().insert(job.key().clone(), Place { token: job.token(), held });
-        // One that the pool has given up, and that has not ended, ends with its host.
-        drop(former);
+        // A former job of the key has no place: it has ended by its own word, or its stop has been heard.
+        self.places().insert(job.key().clone(), Place { token: job.token(), held });
         let lives = link.table().lives_on(number, self.on_end.clone());
         if lives {
             return Start::Started;

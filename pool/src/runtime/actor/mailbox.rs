@@ -1,5 +1,6 @@
 //! The messages to an actor, in the order in which they came.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -26,6 +27,8 @@ pub(crate) enum Mail {
 pub(crate) struct Mailbox {
     mail: Mutex<Vec<Mail>>,
     wake: Notify,
+    /// A task has read a stop.
+    gave_stop: AtomicBool,
 }
 
 impl Mailbox {
@@ -53,6 +56,11 @@ impl Mailbox {
         }
     }
 
+    /// Whether a task has read a stop, and so the handler has heard of it.
+    pub(crate) fn gave_stop(&self) -> bool {
+        self.gave_stop.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.mail().is_empty()
     }
@@ -63,7 +71,11 @@ impl Mailbox {
             {
                 let mut mail = self.mail();
                 if !mail.is_empty() {
-                    return mail.remove(0);
+                    let next = mail.remove(0);
+                    if matches!(next, Mail::Stop(_)) {
+                        self.gave_stop.store(true, Ordering::Relaxed);
+                    }
+                    return next;
                 }
             }
             woken.await;

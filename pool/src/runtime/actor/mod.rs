@@ -179,10 +179,11 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
     }
 }
 
-/// Lets a job's handler hear of a stop whose task was aborted before it ran: the stop is polled once, and dropped.
-pub(crate) fn hear(task: &Task, why: StopReason) -> Came {
+/// Lets the handler of a job that was cut off hear of its stop, which is polled once, and dropped. Then the job has ended
+/// with this event.
+pub(crate) fn hear(task: &Task, why: StopReason, event: HandlerEvent) -> Came {
     let _ = stop(task, why).now_or_never();
-    Came::Ended(HandlerEvent::Aborted)
+    Came::Ended(event)
 }
 
 /// Keeps back the key of a job that has ended with this event, for this time.

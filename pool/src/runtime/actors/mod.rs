@@ -87,6 +87,8 @@ enum Work {
     Runs,
     /// A message to a job without a future.
     Attends,
+    /// The stop of a job that was cut off, for one poll.
+    Hears,
     /// Nothing: the handler has ended, and the key is kept back.
     Lingers,
 }
@@ -155,7 +157,7 @@ impl Actors {
         let own = self.task(Job::new(parts), handler, Arc::default());
         let parts = own.parts();
         let start = actor::start(own, self.recheck, self.beside.on_job_span.clone());
-        self.work(parts, Work::Runs, start, HandlerEvent::NotRun);
+        self.work(parts, Work::Runs, start);
     }
 
     /// Fires the job's cancellation. Runs the stop handler after the present handler.
@@ -202,13 +204,12 @@ impl Actors {
     /// Aborts the job's running handler.
     pub(super) fn abort(&mut self, place: &Place, token: Token) {
         if let Some(busy) = self.busy_mut(place, token) {
-            if busy.work != Work::Lingers {
+            if matches!(busy.work, Work::Runs | Work::Attends) {
                 busy.aborted = true;
                 busy.abort.abort();
             }
-        } else if let Some((IdleJob { job, .. }, _)) = self.rouse(place, token) {
-            self.left(&job);
-            self.say(&job, HandlerEvent::Aborted);
+        } else if let Some((IdleJob { job, .. }, handler)) = self.rouse(place, token) {
+            self.hear(job, handler, Arc::default(), HandlerEvent::Aborted);
         }
     }
 
@@ -269,22 +270,32 @@ impl Actors {
     /// The job is over, unless its handler has yet to hear of that, or something may still run it: then a task sees to that.
     fn over(&mut self, busy: Busy, event: HandlerEvent, cut_off: bool) -> Option<HandlerEvent> {
         let Busy { job, handler, mailbox, work, .. } = busy;
-        let unheard = if cut_off && work == Work::Attends { mailbox.take_stop() } else { None };
+        if cut_off && work == Work::Attends && !mailbox.gave_stop() {
+            self.hear(job, handler, mailbox, event);
+            return None;
+        }
         let runs_on = job.runs_on();
-        if unheard.is_none() && runs_on.is_zero() {
+        if runs_on.is_zero() {
             self.left(&job);
             return Some(event);
         }
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
-        // No end of the lease aborts these tasks: `hear` is over at once, and `linger` runs nothing of the handler.
-        let (work, abort) = if let Some(why) = unheard {
-            (Work::Runs, self.tasks.spawn_on(async move { actor::hear(&own, why) }, &self.home))
-        } else {
-            (Work::Lingers, self.tasks.spawn_on(actor::linger(own, runs_on, event), &self.home))
-        };
-        self.works(parts, work, abort);
+        // No end of the lease aborts it: it runs nothing of the handler.
+        let abort = self.tasks.spawn_on(actor::linger(own, runs_on, event), &self.home);
+        self.works(parts, Work::Lingers, abort);
         None
+    }
+
+    /// Lets the handler of a job without a future hear of the job's end, which is then reported as this event.
+    fn hear(&mut self, job: Job, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>, event: HandlerEvent) {
+        let why = mailbox.take_stop().or_else(|| job.stop_reason()).unwrap_or(StopReason::Stopped);
+        job.cancel(why);
+        let own = self.task(job, handler, mailbox);
+        let parts = own.parts();
+        // Nothing aborts it: it is over at once.
+        let abort = self.tasks.spawn_on(async move { actor::hear(&own, why, event) }, &self.home);
+        self.works(parts, Work::Hears, abort);
     }
 
     /// Aborts all tasks, and waits until none runs.
@@ -352,20 +363,23 @@ impl Actors {
     fn attend(&mut self, job: Job, span: Span, handler: Arc<dyn AnyHandler>, mailbox: Arc<Mailbox>) {
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
-        self.work(parts, Work::Attends, actor::attend(own, span), HandlerEvent::Aborted);
+        self.work(parts, Work::Attends, actor::attend(own, span));
     }
 
-    /// Spawns a task for the job. Reports `over` if none of its worker's handlers may run any more.
+    /// Spawns a task for the job. If none of its worker's handlers may run any more, a job that has started hears of its
+    /// end, and any other has not run.
     fn work(
         &mut self,
         (job, handler, mailbox): (Job, Arc<dyn AnyHandler>, Arc<Mailbox>),
         work: Work,
         task: impl Future<Output = Came> + Send + 'static,
-        over: HandlerEvent,
     ) {
         let Some(abort) = self.leases.enter(&job, || self.tasks.spawn_on(task, &self.home)) else {
+            if work == Work::Attends {
+                return self.hear(job, handler, mailbox, HandlerEvent::Aborted);
+            }
             self.left(&job);
-            return self.say(&job, over);
+            return self.say(&job, HandlerEvent::NotRun);
         };
         self.works((job, handler, mailbox), work, abort);
     }

@@ -321,34 +321,61 @@ async fn a_word_said_before_the_start_has_returned_counts() {
 }
 
 #[tokio::test]
-async fn no_task_is_made_for_a_worker_whose_tasks_were_aborted() {
+async fn no_start_is_made_for_a_worker_whose_tasks_were_aborted() {
     let (mut bench, writes) = (Bench::new(), Writes::new(1));
+    bench.leases.give_up_all();
+    bench.start(writes.clone(), 1);
+    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 NotRun".to_owned()]));
+    assert_eq!(writes.log(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_job_hears_of_its_end_though_its_tasks_were_aborted() {
+    for (mail, heard) in [("stop", "stop 1 Stopped true"), ("deliver", "stop 1 LeaseLost true")] {
+        let (mut bench, writes) = (Bench::new(), Writes::new(1));
+        bench.start(writes.clone(), 1);
+        bench.next().await;
+        bench.leases.give_up_all();
+        if mail == "stop" {
+            bench.stop(1)
+        } else {
+            bench.deliver(1, &["a"])
+        }
+        // It is over at once, so nothing aborts it.
+        bench.abort(1);
+        assert_eq!((bench.counts(), bench.said().len()), ((1, 0), 0), "{mail}");
+        assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)), "{mail}");
+        assert_eq!(writes.log(), ["start 1", heard]);
+    }
+}
+
+#[tokio::test]
+async fn a_job_hears_of_a_lease_that_ends_during_its_call() {
+    let (mut bench, writes) = (Bench::new(), Writes::new(0));
     bench.start(writes.clone(), 1);
     bench.next().await;
+    bench.deliver(1, &["a"]);
+    while writes.log.lock().unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
     bench.leases.give_up_all();
-    bench.stop(1);
-    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
-    bench.start(writes.clone(), 2);
-    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["2 NotRun".to_owned()]));
-    assert_eq!(writes.log(), ["start 1"]);
+    assert_eq!((bench.next().await, bench.counts()), (vec![], (1, 0)));
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));
+    assert_eq!(writes.log(), ["start 1", "takes b\"a\"", "stop 1 LeaseLost true"]);
 }
 
 #[tokio::test]
 async fn mutants_call_handlers_of_a_worker_whose_tasks_were_aborted() {
-    let mut tasks = Vec::new();
+    let mut ends = Vec::new();
     for broken in [Mutations::default(), Mutations::of([Mutation::AbortedStartsOn])] {
         let (mut bench, writes) = (Bench::broken(broken), Writes::new(1));
         bench.start(writes.clone(), 1);
         bench.next().await;
         bench.leases.give_up_all();
         bench.stop(1);
-        tasks.push(bench.counts().0);
-        while bench.counts().0 > 0 {
-            bench.next().await;
-        }
-        tasks.push(writes.log().len() - 1);
+        ends.extend(bench.next().await);
     }
-    assert_eq!(tasks, [0, 0, 1, 1]);
+    assert_eq!(ends, ["1 Aborted", "1 Stopped(Ok(()))"], "the first is polled once");
 }
 
 /// A handler with one call that blocks its thread until the test lets it go on.
@@ -432,7 +459,9 @@ async fn an_idle_job_that_is_aborted_is_over() {
     bench.abort(2);
     assert_eq!((bench.counts(), bench.said().len()), ((0, 1), 0), "another run of the job");
     bench.abort(1);
-    assert_eq!((bench.counts(), bench.said()), ((0, 0), vec!["1 Aborted".to_owned()]));
+    assert_eq!((bench.counts(), bench.said().len()), ((1, 0), 0));
+    assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));
+    assert_eq!(writes.log(), ["start 1", "stop 1 Stopped true"], "its handler hears of it");
 }
 
 #[tokio::test]
@@ -442,7 +471,9 @@ async fn a_task_that_is_aborted_says_so() {
     bench.next().await;
     bench.deliver(1, &["a"]);
     bench.abort(1);
+    assert_eq!((bench.next().await, bench.counts()), (vec![], (1, 0)));
     assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));
+    assert_eq!(writes.log(), ["start 1", "stop 1 Stopped true"]);
 }
 
 #[tokio::test]
