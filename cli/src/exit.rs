@@ -80,6 +80,14 @@ impl Failure {
         Self { code: Code::Usage, ..self }
     }
 
+    /// One of Redis names the server, by this URL.
+    pub(crate) fn of_server(self, url: &str) -> Self {
+        match self.code {
+            Code::Redis => Self { text: format!("{}. It was sought at {url}", self.text), ..self },
+            _ => self,
+        }
+    }
+
     /// The command line is wrong.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Code::Usage, text)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_pool::{Client, Inspector, Node, NodeBuilder};
 
-use self::contexts::{Context, Contexts};
+use self::contexts::{Context, Contexts, without_password};
 use crate::args::Global;
 use crate::exit::{Code, Failure};
 
@@ -19,6 +19,8 @@ const JOINING: Duration = Duration::from_secs(60);
 pub(crate) struct Place {
     pub(crate) pool: String,
     pub(crate) client: Client,
+    /// The server's URL, without its password.
+    server: String,
     timeout: Duration,
 }
 
@@ -35,7 +37,9 @@ impl Place {
                 "which pool? Say --pool NAME, set TENURE_POOL, or choose one with `tenure ctx use`",
             )
         })?;
-        Ok(Self { pool, client: client(global)?, timeout: global.timeout })
+        let url = url(global)?;
+        let (client, server) = (open(&url)?, without_password(&url));
+        Ok(Self { pool, client, server, timeout: global.timeout })
     }
 
     /// The pool, to look at. It writes nothing.
@@ -45,7 +49,7 @@ impl Place {
     pub(crate) async fn inspector(&self) -> Result<Inspector, Failure> {
         let opening = Inspector::open(&self.pool, &self.client);
         match tokio::time::timeout(self.timeout, opening).await {
-            Ok(opened) => Ok(opened?),
+            Ok(opened) => opened.map_err(|error| Failure::from(error).of_server(&self.server)),
             Err(_) => Err(self.silent()),
         }
     }
@@ -96,7 +100,7 @@ impl Place {
 
     fn silent(&self) -> Failure {
         let text = format!("Redis has not answered within {}", humantime::format_duration(self.timeout));
-        Failure::new(Code::Redis, text)
+        Failure::new(Code::Redis, text).of_server(&self.server)
     }
 }
 
@@ -105,11 +109,18 @@ impl Place {
 /// # Errors
 /// No server is named, or its URL cannot be read.
 pub(crate) fn client(global: &Global) -> Result<Client, Failure> {
+    open(&url(global)?)
+}
+
+fn url(global: &Global) -> Result<String, Failure> {
     let url = sought(global, "REDIS_URL", global.url.clone(), |context| context.url)?;
-    let url = url.ok_or_else(|| {
+    url.ok_or_else(|| {
         Failure::usage("which Redis? Say --url URL, set REDIS_URL, or choose one with `tenure ctx use`")
-    })?;
-    Client::open(&url).map_err(|error| Failure::usage(error.to_string()))
+    })
+}
+
+fn open(url: &str) -> Result<Client, Failure> {
+    Client::open(url).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn sought(
