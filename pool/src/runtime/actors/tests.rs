@@ -337,9 +337,9 @@ async fn a_job_hears_of_its_end_though_its_tasks_were_aborted() {
         bench.next().await;
         bench.leases.give_up_all();
         if mail == "stop" {
-            bench.stop(1)
+            bench.stop(1);
         } else {
-            bench.deliver(1, &["a"])
+            bench.deliver(1, &["a"]);
         }
         // It is over at once, so nothing aborts it.
         bench.abort(1);
