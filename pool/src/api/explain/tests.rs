@@ -585,6 +585,93 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     rows
 }
 
+/// Whether a job in such a state can be so, whatever its pool is like.
+fn fits(verdict: &Verdict, seen: &Evidence, members: &Members, settings: &Settings) -> bool {
+    let Some(record) = &seen.found.record else { return false };
+    let (state, owner) = (record.state, record.owner);
+    let owned = matches!(state, JobState::Assigned | JobState::Running | JobState::Stopping);
+    let queued = state == JobState::Queued;
+    let runs = state == JobState::Running;
+    let is_live = |id: WorkerId| members.entries.get(&id).is_some_and(|member| member.slot.is_some());
+    let member = |id: Option<WorkerId>| members.entries.get(&id?);
+    let state_of = |id| member(id).map(|member| member.state);
+    let is_cordoned = |id| member(id).is_some_and(|member| members.cordoned.contains(&member.node));
+    let home = Ring::new(members, &Settings { hold: false, ..settings.clone() }).home(b"acme");
+    match verdict {
+        Verdict::Dropped => state != JobState::Stopping && seen.flag.is_some(),
+        Verdict::Recovering => (queued || state == JobState::Assigned) && seen.recovering,
+        Verdict::Parked => state == JobState::Parked && !record.is_paused(),
+        Verdict::Paused => state == JobState::Parked && record.is_paused(),
+        Verdict::NobodyLives { renewed } => (queued || owned) && *renewed > settings.worker_ttl,
+        Verdict::OwnerLost => {
+            owned && (seen.expired || owner.is_some_and(|id| !members.entries.contains_key(&id)))
+        }
+        Verdict::OwnerSilent => owned && seen.heard.is_some_and(|at| NOW - at > 6 * S),
+        Verdict::Stopping => state == JobState::Stopping,
+        Verdict::NotBegun => state == JobState::Assigned,
+        Verdict::OnHold => queued && settings.hold,
+        Verdict::Settling | Verdict::NoWorker | Verdict::AllCordoned => {
+            queued && (home.is_none_or(|home| !is_live(home)) || !members.cordoned.is_empty())
+        }
+        Verdict::NoRoom { workers } => queued && record.strikes >= *workers,
+        Verdict::BackOff => queued && seen.pause.error.is_some(),
+        Verdict::PassedOver { times, next } => {
+            queued && *times == record.strikes && *times > 0 && is_live(*next)
+        }
+        Verdict::Unrouted { next } => queued && record.begun == Begun::Never && is_live(*next),
+        Verdict::RanBefore { next } => queued && record.begun != Begun::Never && is_live(*next),
+        Verdict::Leaving => runs && state_of(owner) == Some(MemberState::Draining),
+        Verdict::Starting => runs && record.begun == Begun::Begun,
+        Verdict::Cordoned => runs && is_cordoned(owner),
+        Verdict::Moving { to, on_hold } => runs && *to != owner && *on_hold == settings.hold,
+        Verdict::PastHome { home } => runs && Some(*home) != owner && record.strikes > 0,
+        Verdict::AtHome => runs && owner.is_some_and(is_live) && (owner == home || is_cordoned(home)),
+        _ => false,
+    }
+}
+
+#[test]
+fn no_verdict_contradicts_the_record_and_its_pool() {
+    let pools = [
+        members(&[]),
+        members(&[(41, MemberState::Standby)]),
+        members(&[(41, MemberState::Draining), (12, MemberState::Up)]),
+        one(),
+        cordoned(one()),
+        two(),
+        cordoned(two()),
+    ];
+    let mut met = BTreeSet::new();
+    for bits in 0..1_u32 << 5 {
+        let is = |bit: u32| bits >> bit & 1 == 1;
+        let settings = Settings { hold: is(0), ..Settings::default() };
+        for (owner, strikes) in
+            ["Q|", "A|41", "R|41", "S|41", "R|12", "P|"].iter().flat_map(|it| [(it, 0), (it, 4)])
+        {
+            for begun in 0..3 {
+                for ago in [S, 7 * S, 20 * S] {
+                    let seen = job(&format!("{owner}|17"), 1, begun, 8 * S, strikes);
+                    let seen = if is(1) { due(seen, S, Some("no route")) } else { seen };
+                    let seen = if is(2) { stopping(seen) } else { seen };
+                    let seen = Evidence { recovering: is(3), expired: is(4), ..seen };
+                    let seen = if ago > S { silent(seen, ago - S) } else { seen };
+                    for pool in &pools {
+                        let verdict = verdict(&JobKey::new("acme").unwrap(), &seen, pool, &settings);
+                        assert!(
+                            fits(&verdict, &seen, pool, &settings),
+                            "{verdict:?} of {seen:?} in {pool:?}"
+                        );
+                        met.insert(number(&verdict));
+                    }
+                }
+            }
+        }
+    }
+    let unmet: Vec<_> = (0..VERDICTS).filter(|number| !met.contains(number)).collect();
+    // A job without a record, and a pause.
+    assert_eq!(unmet, [0, 1, 2, 3, 24, 28]);
+}
+
 #[test]
 fn a_worker_that_has_not_renewed_yet_is_not_silent() {
     let seen = Evidence { heard: Some(1), ..job("R|41|8812", 1, 2, S, 0) };
