@@ -23,6 +23,7 @@
 #                      MINUTES= SEED= KIND=work|host ONLY="kill-node stop-keeper redis-pause" CONTROL=1
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
+#   make command-bounds  how long `tenure ls` of 100,000 jobs takes, and 1,000 programs of `tenure work` until they run; fails on its bounds
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they
@@ -58,7 +59,7 @@ run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos -
 computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
+.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds command-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -139,6 +140,10 @@ chaos-bounds:
 	cargo build --release -p tenure-chaos
 	@$(with_redis) && cargo run -q --release -p tenure-chaos -- bounds $(if $(SEED),--seed $(SEED)) \
 		$(if $(JOBS),--jobs $(JOBS))
+
+command-bounds:
+	@$(with_redis) && cargo test -q --locked --release -p tenure-cli --test commands --test work many -- \
+		--ignored --nocapture --test-threads 1
 
 poison:
 	$(build_chaos)

@@ -7,6 +7,7 @@ mod events;
 mod exits;
 mod fleet;
 mod jobs;
+mod many;
 mod pages;
 mod steering;
 mod texts;
