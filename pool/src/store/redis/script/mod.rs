@@ -6,6 +6,7 @@
 //! script does not call are left out: Redis makes all functions of a text anew at each call.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use tenure_connection::{Call, Script, without_unused};
 
@@ -29,18 +30,26 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// With the server's clock a text is the same for each pool: the process makes and hashes it once, in `shared`.
     fn new(
-        file: &'static str,
-        source: &'static str,
+        (file, source): (&'static str, &'static str),
         keys: &Keys,
         clock: Clock,
         patches: &[ScriptPatch],
+        shared: &OnceLock<Script>,
     ) -> Self {
         let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
+        let make = || {
+            let text = without_unused(&spliced(source, keys, clock));
+            Script::new(name, &patched(name, text, patches))
+        };
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
-            script: Script::new(name, &patched(name, without_unused(&spliced(source, keys, clock)), patches)),
+            script: match clock {
+                Clock::Server if patches.is_empty() => shared.get_or_init(make).clone(),
+                _ => make(),
+            },
         }
     }
 
@@ -69,7 +78,11 @@ macro_rules! scripts {
 
             pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
-                    $($name: Step::new($file, include_str!(concat!("../../lua/", $file, ".lua")), keys, clock, patches),)*
+                    $($name: {
+                        static SHARED: OnceLock<Script> = OnceLock::new();
+                        let of_file = ($file, include_str!(concat!("../../lua/", $file, ".lua")));
+                        Step::new(of_file, keys, clock, patches, &SHARED)
+                    },)*
                 }
             }
         }

@@ -149,3 +149,15 @@ fn calls_carry_the_shared_keys_first() {
     assert_eq!(scripts.owned.keys, ["tenure:{p}:pool", "tenure:{p}:owners", "tenure:{p}:jobs"]);
     assert_eq!(scripts.begin.keys.len(), 9, "the worker's stream comes with the call");
 }
+
+#[test]
+fn pools_share_the_texts_of_scripts_that_nobody_broke() {
+    let others = Keys::new(&PoolName::new("q").unwrap());
+    let patch = ScriptPatch { script: "expire", from: "#!lua", to: "#!lua " };
+    let expire = |keys: &Keys, clock, patches: &[_]| Scripts::new(keys, clock, patches).expire.script;
+    let first = expire(&keys(), Clock::Server, &[]);
+    assert!(std::ptr::eq(expire(&others, Clock::Server, &[]).source(), first.source()));
+    assert_ne!(expire(&keys(), Clock::Server, &[patch]).source(), first.source());
+    assert_ne!(expire(&others, Clock::Key, &[]).source(), first.source());
+    assert_eq!(expire(&others, Clock::Server, &[]).source(), first.source());
+}
