@@ -453,6 +453,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_removed_or_cancelled_child_counts";
     "a replay goes over the capacity": "steer", "if not has_room(queue_of(j.queue)) then return 'B' end"
         => "", by "an_accepted_job_goes_over_the_capacity";
+    "a job that leaves makes no room": "steer", "if state == 'Q' or state == 'D' then q.grown = q.grown - 1 end"
+        => "", by "a_call_knows_the_room_that_it_has_made_itself";
+    "a job that enters takes no room": "steer", "if state == 'Q' or state == 'D' then q.grown = q.grown + 1 end"
+        => "", by "a_call_knows_the_room_that_it_has_made_itself";
+    "plain jobs take no room": "add", "  q.grown = q.grown + 1\n"
+        => "", by "a_queue_that_is_full_refuses_more";
     "a limit without a window is none": "steer", "not n or is_endless"
         => "not n", by "a_limit_without_a_window_is_refused";
     "a replayed job has no attempts left": "steer", "j.attempts, j.due = 0, tonumber(due)"

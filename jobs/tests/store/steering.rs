@@ -16,6 +16,7 @@ scenarios! {
     a_job_gets_another_priority,
     what_is_not_there_is_not_found,
     look_ups_come_and_go_with_their_jobs,
+    a_call_knows_the_room_that_it_has_made_itself,
 }
 
 async fn a_job_that_waits_is_cancelled_at_once(which: Which) {
@@ -164,4 +165,41 @@ async fn look_ups_come_and_go_with_their_jobs(which: Which) {
     assert_eq!((find("user=62").await, find("role=x").await), (vec![id("j2")], vec![]));
     lab.steer("j2", Steer::Remove).await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
+}
+
+async fn a_call_knows_the_room_that_it_has_made_itself(which: Which) {
+    let lab = Lab::new(which, &[("a", "cap=2 keep=-1")]).await;
+    for dead in ["d1", "d2", "d3"] {
+        lab.add("a", &[dead]).await;
+        lab.take("a").await;
+        lab.settle(dead, fail("e")).await;
+    }
+    lab.add("a", &["j"]).await;
+    let later = lab.now() + 500;
+    lab.add_one("a", "k", |kind| kind.due = later).await;
+    let replay = |job: &str| Request::Job(id(job), Steer::Replay(0));
+    let requests = [
+        replay("d1"),
+        Request::Job(id("j"), Steer::At(later)),
+        replay("d1"),
+        Request::Job(id("k"), Steer::Remove),
+        replay("d1"),
+        replay("d2"),
+        Request::Job(id("d1"), Steer::Pause),
+        replay("d2"),
+        Request::Job(id("d1"), Steer::Resume),
+        Request::Job(id("d2"), Steer::Cancel("c".into())),
+        replay("d3"),
+        Request::Job(id("j"), Steer::Remove),
+        replay("d3"),
+        replay("d2"),
+    ];
+    let replies = lab.store.steer(lab.inc.get(), &requests).await.unwrap();
+    let (full, done) = (SteerReply::Full, SteerReply::Done);
+    assert_eq!(
+        replies,
+        [full, done, full, done, done, full, done, done, done, done, full, done, done, full],
+        "a job that is resumed goes over the capacity"
+    );
+    assert_eq!(lab.take_n("a", 5).await.len(), 2);
 }

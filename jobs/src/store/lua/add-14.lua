@@ -129,6 +129,7 @@ local function make_plain(id, body, kind, item)
   fresh[id], jobs[id] = record, nil
   fresh_records[k + 1], fresh_records[k + 2] = id, record
   fresh_ready[k + 1], fresh_ready[k + 2] = 0, kind.member .. nth .. id
+  q.grown = q.grown + 1
   bodies[#bodies + 1], bodies[#bodies + 2] = id, body
   if q.grouped then kind.stir.ready = kind.stir.ready + 1 end
   kind.stir.added = kind.stir.added + 1

@@ -53,8 +53,8 @@ pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
 }
 
 impl Step<'_> {
-    /// Whether a bounded queue has room for one more. Jobs that were accepted go over the bound: those that move on, and
-    /// those that are tried again.
+    /// Whether a bounded queue has room for one more, after all that the step has done. Jobs that were accepted go over the
+    /// bound: those that move on, and those that are tried again.
     pub(super) fn has_room(&mut self, queue: &QueueName) -> bool {
         let capacity = self.settings(queue).capacity;
         if capacity == 0 {
@@ -65,11 +65,14 @@ impl Step<'_> {
             let ready = with_prefix(&data.ready, &format!("{queue}|")).count();
             i64::from(capacity) - ready as i64 - data.count(queue, "delayed") as i64
         });
-        if *room <= 0 {
-            return false;
+        *room > 0
+    }
+
+    /// One more job of a queue is ready or delayed, or one less.
+    pub(super) fn grow(&mut self, queue: &QueueName, by: i64) {
+        if let Some(room) = self.rooms.get_mut(queue) {
+            *room -= by;
         }
-        *room -= 1;
-        true
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) struct Step<'a> {
     /// Timers as they will be at the end of the step: a step does not see its own.
     pub(super) later_timers: HashMap<String, Option<u64>>,
     earliest: Option<u64>,
-    /// The room of bounded queues.
+    /// The room of bounded queues, once a step has asked for it.
     pub(super) rooms: BTreeMap<QueueName, i64>,
     /// The nodes that do not hear which the step still passes over, of all queues.
     pub(super) patience: u32,
@@ -205,6 +205,7 @@ impl<'a> Step<'a> {
                 }
             }
             JobState::Ready => {
+                self.grow(&queue, -1);
                 self.state.data.ready.remove(&ready_member(&settings, id, job));
                 if settings.grouped {
                     let group = &mut self.group(&queue, &job.group).group;
@@ -212,6 +213,7 @@ impl<'a> Step<'a> {
                 }
             }
             JobState::Delayed => {
+                self.grow(&queue, -1);
                 self.timer(format!("d:{id}"), None);
                 self.state.data.add_count(&queue, "delayed", -1);
             }
@@ -239,6 +241,7 @@ impl<'a> Step<'a> {
         job.state = state;
         match state {
             JobState::Ready => {
+                self.grow(&queue, 1);
                 self.state.data.ready.insert(ready_member(&settings, id, job));
                 if settings.grouped {
                     let touched = self.group(&queue, &job.group);
@@ -249,6 +252,7 @@ impl<'a> Step<'a> {
                 }
             }
             JobState::Delayed => {
+                self.grow(&queue, 1);
                 self.timer(format!("d:{id}"), Some(job.due));
                 self.state.data.add_count(&queue, "delayed", 1);
                 self.arm(job.due);

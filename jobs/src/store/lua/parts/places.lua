@@ -7,19 +7,18 @@ local function ready_member(q, j)
   return q.grouped and q.name .. '|' .. j.group .. '|' .. j.place .. j.id or q.name .. '|' .. j.place .. j.id
 end
 
--- Whether a bounded queue has room for one more. Jobs that were accepted go over the bound: those that move
--- on, and those that are tried again.
+-- Whether a bounded queue has room for one more, after all that the call has done. Jobs that were accepted go over the bound:
+-- those that move on, and those that are tried again.
 local function has_room(q)
   if q.capacity == 0 then return true end
-  q.room = q.room or q.capacity - call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
-    - (call('HGET', COUNTS, q.name .. '|delayed') or 0)
-  if q.room <= 0 then return false end
-  q.room = q.room - 1
-  return true
+  q.before = q.before or call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
+    + (call('HGET', COUNTS, q.name .. '|delayed') or 0)
+  return q.before + q.grown < q.capacity
 end
 
 local function leave(j)
   local state, q = j.state, queue_of(j.queue)
+  if state == 'Q' or state == 'D' then q.grown = q.grown - 1 end
   if state == 'R' then
     unleased[#unleased + 1] = j.id
     count(q.name, 'running', -1)
@@ -52,6 +51,7 @@ local function enter(j, state)
   if (state == 'Q' or state == 'D') and has(j, 'p') then state = 'P' end
   j.state = state
   changed[j.id] = j
+  if state == 'Q' or state == 'D' then q.grown = q.grown + 1 end
   if state == 'Q' then
     ready[ready_member(q, j)] = true
     if q.grouped then

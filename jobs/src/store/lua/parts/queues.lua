@@ -22,6 +22,8 @@ local function queue_of(name)
   end
   -- Slots that are free again, jobs that became ready, and their groups in a pinned queue: whom the call has to wake.
   q.free, q.added, q.owners = 0, 0, q.pinned and {}
+  -- How many more are ready or delayed than before the call.
+  q.grown = 0
   queues[name] = q
   return q
 end
