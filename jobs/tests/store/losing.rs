@@ -189,6 +189,8 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
         let mut second = first.clone();
         second.record.token = Token(first.record.token.0 + 7);
         (second.record.attempts, second.record.queue) = (first.record.attempts + 1, queue("b"));
+        second.record.flow = format!("flow{}", second.record.token);
+        second.record.correlation = format!("request-{}", second.record.token);
         let kept = lab.body("j").await;
         assert_eq!(lab.attest_one(&second, false).await, SettleReply::GoesOn);
         assert_eq!(lab.body("j").await, kept, "none were sent");
@@ -201,6 +203,8 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
             (record.state, record.token, record.attempts),
             (State::Running, second.record.token, second.record.attempts)
         );
+        let of = |record: &tenure_jobs::Record| (record.flow.clone(), record.correlation.clone());
+        assert_eq!(of(&record), of(&second.record));
         assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Halt);
         let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
         let counts: Vec<_> =

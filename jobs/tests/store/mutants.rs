@@ -459,6 +459,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_call_knows_the_room_that_it_has_made_itself";
     "plain jobs take no room": "add", "  q.grown = q.grown + 1\n"
         => "", by "a_queue_that_is_full_refuses_more";
+    "an older state keeps its work": "attest", "  j.flow, j.correlation = own.flow, own.correlation\n"
+        => "", by "an_older_state_gives_way_to_what_runs";
     "a limit without a window is none": "steer", "not n or is_endless"
         => "not n", by "a_limit_without_a_window_is_refused";
     "a replayed job has no attempts left": "steer", "j.attempts, j.due = 0, tonumber(due)"

@@ -76,6 +76,7 @@ local function adopt(j, own)
   end
   j.keep, j.place, j.priority, j.max, j.due = own.keep, own.place, own.priority, own.max, own.due
   j.queue, j.group = own.queue, own.group
+  j.flow, j.correlation = own.flow, own.correlation
   return j
 end
 

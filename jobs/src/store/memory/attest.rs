@@ -126,6 +126,7 @@ impl Step<'_> {
         job.place.clone_from(&own.place);
         (job.keep, job.priority, job.max, job.due) = (own.keep, own.priority, own.max, own.due);
         (job.queue, job.group) = (own.queue.clone(), own.group.clone());
+        (job.flow, job.correlation) = (own.flow.clone(), own.correlation.clone());
         job
     }
 
