@@ -123,7 +123,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Begins to work. Handlers run on the runtime of this call.
+    /// Begins to work. Handlers run on the runtime of this call. When that is shut down, the worker gives its jobs back and
+    /// takes no more.
     ///
     /// # Errors
     /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots. The same for one of a pinned queue
@@ -278,6 +279,7 @@ impl Worker {
 /// Frees the slot when the handler is gone: it has ended, was aborted, or its runtime is no more.
 struct Slot {
     execution: Arc<Execution>,
+    home: Handle,
     free: bool,
 }
 
@@ -290,8 +292,17 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !self.free {
+        if self.free {
+            return;
+        }
+        if self.execution.is_over() {
             self.execution.free();
+        } else {
+            // A runtime that is shut down drops what it is given.
+            let probe = self.home.spawn(std::future::pending::<()>());
+            let with_its_runtime = probe.is_finished();
+            probe.abort();
+            self.execution.vanish(with_its_runtime);
         }
     }
 }
@@ -299,8 +310,8 @@ impl Drop for Slot {
 fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTracker>) -> Runner {
     Arc::new(move |execution: Arc<Execution>| {
         let (id, record) = (&execution.id, &execution.record);
-        let (jobs, handler, slot) =
-            (jobs.clone(), handler.clone(), Slot { execution: execution.clone(), free: false });
+        let (jobs, handler) = (jobs.clone(), handler.clone());
+        let slot = Slot { execution: execution.clone(), home: home.clone(), free: false };
         let correlation = Some(&*record.correlation).filter(|id| !id.is_empty());
         let span = tracing::info_span!("job", id = %id, queue = %record.queue, token = %record.token, attempt = record.attempts, correlation_id = correlation);
         let running = execution.clone();

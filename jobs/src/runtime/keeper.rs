@@ -46,6 +46,8 @@ pub(crate) enum Event {
     Left(End),
     /// Its handler is gone: the slot is free.
     Freed,
+    /// Its handler was dropped with its runtime: the slot is free, and nothing more can run in it.
+    Stranded(End),
 }
 
 /// An execution as its handler, its taker and the keeper share it.
@@ -167,6 +169,18 @@ impl Execution {
 
     pub(crate) fn free(&self) {
         let _ = self.events.send(Event::Freed);
+    }
+
+    /// Says that its handler was dropped before it came to an end, and whether its runtime was.
+    pub(crate) fn vanish(self: &Arc<Self>, with_its_runtime: bool) {
+        if !with_its_runtime {
+            self.leave(self.retry("its task was aborted".into()));
+        } else if self.over.swap(true, Ordering::AcqRel) {
+            self.free();
+        } else {
+            let end = End { execution: self.clone(), settle: Settle::GiveBack };
+            let _ = self.events.send(Event::Stranded(end));
+        }
     }
 
     pub(crate) fn beat(&self) {

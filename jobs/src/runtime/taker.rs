@@ -202,7 +202,7 @@ impl Taker {
         }
     }
 
-    /// It takes no more: its right to the group is over, or its node is closed.
+    /// It takes no more: its right to the group is over, its node is closed, or its runtime is gone.
     fn is_over(&mut self) {
         self.draining = true;
         if let Some(owner) = &self.plan.owner {
@@ -238,7 +238,11 @@ impl Taker {
             self.busy = self.busy.saturating_sub(1);
             self.link.metrics().leaves();
         }
-        if let Event::Ended(end) | Event::Left(end) = event {
+        if matches!(event, Event::Stranded(_)) && !self.draining {
+            tracing::warn!(node = %self.link.node(), "the runtime of a worker is gone, it takes no more jobs");
+            self.is_over();
+        }
+        if let Event::Ended(end) | Event::Left(end) | Event::Stranded(end) = event {
             self.keeper.forget(&end.execution.id, end.execution.token);
             self.ends.push_back(end);
         }

@@ -24,6 +24,7 @@ stories! {
     tokens_rise_from_execution_to_execution,
     what_cannot_be_is_refused_before_it_is_sent,
     a_watcher_sees_each_transition,
+    a_worker_without_its_runtime_gives_its_jobs_back,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -324,4 +325,43 @@ async fn a_watcher_sees_each_transition(world: World) {
     }
     jobs.remove(&id).await.unwrap();
     assert!(matches!(watcher.wait(&id).await, Err(Error::NotFound(_))));
+}
+
+async fn a_worker_without_its_runtime_gives_its_jobs_back(world: World) {
+    let jobs = world.node("n").queues(["q"]).join().await.unwrap();
+    let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        heard.say(ctx.id().to_string());
+        std::future::pending::<Result<(), _>>()
+    });
+    let worker = {
+        let _home = home.enter();
+        worker.slots(2).start().unwrap()
+    };
+    let running = jobs.add_many("q", [(), ()]).await.unwrap();
+    said.until(2).await;
+    home.shutdown_background();
+    let figures = async || {
+        let figures = jobs.queue("q").unwrap().figures().await.unwrap();
+        (figures.ready, figures.running)
+    };
+    let given_back = async || if figures().await == (2, 0) { Ok(()) } else { Err(figures().await) };
+    tenure_testing::eventually(MINUTE, "the jobs are ready again", given_back).await;
+    let view = jobs.get(&running[0].id).await.unwrap().unwrap();
+    assert_eq!((view.state(), view.attempts()), (State::Ready, 0));
+    // It takes no more: all jobs are another worker's.
+    let third = jobs.add("q", &()).await.unwrap().id;
+    let next = jobs.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    for id in running.iter().map(|added| &added.id).chain([&third]) {
+        let ended = async || match jobs.get(id).await.unwrap() {
+            None => Ok(()),
+            Some(view) => Err(view.state()),
+        };
+        tenure_testing::eventually(MINUTE, "it is done", ended).await;
+    }
+    assert_eq!(said.count(), 2);
+    assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
+    drop(next);
 }
