@@ -130,6 +130,14 @@ impl Ears {
     }
 }
 
+/// Those who act upon messages, and whether Redis refuses to send any.
+struct Hearing {
+    link: Link,
+    ears: Ears,
+    keeper: Keeper,
+    is_refused: bool,
+}
+
 /// Hands out messages until the node is closed.
 ///
 /// It says when it hears for the first time: what happens before is missed. Or it says that it may not.
@@ -143,10 +151,12 @@ pub(crate) async fn run(
     let mut hears = Some(hears);
     let mut hints = link.store.listen(link.node());
     let mut incarnations = link.incarnations();
+    let mut hearing = Hearing::new(link, ears, keeper);
+    let closed = hearing.link.closed().clone();
     loop {
         tokio::select! {
             biased;
-            () = link.closed().cancelled() => return,
+            () = closed.cancelled() => return,
             hint = hints.recv() => match hint {
                 Some(hint) => {
                     let first = match &hint {
@@ -158,48 +168,115 @@ pub(crate) async fn run(
                         // Nobody may wait for it any more.
                         let _ = hears.send(first);
                     }
-                    hear(&link, &ears, &keeper, &tick, hint).await;
+                    hearing.hear(&tick, hint).await;
                 }
                 None => return,
             },
             () = incarnations.changed() => {
                 incarnations.see();
-                look_again(&link, &ears, &keeper).await;
+                hearing.look_again().await;
             }
         }
     }
 }
 
-async fn hear(link: &Link, ears: &Ears, keeper: &Keeper, tick: &Notify, hint: Hint) {
-    match hint {
-        Hint::Ready(queue, group) => ears.wake(&queue, group),
-        Hint::Earlier => tick.notify_one(),
-        Hint::Halted(id, token) => keeper.halt(&id, token),
-        Hint::Cancel(id, token) => keeper.cancel(&id, token),
-        Hint::Extend => keeper.renew_all(),
-        Hint::News(news) => ears.tell(&news),
-        Hint::Refused(why) => {
-            tracing::warn!(node = %link.node(), why, "redis refuses to send messages, the node only looks for itself");
+impl Hearing {
+    fn new(link: Link, ears: Ears, keeper: Keeper) -> Self {
+        Self { link, ears, keeper, is_refused: false }
+    }
+
+    async fn hear(&mut self, tick: &Notify, hint: Hint) {
+        match hint {
+            Hint::Ready(queue, group) => self.ears.wake(&queue, group),
+            Hint::Earlier => tick.notify_one(),
+            Hint::Halted(id, token) => self.keeper.halt(&id, token),
+            Hint::Cancel(id, token) => self.keeper.cancel(&id, token),
+            Hint::Extend => self.keeper.renew_all(),
+            Hint::News(news) => self.ears.tell(&news),
+            Hint::Refused(why) if self.is_refused => {
+                tracing::debug!(node = %self.link.node(), why, "redis still refuses to send messages");
+            }
+            Hint::Refused(why) => {
+                self.is_refused = true;
+                tracing::warn!(node = %self.link.node(), why, "redis refuses to send messages, the node only looks for itself");
+            }
+            Hint::Subscribed => {
+                if std::mem::take(&mut self.is_refused) {
+                    tracing::info!(node = %self.link.node(), "redis sends messages again");
+                }
+                self.look_again().await;
+            }
         }
-        Hint::Subscribed => look_again(link, ears, keeper).await,
+    }
+
+    /// Messages may have been missed: everybody looks for himself.
+    async fn look_again(&self) {
+        self.ears.wake_all();
+        self.keeper.renew_all();
+        let (all, number) = self.ears.watched();
+        for ids in all.chunks(crate::store::MOST) {
+            let (node, ids) = (self.link.node().clone(), ids.to_vec());
+            let watched = self.link.call(move |store, inc| {
+                let (node, ids) = (node.clone(), ids.clone());
+                async move { store.watch(inc, &node, Watching::Again, number, &ids).await }.boxed()
+            });
+            if watched.await.is_err() {
+                return;
+            }
+        }
+        // A second look finds the changes between the gap and the watch.
+        self.ears.watched();
     }
 }
 
-/// Messages may have been missed: everybody looks for himself.
-async fn look_again(link: &Link, ears: &Ears, keeper: &Keeper) {
-    ears.wake_all();
-    keeper.renew_all();
-    let (all, number) = ears.watched();
-    for ids in all.chunks(crate::store::MOST) {
-        let (node, ids) = (link.node().clone(), ids.to_vec());
-        let watched = link.call(move |store, inc| {
-            let (node, ids) = (node.clone(), ids.clone());
-            async move { store.watch(inc, &node, Watching::Again, number, &ids).await }.boxed()
-        });
-        if watched.await.is_err() {
-            return;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use tracing::{Event, Level, Metadata, Subscriber, span};
+
+    use super::*;
+    use crate::MemoryStore;
+    use crate::model::id::{Incarnation, NodeName, SetName};
+
+    /// The levels of the events of this crate.
+    #[derive(Clone, Default)]
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Levels {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target().starts_with(module_path!().split("::").next().unwrap())
         }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
     }
-    // A second look finds the changes between the gap and the watch.
-    ears.watched();
+
+    #[tokio::test]
+    async fn a_refusal_is_warned_of_once_until_it_is_over() {
+        let (set, node) = (SetName::new("s").unwrap(), NodeName::new("n").unwrap());
+        let link = Link::new(Arc::new(MemoryStore::new()), &set, node, None);
+        link.follow(Incarnation(0)).await.unwrap();
+        let (mut hearing, levels) =
+            (Hearing::new(link, Ears::default(), Keeper::default()), Levels::default());
+        let _guard = tracing::subscriber::set_default(levels.clone());
+        let refused = || Hint::Refused("no".into());
+        for hint in [Hint::Subscribed, refused(), refused(), refused(), Hint::Subscribed, refused()] {
+            hearing.hear(&Notify::new(), hint).await;
+        }
+        let levels = levels.0.lock().unwrap().clone();
+        assert_eq!(levels, [Level::WARN, Level::DEBUG, Level::DEBUG, Level::INFO, Level::WARN]);
+    }
 }
