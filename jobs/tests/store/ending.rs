@@ -13,6 +13,7 @@ scenarios! {
     a_dead_letter_is_listed_and_replayed,
     a_result_is_kept_for_its_time,
     a_job_that_is_given_back_keeps_its_attempts,
+    a_job_is_given_back_to_the_queue_that_gave_it,
     a_job_that_is_delayed_is_due_after_that_time,
     data_are_replaced_or_appended,
     a_job_moves_on_in_the_same_step,
@@ -138,6 +139,17 @@ async fn a_job_that_is_given_back_keeps_its_attempts(which: Which) {
         assert_eq!(lab.dump().await.get("leases"), None);
     }
     assert_eq!(lab.record("j").await.unwrap().attempts, 0);
+}
+
+async fn a_job_is_given_back_to_the_queue_that_gave_it(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", ""), ("c", "")]).await;
+    lab.add("b", &["j"]).await;
+    let mut taking = super::lab::taking("a", 1);
+    taking.queues = ["a", "b", "c"].map(|name| (queue(name), 1)).to_vec();
+    assert_eq!(lab.take_as(&taking).await, ["j"]);
+    assert_eq!(lab.settle("j", Settle::GiveBack).await, SettleReply::Pending);
+    assert!(lab.take("a").await.is_empty() && lab.take("c").await.is_empty());
+    assert_eq!(lab.take("b").await, ["j"]);
 }
 
 async fn a_job_that_is_delayed_is_due_after_that_time(which: Which) {
