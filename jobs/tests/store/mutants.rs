@@ -337,7 +337,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "local record = start .. attempts", by "a_limited_group_waits_and_others_go_on";
     "running jobs of a limited queue are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
         => "", by "a_queue_has_a_concurrency";
-    "a node waits beside ready jobs of a group": "take", "    if can and not q.timeless then\n      out[4] = '1'\n    elseif slots > 0 then"
+    "a node waits beside ready jobs of a group": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
         => "    if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
     "an answer with limited jobs has no bound": "take", "full = bytes > 1048576"
         => "full = false", by "a_large_answer_ends_early_and_says_so";
