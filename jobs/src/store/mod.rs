@@ -102,8 +102,7 @@ pub struct Taking {
     pub want: u32,
     /// How many slots wait when there are fewer; 0: the node does not wait.
     pub slots: u32,
-    /// Only jobs that are scheduled until then, in ms. With 0 only those without a time: the call looks past 1,024 others in
-    /// front of them. Queues with groups know no such bound.
+    /// Only jobs that are scheduled until then, in ms. Queues with groups know no such bound.
     pub until: Option<u64>,
     /// The queues in their order, and the most jobs of each.
     pub queues: Vec<(QueueName, u32)>,

@@ -24,7 +24,6 @@ stories! {
     accept_waits_for_a_job_or_answers_at_once,
     accept_takes_what_was_scheduled_until_a_time,
     no_schedule_knows_no_limit,
-    no_schedule_leaves_what_has_a_time,
     twenty_five_acceptors_get_a_job_each,
     each_run_has_a_new_lock,
     a_stale_lock_is_halted,
@@ -197,20 +196,6 @@ async fn no_schedule_knows_no_limit(world: World) {
     assert!(couch.accept("t", accept).await.unwrap().is_none());
     couch.add("t", "j", &json!(1), None).await.unwrap();
     assert!(couch.accept("t", accept).await.unwrap().is_some());
-}
-
-async fn no_schedule_leaves_what_has_a_time(world: World) {
-    let (_jobs, couch) = couch(&world).await;
-    couch.add("t", "timed", &json!(1), Some(seconds(3_000))).await.unwrap();
-    let accept = Accept::new().timeout(Duration::ZERO);
-    assert!(couch.accept("t", accept.no_schedule()).await.unwrap().is_none());
-    couch.add("t", "plain", &json!(2), None).await.unwrap();
-    assert_eq!(couch.accept("t", accept.no_schedule()).await.unwrap().unwrap().id(), "t/plain");
-    assert!(couch.accept("t", accept.no_schedule()).await.unwrap().is_none());
-    let nothing = accept.max_sched_time(SystemTime::UNIX_EPOCH);
-    couch.add("t", "other", &json!(3), None).await.unwrap();
-    assert!(couch.accept("t", nothing).await.unwrap().is_none(), "it was scheduled for its add");
-    assert_eq!(couch.accept("t", accept).await.unwrap().unwrap().id(), "t/timed");
 }
 
 async fn twenty_five_acceptors_get_a_job_each(world: World) {

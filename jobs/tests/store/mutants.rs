@@ -93,12 +93,6 @@ const MUTANTS: &[Mutant] = mutants! {
         => "g.tag + 100", by "a_group_has_turns_by_its_weight";
     "what is due later is taken": "take", "return until_ms ~= '' and not q.grouped and"
         => "return false and", by "only_what_is_scheduled_until_a_time_is_taken";
-    "a job with a time is taken without a schedule": "take", "if not j or j.due == 0 then\n        pick"
-        => "if true then\n        pick", by "only_what_has_no_time_is_taken";
-    "jobs with a time hide those without one": "take", "from = '(' .. found[128]"
-        => "return", by "only_what_has_no_time_is_taken";
-    "who wants no time does not wait": "take", "if can and not q.timeless then"
-        => "if can then", by "only_what_has_no_time_is_taken";
     "a node waits beside ready jobs": "take", "        if more then\n          out[4] = '1'\n        elseif slots > 0 then"
         => "        if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
     "an answer has no bound": "take", "if bytes > 1048576 then break end"

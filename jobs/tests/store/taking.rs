@@ -20,7 +20,6 @@ scenarios! {
     a_damaged_record_spoils_nothing_else,
     a_large_answer_ends_early_and_says_so,
     only_what_is_scheduled_until_a_time_is_taken,
-    only_what_has_no_time_is_taken,
     a_queue_that_is_shut_keeps_what_it_has,
     names_that_are_none_are_refused,
     a_call_takes_so_many_jobs_at_most,
@@ -174,33 +173,6 @@ async fn only_what_is_scheduled_until_a_time_is_taken(which: Which) {
         taking.until = Some(until);
         assert_eq!(lab.take_as(&taking).await, found, "{until}");
     }
-}
-
-async fn only_what_has_no_time_is_taken(which: Which) {
-    let lab = Lab::new(which, &[("t", "")]).await;
-    // More than the store reads at once: all of them come before those without a time.
-    for of in ["a", "b"] {
-        let kind = |kind: &mut Kind| kind.due = 5_000;
-        let jobs: Vec<_> = (0..100)
-            .map(|n| {
-                let mut of_time = Kind::new(queue("t"));
-                kind(&mut of_time);
-                NewJob::new(id(&format!("{of}{n}")), "b", of_time)
-            })
-            .collect();
-        lab.add_all(&Adding::new(jobs)).await;
-    }
-    let mut taking = super::lab::taking("t", 1);
-    (taking.until, taking.slots) = (Some(0), 1);
-    assert!(lab.take_as(&taking).await.is_empty());
-    assert!(!lab.more.get() && lab.registration.borrow().is_some(), "it waits beside them");
-    lab.add("t", &["j", "k"]).await;
-    taking.slots = 0;
-    assert_eq!(lab.take_as(&taking).await, ["j"]);
-    taking.want = 128;
-    taking.queues = vec![(queue("t"), 128)];
-    assert_eq!(lab.take_as(&taking).await, ["k"]);
-    assert_eq!(lab.take_n("t", 128).await.len(), 128, "anybody else takes the others");
 }
 
 async fn a_queue_that_is_shut_keeps_what_it_has(which: Which) {

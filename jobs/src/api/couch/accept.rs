@@ -51,8 +51,8 @@ impl Accept {
         self
     }
 
-    /// Only jobs that were added without a time. They are found past 1,024 jobs with a time that are due before them.
-    /// It cannot be joined with [`max_sched_time`](Self::max_sched_time).
+    /// Says that the jobs of the type have no schedule. The store orders them at no cost, so this only checks that there
+    /// is no limit.
     pub fn no_schedule(mut self) -> Self {
         self.no_schedule = true;
         self
@@ -134,9 +134,7 @@ async fn wait(
     let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let at_once = accept.timeout == Some(Duration::ZERO);
     let mut taking = Taking::new(jobs.node().clone(), queue.clone(), 1);
-    // To the store 0 is no time.
-    let until = accept.until.map(moment).transpose()?.map(|ms| ms.max(1));
-    taking.until = if accept.no_schedule { Some(0) } else { until };
+    taking.until = accept.until.map(moment).transpose()?;
     taking.slots = u32::from(!at_once);
     loop {
         let asked = Arc::new(taking.clone());

@@ -3,7 +3,7 @@
 -- may, the node is registered as waiting, and woken. An answer of 1 MiB is full.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting lane
 -- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
---       until (ms; 0: only jobs without a time) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
+--       until (ms) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
 --       from owner to owner. So a former owner comes too late.
 -- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease |
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
@@ -134,7 +134,7 @@ for i = 8, #argv, 2 do
   local slash = find(argv[i], '/', 1, true)
   local q = queue_of(slash and sub(argv[i], 1, slash - 1) or argv[i])
   q.waits_as, q.group = argv[i], slash and sub(argv[i], slash + 1)
-  q.most, q.taken, q.timeless = tonumber(argv[i + 1]) or 0, 0, until_ms == '0' and not q.grouped
+  q.most, q.taken = tonumber(argv[i + 1]) or 0, 0
   asked[#asked + 1] = q
 end
 
@@ -148,34 +148,13 @@ end
 -- Candidates in the order in which they go: ids, members of ready, and their queues.
 local ids, members, of = {}, {}, {}
 local function bound(q)
-  return until_ms ~= '' and not q.grouped and not q.timeless and '(' .. q.name .. '|' .. fmt('%011x', until_ms + 1) or '(' .. q.name .. '}'
+  return until_ms ~= '' and not q.grouped and '(' .. q.name .. '|' .. fmt('%011x', until_ms + 1) or '(' .. q.name .. '}'
 end
 
 local function pick(member, prefix, q)
   local k = #ids + 1
   -- A place has 17 characters.
   ids[k], members[k], of[k] = sub(member, prefix + 19), member, q
-end
-
--- The jobs without a time, past a bounded number of others.
-local function pick_timeless(q, room)
-  local from = '[' .. q.name .. '|'
-  for _ = 1, 8 do
-    local found, of_found = call('ZRANGE', READY, from, '(' .. q.name .. '}', 'BYLEX', 'LIMIT', 0, 128), {}
-    for i = 1, #found do of_found[i] = sub(found[i], #q.name + 19) end
-    read(of_found)
-    for i = 1, #found do
-      if room == 0 then return end
-      local j = sound(of_found[i])
-      -- One that cannot be read is taken out.
-      if not j or j.due == 0 then
-        pick(found[i], #q.name, q)
-        room = room - 1
-      end
-    end
-    if #found < 128 then return end
-    from = '(' .. found[128]
-  end
 end
 
 -- The groups whose turn it is: the least tag first, a job each, and round again.
@@ -258,8 +237,6 @@ for i = 1, #asked do
       pick_pinned(q, room)
     elseif q.grouped then
       pick_groups(q, room)
-    elseif q.timeless then
-      pick_timeless(q, room)
     else
       local found = call('ZRANGE', READY, '[' .. q.name .. '|', bound(q), 'BYLEX', 'LIMIT', 0, room)
       for j = 1, #found do pick(found[j], #q.name, q) end
@@ -342,7 +319,7 @@ for i = 1, #asked do
     arm(q.till)
   end
   if #took < want and q.taken < q.most then
-    if can and not q.timeless then
+    if can then
       out[4] = '1'
     elseif slots > 0 then
       waits[#waits + 1] = q.waits_as

@@ -10,8 +10,6 @@ use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
 use crate::store::{Breakage, FULL, MOST, TakeReply, TakenJob, Taking};
 
-/// No more ready jobs are looked at in one call for those without a time.
-const READ: usize = 1_024;
 /// No more groups are looked at in one call.
 const GROUPS: u64 = 64;
 
@@ -97,7 +95,7 @@ pub(super) fn again(step: &Step<'_>, remembered: &str) -> TakeReply {
 
 impl Take<'_, '_> {
     fn bound(&self, queue: &QueueName) -> Option<String> {
-        self.taking.until.filter(|until| *until > 0).map(|until| format!("{queue}|{:011x}", until + 1))
+        self.taking.until.map(|until| format!("{queue}|{:011x}", until + 1))
     }
 
     /// How many a queue's own limits let begin.
@@ -139,14 +137,8 @@ impl Take<'_, '_> {
                 continue;
             }
             let (prefix, bound) = (format!("{queue}|"), self.bound(&queue));
-            let data = &self.step.state.data;
-            let timeless = self.taking.until == Some(0);
-            let has_a_time =
-                |member: &str| data.jobs.get(&member[prefix.len() + 17..]).is_some_and(|job| job.due > 0);
-            let found = with_prefix(&data.ready, &prefix)
+            let found = with_prefix(&self.step.state.data.ready, &prefix)
                 .take_while(|member| bound.as_ref().is_none_or(|bound| *member < bound))
-                .take(if timeless { READ } else { room as usize })
-                .filter(|member| !timeless || !has_a_time(member))
                 .take(room as usize);
             let candidates = found.map(|member| Candidate {
                 id: member[prefix.len() + 17..].to_owned(),
@@ -321,7 +313,7 @@ impl Take<'_, '_> {
                 self.step.arm(till);
             }
             if took < u64::from(self.taking.want) && taken < self.asked[at].most {
-                if can && (settings.grouped || self.taking.until != Some(0)) {
+                if can {
                     more = true;
                 } else if self.taking.slots > 0 {
                     waits.push(queue);
