@@ -13,9 +13,9 @@ struct Function<'a> {
 /// Redis runs the whole text of a script at each call: it makes all functions anew. So a part that many scripts share
 /// costs each of them the functions that only others call, about 0.1 µs each.
 ///
-/// A function is left out if it stands at the beginning of a line as `local function name(…)`. It ends with its line, if
-/// that ends with `end`, or at the next line that is nothing but `end`. A word in a string or behind code counts as a
-/// name, a line that is all comment does not.
+/// A function is left out if it begins a line as `local function name(…)`, and ends with ` end` in that line, or at a line
+/// that is nothing but `end`. All lines between are indented, empty or comments; else the function is kept. A word in a
+/// string or behind code counts as a name, a line that is all comment does not.
 pub fn without_unused(source: &str) -> String {
     let lines: Vec<&str> = source.lines().collect();
     let functions = functions(&lines);
@@ -56,20 +56,25 @@ fn functions<'a>(lines: &[&'a str]) -> Vec<Function<'a>> {
     let mut i = 0;
     while i < lines.len() {
         let declared = lines[i].strip_prefix("local function ").and_then(|rest| rest.split_once('('));
-        if let Some((name, _)) = declared {
-            let behind = if lines[i].ends_with(" end") {
-                Some(0)
-            } else {
-                lines[i..].iter().position(|line| *line == "end")
-            };
-            let end = behind.map_or(lines.len(), |behind| i + behind + 1);
-            functions.push(Function { name, lines: i..end });
-            i = end;
-        } else {
-            i += 1;
+        match (declared, end_of(&lines[i..])) {
+            (Some((name, _)), Some(length)) => {
+                functions.push(Function { name, lines: i..i + length });
+                i += length;
+            }
+            _ => i += 1,
         }
     }
     functions
+}
+
+/// How many lines a function has that begins with the first one; `None` where that is in doubt.
+fn end_of(lines: &[&str]) -> Option<usize> {
+    if lines[0].ends_with(" end") {
+        return Some(1);
+    }
+    let is_inside = |line: &&str| line.is_empty() || line.starts_with([' ', '\t', '-']);
+    let inside = lines[1..].iter().take_while(|line| is_inside(line)).count();
+    (lines.get(1 + inside) == Some(&"end")).then_some(inside + 2)
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -104,6 +109,15 @@ local function alone() return alone() end
         let kept = without_unused(&script);
         assert_eq!(kept, script.replace("local function alone() return alone() end\n", ""));
         assert_eq!(without_unused(&kept), kept);
+    }
+
+    #[test]
+    fn a_function_whose_end_is_in_doubt_is_kept() {
+        for doubtful in
+            ["local function f()\n  g() end -- why\nreturn 2\n", "local function f()\n  g()\nreturn 2\nend\n"]
+        {
+            assert_eq!(without_unused(doubtful), doubtful);
+        }
     }
 
     #[test]

@@ -98,8 +98,9 @@ pub trait JobHandler: Send + Sync + 'static {
     /// Ends the job. Its cancellation has already fired. When this returns, with or without an error, nothing of the
     /// job may run any more.
     ///
-    /// A job that runs without a future ([`Start::Started`]) hears of its end in any case, unless it ended by its own word.
-    /// The call is dropped when it takes too long, or when the lease is over: after its first poll at the earliest.
+    /// A job that runs without a future ([`Start::Started`]) hears of its end, unless it ended by its own word, or its
+    /// runtime or its node is gone. The call is dropped when it takes too long, or when the lease is over. A call that comes
+    /// after the lease is polled once: another worker may have the job by then, and its token refuses this one's writes.
     fn stop(&self, job: &Job, why: StopReason) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = (job, why);
         async { Ok(()) }

@@ -355,9 +355,8 @@ async fn a_job_hears_of_a_lease_that_ends_during_its_call() {
     bench.start(writes.clone(), 1);
     bench.next().await;
     bench.deliver(1, &["a"]);
-    while writes.log.lock().unwrap().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    let taken = async || if writes.log.lock().unwrap().len() < 2 { Err("it has not begun") } else { Ok(()) };
+    tenure_testing::eventually(Duration::from_secs(60), "the call has begun", taken).await;
     bench.leases.give_up_all();
     assert_eq!((bench.next().await, bench.counts()), (vec![], (1, 0)));
     assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)));

@@ -5,7 +5,6 @@
 //! A line `--@part` stands for `lua/parts/part.lua`, or for the Lua of the replicated map. Functions of the parts that a
 //! script does not call are left out: Redis makes all functions of a text anew at each call.
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use tenure_connection::{Call, Script, without_unused};
@@ -22,6 +21,12 @@ pub(super) enum Clock {
     Key,
 }
 
+/// The text of a file, and the script that it is with the server's clock. A process makes both once, for all pools.
+struct Shared {
+    text: OnceLock<String>,
+    script: OnceLock<Script>,
+}
+
 /// A script with those of its keys that every call shares.
 #[derive(Debug)]
 pub(super) struct Step {
@@ -30,25 +35,23 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// With the server's clock a text is the same for each pool: the process makes and hashes it once, in `shared`.
     fn new(
         (file, source): (&'static str, &'static str),
         keys: &Keys,
         clock: Clock,
         patches: &[ScriptPatch],
-        shared: &OnceLock<Script>,
+        shared: &Shared,
     ) -> Self {
         let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
-        let make = || {
-            let text = without_unused(&spliced(source, keys, clock));
-            Script::new(name, &patched(name, text, patches))
-        };
+        let text = shared.text.get_or_init(|| without_unused(&spliced(source)));
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
             script: match clock {
-                Clock::Server if patches.is_empty() => shared.get_or_init(make).clone(),
-                _ => make(),
+                Clock::Server if patches.is_empty() => {
+                    shared.script.get_or_init(|| Script::new(name, text)).clone()
+                }
+                _ => Script::new(name, &patched(name, with_clock(text, keys, clock), patches)),
             },
         }
     }
@@ -79,7 +82,7 @@ macro_rules! scripts {
             pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
                     $($name: {
-                        static SHARED: OnceLock<Script> = OnceLock::new();
+                        static SHARED: Shared = Shared { text: OnceLock::new(), script: OnceLock::new() };
                         let of_file = ($file, include_str!(concat!("../../lua/", $file, ".lua")));
                         Step::new(of_file, keys, clock, patches, &SHARED)
                     },)*
@@ -146,6 +149,8 @@ scripts! {
     update = "update-6+",
 }
 
+const SERVER_CLOCK: &str = include_str!("../../lua/parts/clock.lua");
+
 /// The parts that several scripts share; `change` is the replicated map's own.
 const PARTS: &[(&str, &str)] = &[
     ("accept", include_str!("../../lua/parts/accept.lua")),
@@ -153,7 +158,7 @@ const PARTS: &[(&str, &str)] = &[
     ("base", include_str!("../../lua/parts/base.lua")),
     ("change", tenure_rmap::lua::CHANGE),
     ("checkpoints", include_str!("../../lua/parts/checkpoints.lua")),
-    ("clock", include_str!("../../lua/parts/clock.lua")),
+    ("clock", SERVER_CLOCK),
     ("delete", include_str!("../../lua/parts/delete.lua")),
     ("generation", include_str!("../../lua/parts/generation.lua")),
     ("guard", include_str!("../../lua/parts/guard.lua")),
@@ -198,7 +203,7 @@ fn declared_keys(source: &str) -> Vec<&str> {
 }
 
 /// The script as it is sent: keys under their names, parts in the place of their lines.
-fn spliced(source: &str, keys: &Keys, clock: Clock) -> String {
+fn spliced(source: &str) -> String {
     let mut text = String::with_capacity(source.len() + 8 * 1024);
     for line in source.lines() {
         match line.strip_prefix("--@") {
@@ -206,7 +211,7 @@ fn spliced(source: &str, keys: &Keys, clock: Clock) -> String {
                 if name == "base" {
                     text.push_str(&key_locals(source));
                 }
-                text.push_str(&part(name, keys, clock));
+                text.push_str(PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text));
             }
             None => text.push_str(line),
         }
@@ -215,12 +220,14 @@ fn spliced(source: &str, keys: &Keys, clock: Clock) -> String {
     text
 }
 
-fn part(name: &str, keys: &Keys, clock: Clock) -> Cow<'static, str> {
-    if name == "clock" && clock == Clock::Key {
+/// The script with this clock.
+fn with_clock(text: &str, keys: &Keys, clock: Clock) -> String {
+    if clock == Clock::Key {
         let key = keys.named("clock");
-        return format!("local function now() return tonumber(redis.call('GET', '{key}')) end").into();
+        let now = format!("local function now() return tonumber(redis.call('GET', '{key}')) end\n");
+        return text.replacen(SERVER_CLOCK, &now, 1);
     }
-    PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text).into()
+    text.to_owned()
 }
 
 /// The script as a proof has broken it.

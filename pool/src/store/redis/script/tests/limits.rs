@@ -39,7 +39,7 @@ impl Pool {
         let names = declared_keys(source);
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
-        call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len());
+        call.arg(spliced(source)).arg(names.len());
         call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
         call.arg(&["7", "", "", "", "0", "0", "0"]).arg(vec![0_u8; jobs.len()]).arg(vec![0_u8; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
@@ -55,10 +55,7 @@ impl Pool {
         let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
         names.push(self.keys.worker(WorkerId(5)));
         let mut call = cmd("EVAL");
-        call.arg(spliced(source, &self.keys, Clock::Server))
-            .arg(names.len())
-            .arg(names)
-            .arg(&["7", "5", "0"]);
+        call.arg(spliced(source)).arg(names.len()).arg(names).arg(&["7", "5", "0"]);
         let mut keys = Vec::new();
         for job in 0..jobs {
             let (key, notifications) = (format!("k{job}"), self.keys.named("notifications"));
@@ -89,7 +86,7 @@ impl Pool {
         names.push(self.keys.worker(WorkerId(5)));
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
-        call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len()).arg(names);
+        call.arg(spliced(source)).arg(names.len()).arg(names);
         call.arg("7").arg(&turn).arg("1").arg("1").arg("5").arg("0").arg(b"\0").arg(number);
         call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("");
         let said: Vec<String> = call.query(&mut self.redis).unwrap();
@@ -108,7 +105,7 @@ impl Pool {
             let () = cmd("HSET").arg(jobs_key).arg(key).arg(record).query(&mut self.redis).unwrap();
         }
         let mut call = cmd("EVAL");
-        call.arg(spliced(source, &self.keys, Clock::Server)).arg(names.len()).arg(names);
+        call.arg(spliced(source)).arg(names.len()).arg(names);
         call.arg(&["7", "", "", "", "0", "", "0", ""]).arg(vec![0_u8; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
         call.arg(jobs.iter().map(|(_, id, _)| *id).collect::<Vec<_>>());

@@ -51,7 +51,7 @@ fn headers_say_what_goes_in_and_out() {
         for line in ["-- KEYS: ", "-- ARGV: ", "-- Returns: "] {
             assert_eq!(source.lines().filter(|l| l.starts_with(line)).count(), 1, "{file}: {line}");
         }
-        let publishes = spliced(source, &keys(), Clock::Server).contains("SPUBLISH");
+        let publishes = spliced(source).contains("SPUBLISH");
         assert_eq!(source.contains("\n-- Publishes: "), publishes, "{file}");
     }
 }
@@ -97,7 +97,7 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
 fn a_script_declares_exactly_the_keys_that_it_uses() {
     for (_, file, source) in FILES {
         let declared: BTreeSet<_> = declared_keys(source).iter().map(|name| name.to_uppercase()).collect();
-        assert_eq!(used_keys(&spliced(source, &keys(), Clock::Server)), declared, "{file}");
+        assert_eq!(used_keys(&spliced(source)), declared, "{file}");
     }
 }
 
@@ -117,7 +117,7 @@ fn a_script_makes_no_function_that_it_does_not_call() {
     let scripts = Scripts::new(&keys(), Clock::Server, &[]);
     let started = scripts.started.script.source();
     assert!(started.contains("local function settle("), "it writes outcomes");
-    assert!(!started.contains("local function pack("), "it puts no records together");
+    assert!(!started.contains("local function is_former("), "it asks for no outcome");
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn the_clock_can_be_a_key() {
     let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "expire").unwrap();
     // The stamps of the maps' revisions always use the server's time.
     let of_the_server = tenure_rmap::lua::CHANGE.matches("'TIME'").count();
-    assert_eq!(spliced(source, &keys(), Clock::Server).matches("'TIME'").count(), of_the_server + 1);
-    let text = spliced(source, &keys(), Clock::Key);
+    assert_eq!(spliced(source).matches("'TIME'").count(), of_the_server + 1);
+    let text = with_clock(&spliced(source), &keys(), Clock::Key);
     assert!(text.contains("'tenure:{p}:clock'"));
     assert_eq!(text.matches("'TIME'").count(), of_the_server);
 }
