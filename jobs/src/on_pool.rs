@@ -99,7 +99,7 @@ where
                 () = job.cancelled() => {}
                 () = worker.over() => {
                     worker.abandon().await;
-                    let why = "a later owner takes the jobs of its group, or the node of the jobs is closed";
+                    let why = "a later owner takes the jobs of its group, the node of the jobs is closed, or their runtime is gone";
                     return Err(JobEnd::Lost(why.to_owned()).into());
                 }
             }

@@ -124,7 +124,7 @@ impl WorkerBuilder {
     }
 
     /// Begins to work. Handlers run on the runtime of this call. When that is shut down, the worker gives its jobs back and
-    /// takes no more.
+    /// takes no more. A runtime that is kept, but that nobody drives, keeps them.
     ///
     /// # Errors
     /// [`Error::Name`], and [`Error::Setting`] for a worker without queues or slots. The same for one of a pinned queue

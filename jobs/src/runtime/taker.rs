@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// An owner takes at least so often: the store remembers for an hour whose turn it is.
 const UPKEEP: Duration = Duration::from_secs(30 * 60);
 
-/// Runs a job. It is given the execution, and must call its `leave` or `free` when the handler is gone.
+/// Runs a job. It is given the execution, and must call its `leave`, `free` or `vanish` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
 
 /// The settings of a worker.

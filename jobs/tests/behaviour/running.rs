@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_jobs::{Ctx, Error, How, Outcome, Queue, State, Unique};
+use tenure_jobs::{Ctx, Error, How, Outcome, Queue, State, Token, Unique};
 use tokio::sync::Semaphore;
 
 use super::world::{MINUTE, Said, World};
@@ -342,6 +342,8 @@ async fn a_worker_without_its_runtime_gives_its_jobs_back(world: World) {
     };
     let running = jobs.add_many("q", [(), ()]).await.unwrap();
     said.until(2).await;
+    let token = async |id| jobs.get(id).await.unwrap().unwrap().token();
+    let taken = [token(&running[0].id).await, token(&running[1].id).await];
     home.shutdown_background();
     let figures = async || {
         let figures = jobs.queue("q").unwrap().figures().await.unwrap();
@@ -351,8 +353,11 @@ async fn a_worker_without_its_runtime_gives_its_jobs_back(world: World) {
     tenure_testing::eventually(MINUTE, "the jobs are ready again", given_back).await;
     let view = jobs.get(&running[0].id).await.unwrap().unwrap();
     assert_eq!((view.state(), view.attempts()), (State::Ready, 0));
-    // It takes no more: all jobs are another worker's.
+    // It takes no more: no job has another token, and all are another worker's.
     let third = jobs.add("q", &()).await.unwrap().id;
+    assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
+    assert_eq!([token(&running[0].id).await, token(&running[1].id).await], taken);
+    assert_eq!(token(&third).await, Token(0));
     let next = jobs.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
     for id in running.iter().map(|added| &added.id).chain([&third]) {
         let ended = async || match jobs.get(id).await.unwrap() {
@@ -362,6 +367,5 @@ async fn a_worker_without_its_runtime_gives_its_jobs_back(world: World) {
         tenure_testing::eventually(MINUTE, "it is done", ended).await;
     }
     assert_eq!(said.count(), 2);
-    assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
     drop(next);
 }

@@ -15,6 +15,7 @@ scenarios! {
     a_parent_goes_on_when_the_last_child_has_ended,
     a_tree_comes_in_one_call,
     a_parent_without_children_waits_for_nothing,
+    a_parent_takes_room_until_its_children_are_known,
     an_open_parent_waits_for_more,
     a_parent_that_is_never_closed_fails_at_its_deadline,
     the_first_failure_fails_a_parent_that_wants_it,
@@ -117,6 +118,20 @@ async fn a_parent_without_children_waits_for_nothing(which: Which) {
     assert_eq!(lab.take("a").await, ["P"]);
     assert_eq!(lab.settle("P", Settle::Wait(Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.state("P").await, Some(State::Ready));
+}
+
+async fn a_parent_takes_room_until_its_children_are_known(which: Which) {
+    let lab = Lab::new(which, &[("a", "cap=2"), ("b", "")]).await;
+    let mut parent = Kind::new(queue("a"));
+    parent.waits = true;
+    let parent = Arc::new(parent);
+    let parents = ["P1", "P2", "P3"].map(|name| NewJob::new(id(name), "p", parent.clone()));
+    let added = lab.add_all(&Adding::new(parents.to_vec())).await;
+    assert_eq!(added, [AddReply::Added, AddReply::Added, AddReply::Full]);
+    assert_eq!(lab.take_n("a", 3).await, ["P1", "P2"]);
+    // One that waits takes none.
+    assert_eq!(tree(&lab, |_| {}, &[("b", "P.1")]).await, [AddReply::Added, AddReply::Added]);
+    assert_eq!(lab.add("a", &["j1", "j2", "j3"]).await, [AddReply::Added, AddReply::Added, AddReply::Full]);
 }
 
 async fn an_open_parent_waits_for_more(which: Which) {

@@ -341,8 +341,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "return due > 0 and due or t", by "a_strict_priority_goes_first";
     "a birth in a group follows the clock": "add", "return birth_of(mint(), item) end"
         => "return place_at(t, item) end", by "each_life_has_a_birth_of_its_own";
-    "a deadline of a parent is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\n  if kind.waits"
-        => "  end\n  if kind.waits", by "a_parent_that_is_never_closed_fails_at_its_deadline";
+    "a deadline of a parent is none": "add", "    timers['r:' .. id] = kind.deadline\n    arm(kind.deadline)\n  end\n  begin(j, kind)"
+        => "  end\n  begin(j, kind)", by "a_parent_that_is_never_closed_fails_at_its_deadline";
     "a child that is taken over is not counted": "add", "  unflag(j, 'e')\n  parent.open = parent.open + 1"
         => "  unflag(j, 'e')", by "children_of_a_former_life_run_for_the_new_one";
     "a running child gets other data": "add", "    j.again = num(kind.due)\n    return 'R'\n  end\n  local over"
@@ -453,6 +453,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_call_knows_the_room_that_it_has_made_itself";
     "plain jobs take no room": "add", "  q.grown = q.grown + 1\n"
         => "", by "a_queue_that_is_full_refuses_more";
+    "parents that may wait take no room": "add", "waits[j.id], kind.q.grown = j, kind.q.grown + 1"
+        => "waits[j.id] = j", by "a_parent_takes_room_until_its_children_are_known";
     "an older state keeps its work": "attest", "  j.flow, j.correlation = own.flow, own.correlation\n"
         => "", by "an_older_state_gives_way_to_what_runs";
     "a limit without a window is none": "steer", "not n or is_endless"

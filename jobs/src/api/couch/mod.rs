@@ -45,8 +45,8 @@ pub enum CouchError {
     /// The job was removed, or is somebody else's by now. Nothing was written: end its work.
     #[error("the job is not this worker's any more, nothing was written")]
     Halt,
-    /// Jobs without a schedule have no limit on it.
-    #[error("no_schedule takes only jobs that are due at once, and knows no limit")]
+    /// A type without a schedule has no limit on it.
+    #[error("no_schedule goes with no max_sched_time, nothing was taken")]
     NoSchedule,
     /// Anything else.
     #[error(transparent)]

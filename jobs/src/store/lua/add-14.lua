@@ -92,6 +92,13 @@ local function takes(parent)
   return parent.state == 'W' and (has(parent, 'o') or waits[parent.id] ~= nil)
 end
 
+-- A job of the call is in line, or waits for its children. Until they are known it takes room as if it were in line.
+local function begin(j, kind)
+  if not kind.waits then return enter(j, 'Q') end
+  waits[j.id], kind.q.grown = j, kind.q.grown + 1
+  enter(j, 'W')
+end
+
 local function make(id, body, kind, parent, item)
   local q = kind.q
   local j = { id = id, state = 'Q', token = '0', attempts = 0, node = '', again = '', flags = kind.flags,
@@ -110,8 +117,7 @@ local function make(id, body, kind, parent, item)
     timers['r:' .. id] = kind.deadline
     arm(kind.deadline)
   end
-  if kind.waits then waits[id] = j end
-  enter(j, kind.waits and 'W' or 'Q')
+  begin(j, kind)
 end
 
 -- The same for a job that needs nothing but its place, and perhaps a deadline.
@@ -228,8 +234,7 @@ local function take_over(j, parent, body, kind, item)
   j.correlation = kind.correlation
   j.place = place_at(in_line(kind.q, kind.due, kind.priority), item)
   set_body(j.id, body)
-  if kind.waits then waits[j.id] = j end
-  enter(j, kind.waits and 'W' or 'Q')
+  begin(j, kind)
   tell(j, body)
   return over and 'N' or 'U'
 end

@@ -149,6 +149,16 @@ impl Coming<'_> {
         b'A'
     }
 
+    /// A job of the call is in line, or waits for its children. Until they are known it takes room as if it were in line.
+    fn begin(&mut self, step: &mut Step<'_>, new: &NewJob, job: &mut Record) {
+        let waits = new.kind.waits;
+        if waits {
+            self.waits.insert(new.id.clone());
+            step.grow(&new.kind.queue, 1);
+        }
+        step.enter(new.id.as_str(), job, if waits { JobState::Waiting } else { JobState::Ready });
+    }
+
     fn make(
         &mut self,
         step: &mut Step<'_>,
@@ -193,10 +203,7 @@ impl Coming<'_> {
             step.timer(format!("r:{id}"), Some(kind.deadline));
             step.arm(kind.deadline);
         }
-        if kind.waits {
-            self.waits.insert(new.id.clone());
-        }
-        step.enter(id, &mut job, if kind.waits { JobState::Waiting } else { JobState::Ready });
+        self.begin(step, new, &mut job);
     }
 
     /// A child of a former life belongs to this one from now on, and runs for it.
@@ -240,10 +247,7 @@ impl Coming<'_> {
         job.correlation.clone_from(&kind.correlation);
         job.place = step.in_line(kind.due, kind.priority, settings.step, item);
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
-        if kind.waits {
-            self.waits.insert(new.id.clone());
-        }
-        step.enter(id, &mut job, if kind.waits { JobState::Waiting } else { JobState::Ready });
+        self.begin(step, new, &mut job);
         let state = job.state;
         step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
         if over { b'N' } else { b'U' }

@@ -4,7 +4,7 @@
 //! A line `--@part` stands for `lua/parts/part.lua`, which may have such lines itself. Functions of the parts that a script
 //! does not call are left out: Redis makes all functions of a text anew at each call.
 
-use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use tenure_connection::{Call, Script, without_unused};
 
@@ -40,11 +40,11 @@ pub(super) struct Step {
 
 impl Step {
     fn new(
-        file: &'static str,
-        source: &'static str,
+        (file, source): (&'static str, &'static str),
         keys: &Keys,
         clock: Clock,
         patches: &[ScriptPatch],
+        shared: &OnceLock<String>,
     ) -> Self {
         let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
@@ -52,7 +52,7 @@ impl Step {
             keys: fixed.map(|name| keys.named(name)).collect(),
             script: Script::new(
                 &format!("jobs.{name}"),
-                &patched(name, without_unused(&whole(source, keys, clock)), patches),
+                &patched(name, whole(source, keys, clock, shared), patches),
             ),
         }
     }
@@ -80,7 +80,11 @@ macro_rules! scripts {
         impl Scripts {
             pub(super) fn new(keys: &Keys, clock: Clock, patches: &[ScriptPatch]) -> Self {
                 Self {
-                    $($name: Step::new($file, include_str!(concat!("../lua/", $file, ".lua")), keys, clock, patches),)*
+                    $($name: {
+                        static SHARED: OnceLock<String> = OnceLock::new();
+                        let of_file = ($file, include_str!(concat!("../lua/", $file, ".lua")));
+                        Step::new(of_file, keys, clock, patches, &SHARED)
+                    },)*
                 }
             }
 
@@ -112,9 +116,11 @@ scripts! {
     watch = "watch-4",
 }
 
+const SERVER_CLOCK: &str = include_str!("../lua/parts/clock.lua");
+
 const PARTS: &[(&str, &str)] = &[
     ("base", include_str!("../lua/parts/base.lua")),
-    ("clock", include_str!("../lua/parts/clock.lua")),
+    ("clock", SERVER_CLOCK),
     ("duty", include_str!("../lua/parts/duty.lua")),
     ("ends", include_str!("../lua/parts/ends.lua")),
     ("groups", include_str!("../lua/parts/groups.lua")),
@@ -132,39 +138,41 @@ fn declared_keys(source: &str) -> Vec<&str> {
     line.unwrap_or_default().split_whitespace().collect()
 }
 
-/// The script as it is sent: keys under their names, parts in the place of their lines.
-fn whole(source: &str, keys: &Keys, clock: Clock) -> String {
-    let mut text = String::with_capacity(source.len() + 24 * 1024);
+/// The script as it is sent: keys under their names, parts in the place of their lines. A process makes what all sets share
+/// once, in `shared`.
+fn whole(source: &str, keys: &Keys, clock: Clock, shared: &OnceLock<String>) -> String {
     let (first, rest) = source.split_once('\n').unwrap_or((source, ""));
-    text.push_str(first);
-    text.push('\n');
+    let shared = shared.get_or_init(|| {
+        let mut text = String::with_capacity(source.len() + 24 * 1024);
+        splice(rest, &mut text);
+        without_unused(&text)
+    });
     let names = declared_keys(source);
     let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();
     let values: Vec<_> = (1..=names.len()).map(|i| format!("KEYS[{i}]")).collect();
     let (locals, values, channels) = (locals.join(", "), values.join(", "), keys.channels());
-    let _ = writeln!(text, "local {locals}, CHANNEL = {values}, '{channels}'");
-    let own_clock: Option<String> = match clock {
-        Clock::Server => None,
+    let head = format!("{first}\nlocal {locals}, CHANNEL = {values}, '{channels}'\n");
+    match clock {
+        Clock::Server => head + shared,
         #[cfg(feature = "sim")]
         Clock::Key => {
-            let key = keys.named("clock");
-            Some(format!("local function now() return tonumber(redis.call('GET', '{key}')) end"))
+            let now = format!(
+                "local function now() return tonumber(redis.call('GET', '{}')) end\n",
+                keys.named("clock")
+            );
+            head + &shared.replacen(SERVER_CLOCK, &now, 1)
         }
-    };
-    splice(rest, own_clock.as_deref(), &mut text);
-    text
+    }
 }
 
-/// Appends a text with its parts. The clock is another one if `own_clock` is its source.
-fn splice(source: &str, own_clock: Option<&str>, into: &mut String) {
+/// Appends a text with its parts.
+fn splice(source: &str, into: &mut String) {
     for line in source.lines() {
-        match (line.strip_prefix("--@"), own_clock) {
-            (Some("clock"), Some(own)) => into.push_str(own),
-            (Some(name), _) => {
-                let part = PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text);
-                splice(part, own_clock, into);
-            }
-            (None, _) => into.push_str(line),
+        if let Some(name) = line.strip_prefix("--@") {
+            let part = PARTS.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text);
+            splice(part, into);
+        } else {
+            into.push_str(line);
         }
         into.push('\n');
     }
@@ -217,7 +225,7 @@ mod tests {
         let keys = Keys::new(&SetName::new("s").unwrap());
         for (file, source) in FILES {
             assert!(source.starts_with("#!lua") && source.contains("\n-- Returns: "), "{file}");
-            let text = whole(source, &keys, Clock::Server);
+            let text = whole(source, &keys, Clock::Server, &OnceLock::new());
             let code: String = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
             for name in declared_keys(source) {
                 let used = code.matches(&name.to_uppercase()).count();
