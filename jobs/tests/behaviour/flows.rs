@@ -166,7 +166,7 @@ async fn a_correlation_id_is_that_of_all_stages_and_children(world: World) {
         "grant request-7",
     ];
     assert_eq!(said.all(), expected);
-    let id = jobs.add("discord", &()).await.unwrap().id;
+    let id = jobs.add("discord", &()).keep(MINUTE).await.unwrap().id;
     assert!(jobs.wait(&id).await.unwrap().is_done());
     assert_eq!(said.all().pop().unwrap(), "discord none");
     for bad in ["", "a|b", "a b", "ä", &"x".repeat(129)] {
