@@ -83,7 +83,7 @@ impl Failure {
     /// One of Redis names the server, by this URL.
     pub(crate) fn of_server(self, url: &str) -> Self {
         match self.code {
-            Code::Redis => Self { text: format!("{}. It was sought at {url}", self.text), ..self },
+            Code::Redis => Self { text: format!("{}. The server is {url}", self.text), ..self },
             _ => self,
         }
     }

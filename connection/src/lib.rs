@@ -45,4 +45,4 @@ pub use script::{Call, Script};
 pub use server::{ServerInfo, Version};
 pub use slot::{same_slot, slot};
 pub use subscriber::{Event, Message, Subscriber};
-pub use unused::without_unused;
+pub use unused::without_unused_functions;

@@ -16,7 +16,7 @@ struct Function<'a> {
 /// A function is left out if it begins a line as `local function name(…)`, and ends with ` end` in that line, or at a line
 /// that is nothing but `end`. All lines between are indented, empty or comments; else the function is kept. A word in a
 /// string or behind code counts as a name, a line that is all comment does not.
-pub fn without_unused(source: &str) -> String {
+pub fn without_unused_functions(source: &str) -> String {
     let lines: Vec<&str> = source.lines().collect();
     let functions = functions(&lines);
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -100,15 +100,15 @@ local function alone() return alone() end
     #[test]
     fn functions_that_nothing_calls_are_left_out() {
         let script = format!("{PARTS}return 2\n");
-        assert_eq!(without_unused(&script), "#!lua\n-- first() is explained here.\nreturn 2\n");
+        assert_eq!(without_unused_functions(&script), "#!lua\n-- first() is explained here.\nreturn 2\n");
     }
 
     #[test]
     fn functions_are_kept_for_those_that_are_called() {
         let script = format!("{PARTS}return third(1)\n");
-        let kept = without_unused(&script);
+        let kept = without_unused_functions(&script);
         assert_eq!(kept, script.replace("local function alone() return alone() end\n", ""));
-        assert_eq!(without_unused(&kept), kept);
+        assert_eq!(without_unused_functions(&kept), kept);
     }
 
     #[test]
@@ -116,13 +116,13 @@ local function alone() return alone() end
         for doubtful in
             ["local function f()\n  g() end -- why\nreturn 2\n", "local function f()\n  g()\nreturn 2\nend\n"]
         {
-            assert_eq!(without_unused(doubtful), doubtful);
+            assert_eq!(without_unused_functions(doubtful), doubtful);
         }
     }
 
     #[test]
     fn a_name_in_a_string_or_a_longer_word_is_told_apart() {
-        assert!(without_unused(&format!("{PARTS}return 'first'\n")).contains("function first"));
-        assert!(!without_unused(&format!("{PARTS}return at_first\n")).contains("function first"));
+        assert!(without_unused_functions(&format!("{PARTS}return 'first'\n")).contains("function first"));
+        assert!(!without_unused_functions(&format!("{PARTS}return at_first\n")).contains("function first"));
     }
 }

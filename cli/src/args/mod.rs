@@ -76,5 +76,6 @@ pub(crate) struct Global {
 
 /// A length of time, such as `10s`, `500ms` or `1h 30m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "a time is such as 500ms, 10s, 5m or 1h30m".to_owned())
+    humantime::parse_duration(text)
+        .map_err(|_| "a time is a number with its unit, such as 500ms, 10s, 5m or 1h30m".to_owned())
 }

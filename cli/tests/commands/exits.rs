@@ -55,10 +55,10 @@ async fn a_mistyped_pool_is_not_found_and_creates_no_key() {
 fn a_redis_that_is_not_there_is_status_7() {
     let done = tenure(["ls", "--url", "redis://127.0.0.1:1", "-p", "feeds"]).assert();
     assert_eq!(status(&done), Some(7));
-    let server = ". It was sought at redis://127.0.0.1:1\n";
+    let server = ". The server is redis://127.0.0.1:1\n";
     assert!(said(&done).starts_with("tenure: ") && said(&done).ends_with(server), "{}", said(&done));
     let done = tenure(["ls", "--url", "redis://anna:secret@127.0.0.1:1", "-p", "feeds"]).assert();
-    assert!(said(&done).contains("at redis://anna:***@127.0.0.1:1"), "{}", said(&done));
+    assert!(said(&done).contains("is redis://anna:***@127.0.0.1:1"), "{}", said(&done));
 }
 
 #[test]
@@ -79,7 +79,11 @@ fn a_wrong_command_line_is_status_2() {
     for time in ["10x", "soon"] {
         let done = tenure(["ls", "--older", time].iter().chain(&url)).assert();
         assert_eq!(status(&done), Some(2));
-        assert!(said(&done).contains("a time is such as 500ms, 10s, 5m or 1h30m"), "{}", said(&done));
+        assert!(
+            said(&done).contains("a time is a number with its unit, such as 500ms, 10s, 5m or 1h30m"),
+            "{}",
+            said(&done)
+        );
     }
     let done = tenure(["ls"]).assert();
     assert_eq!(status(&done), Some(2));

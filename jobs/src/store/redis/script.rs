@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use tenure_connection::{Call, Script, without_unused};
+use tenure_connection::{Call, Script, without_unused_functions};
 
 use super::keys::{Keys, NAMES};
 
@@ -145,7 +145,7 @@ fn whole(source: &str, keys: &Keys, clock: Clock, shared: &OnceLock<String>) -> 
     let shared = shared.get_or_init(|| {
         let mut text = String::with_capacity(source.len() + 24 * 1024);
         splice(rest, &mut text);
-        without_unused(&text)
+        without_unused_functions(&text)
     });
     let names = declared_keys(source);
     let locals: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();

@@ -610,8 +610,10 @@ fn fits(verdict: &Verdict, seen: &Evidence, members: &Members, settings: &Settin
         Verdict::Stopping => state == JobState::Stopping,
         Verdict::NotBegun => state == JobState::Assigned,
         Verdict::OnHold => queued && settings.hold,
-        Verdict::Settling | Verdict::NoWorker | Verdict::AllCordoned => {
-            queued && (home.is_none_or(|home| !is_live(home)) || !members.cordoned.is_empty())
+        Verdict::Settling | Verdict::NoWorker => queued && home.is_none_or(|home| !is_live(home)),
+        Verdict::AllCordoned => {
+            let mut live = members.entries.keys().filter(|id| is_live(**id)).peekable();
+            queued && live.peek().is_some() && live.all(|id| is_cordoned(Some(*id)))
         }
         Verdict::NoRoom { workers } => queued && record.strikes >= *workers,
         Verdict::BackOff => queued && seen.pause.error.is_some(),

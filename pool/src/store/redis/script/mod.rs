@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use tenure_connection::{Call, Script, without_unused};
+use tenure_connection::{Call, Script, without_unused_functions};
 
 use super::keys::{Keys, NAMES};
 use crate::mutation::ScriptPatch;
@@ -44,7 +44,7 @@ impl Step {
     ) -> Self {
         let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
         let fixed = declared_keys(source).into_iter().filter(|name| NAMES.contains(name));
-        let text = shared.text.get_or_init(|| without_unused(&spliced(source)));
+        let text = shared.text.get_or_init(|| without_unused_functions(&spliced(source)));
         Self {
             keys: fixed.map(|name| keys.named(name)).collect(),
             script: match clock {
