@@ -107,6 +107,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_late_end_takes_back_no_later_watch";
     "an end is not kept for who did not hear": "settle", "flag(j, 'v')"
         => "", by "an_end_is_kept_for_a_node_that_did_not_hear";
+    "a later end is not kept for who did not hear": "settle", "  unflag(j, 'xpo')\n  if"
+        => "  unflag(j, 'xpov')\n  if", by "an_end_is_kept_for_a_node_that_did_not_hear";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
         => "do return end", by "a_node_that_waits_is_woken_by_a_job";
     "who is gone counts as woken": "add", "call('SPUBLISH', CHANNEL .. node, 'w|' .. queue) > 0"
@@ -193,8 +195,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
     "a later failure of a child is named": "settle", "and not is_over(parent) and not has(parent, 'b') then"
         => "and not is_over(parent) then", by "a_parent_that_comes_to_wait_names_the_first_failure";
-    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpov')"
-        => "  unflag(j, 'xpovb')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpo')"
+        => "  unflag(j, 'xpob')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a parent that is removed leaves the name of a failed child": "steer", "if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end\n"
         => "", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'e') then"

@@ -151,7 +151,7 @@ impl Step<'_> {
             keep = keep.max(60_000);
         }
         self.forget_failure(id, job);
-        unflag(job, "xpov");
+        unflag(job, "xpo");
         if job.has('c') && job.open > 0 {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);

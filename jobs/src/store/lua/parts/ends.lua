@@ -111,7 +111,7 @@ finish = function(j, state, text)
   local keep = state == 'C' and j.keep or q.keep_failed
   if keep >= 0 and (has(j, 'w') or has(j, 'v')) then keep = max(keep, 60000) end
   forget_failure(j)
-  unflag(j, 'xpov')
+  unflag(j, 'xpo')
   if has(j, 'c') and j.open > 0 then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
