@@ -6,7 +6,7 @@ mod updating;
 use std::any::Any;
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,9 +180,10 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
 }
 
 /// Lets the handler of a job that was cut off hear of its stop, which is polled once, and dropped. Then the job has ended
-/// with this event.
+/// with this event, also when the stop panics.
 pub(crate) fn hear(task: &Task, why: StopReason, event: HandlerEvent) -> Came {
-    let _ = stop(task, why).now_or_never();
+    // A panic of the drop: those of the poll are caught in `stop`.
+    let _ = catch_unwind(AssertUnwindSafe(|| stop(task, why).now_or_never()));
     Came::Ended(event)
 }
 

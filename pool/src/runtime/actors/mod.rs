@@ -293,8 +293,8 @@ impl Actors {
         job.cancel(why);
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
-        // Nothing aborts it: it is over at once.
         let abort = self.tasks.spawn_on(async move { actor::hear(&own, why, event) }, &self.home);
+        self.leases.enter_last(&parts.0, &abort);
         self.works(parts, Work::Hears, abort);
     }
 

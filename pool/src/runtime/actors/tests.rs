@@ -18,6 +18,7 @@ use crate::job::checkpoint::Savers;
 use crate::job::handler::{JobHandler, Start};
 use crate::job::verdict::{JobEnd, NotYet};
 use crate::model::id::{Incarnation, NodeName};
+use crate::model::policy::FencePolicy;
 use crate::model::settings::{Given, Settings};
 use crate::model::wire::{self, Envelope};
 use crate::mutation::Mutations;
@@ -343,6 +344,7 @@ async fn a_job_hears_of_its_end_though_its_tasks_were_aborted() {
         }
         // It is over at once, so nothing aborts it.
         bench.abort(1);
+        bench.leases.give_up_all();
         assert_eq!((bench.counts(), bench.said().len()), ((1, 0), 0), "{mail}");
         assert_eq!((bench.next().await, bench.counts()), (vec!["1 Aborted".to_owned()], (0, 0)), "{mail}");
         assert_eq!(writes.log(), ["start 1", heard]);
@@ -622,6 +624,49 @@ async fn a_stop_that_is_aborted_before_it_runs_is_heard() {
     assert_eq!(bench.next().await, ["1 Aborted"]);
     assert_eq!(*log.lock().unwrap(), ["Stopped", "dropped"]);
     assert_eq!(bench.counts(), (0, 0));
+}
+
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("in drop");
+    }
+}
+
+/// Its stop blocks its thread until it is let go, and then panics when it is dropped.
+struct Blocks(mpsc::UnboundedSender<()>, Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl JobHandler for Blocks {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+
+    async fn stop(&self, _: &Job, _: StopReason) -> Result<(), BoxError> {
+        let _panics = PanicsInDrop;
+        self.0.send(()).unwrap();
+        let _ = self.1.lock().unwrap().recv();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_blocks_after_its_lease_is_counted() {
+    let ((blocks, mut blocked), (go, goes)) = (mpsc::unbounded_channel(), std::sync::mpsc::channel());
+    let mut bench = Bench::new();
+    bench.start(Blocks(blocks, Mutex::new(goes)), 1);
+    assert_eq!(bench.next().await, ["1 Started"]);
+    bench.abort(1);
+    blocked.recv().await.unwrap();
+    let long_after = clock::now() + Duration::from_secs(3600);
+    bench.leases.watch(long_after, FencePolicy::Report);
+    assert_eq!(bench.leases.standings()[&WORKER].overdue, 1);
+    bench.leases.end();
+    assert!(!bench.leases.may_end());
+    go.send(()).unwrap();
+    // Not as failed, though its drop panics.
+    assert_eq!(bench.next().await, ["1 Aborted"]);
+    assert!(bench.leases.may_end());
 }
 
 #[tokio::test]

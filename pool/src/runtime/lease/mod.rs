@@ -36,10 +36,19 @@ pub(crate) use thread::LeaseThread;
 struct Tasks {
     guard: LeaseGuard,
     /// The tasks of its jobs.
-    handles: IntMap<Id, (AbortHandle, Job)>,
+    handles: IntMap<Id, Handle>,
     /// Its tasks were aborted.
     aborted: bool,
     overdue: bool,
+}
+
+/// A task of a job.
+#[derive(Debug)]
+struct Handle {
+    task: AbortHandle,
+    job: Job,
+    /// The end of the lease does not abort it.
+    is_spared: bool,
 }
 
 /// The leases of a node, shared between the lease thread and the driver.
@@ -175,8 +184,15 @@ impl Leases {
         let mut state = self.state();
         let tasks = state.tasks.get_mut(&job.worker()).filter(|tasks| !tasks.aborted || starts_on)?;
         let task = spawn();
-        tasks.handles.insert(task.id(), (task.clone(), job.clone()));
+        tasks.add(job, &task, false);
         Some(task)
+    }
+
+    /// A task that lets the handler of this job hear of the job's end: it is watched, and never aborted.
+    pub(crate) fn enter_last(&self, job: &Job, task: &AbortHandle) {
+        if let Some(tasks) = self.state().tasks.get_mut(&job.worker()) {
+            tasks.add(job, task, true);
+        }
     }
 
     /// A task has ended.
@@ -246,7 +262,7 @@ impl Leases {
         let mut state = self.state();
         let State { polls, tasks, .. } = &mut *state;
         let find = |address| {
-            let mut jobs = tasks.values().flat_map(|tasks| tasks.handles.values().map(|(_, job)| job));
+            let mut jobs = tasks.values().flat_map(|tasks| tasks.handles.values().map(|handle| &handle.job));
             jobs.find(|job| job.address() == address).cloned()
         };
         polls.look(now, &self.node, find);
@@ -311,7 +327,7 @@ impl Leases {
     }
 
     /// Ends handlers that outlive their lease. Returns the workers that have just passed their soft deadline.
-    fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
+    pub(super) fn watch(&self, now: Time, policy: FencePolicy) -> Vec<WorkerId> {
         let mut lost = Vec::new();
         let mut state = self.state();
         for (worker, expiry) in state.table.expire(now) {
@@ -356,11 +372,9 @@ impl Leases {
         lost
     }
 
-    fn may_end(&self) -> bool {
+    pub(super) fn may_end(&self) -> bool {
         let state = self.state();
-        state.ended
-            && !state.renewing
-            && state.tasks.values().all(|t| t.handles.values().all(|(task, _)| task.is_finished()))
+        state.ended && !state.renewing && state.tasks.values().all(|tasks| tasks.running() == 0)
     }
 }
 
@@ -376,15 +390,19 @@ impl State {
 }
 
 impl Tasks {
+    fn add(&mut self, job: &Job, task: &AbortHandle, is_spared: bool) {
+        self.handles.insert(task.id(), Handle { task: task.clone(), job: job.clone(), is_spared });
+    }
+
     /// The number of handlers that have not ended.
     fn running(&self) -> usize {
-        self.handles.values().filter(|(task, _)| !task.is_finished()).count()
+        self.handles.values().filter(|handle| !handle.task.is_finished()).count()
     }
 
     fn abort(&mut self) {
         self.aborted = true;
-        for (task, _) in self.handles.values() {
-            task.abort();
+        for handle in self.handles.values().filter(|handle| !handle.is_spared) {
+            handle.task.abort();
         }
     }
 }
