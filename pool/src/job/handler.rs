@@ -11,7 +11,7 @@ use crate::error::BoxError;
 use crate::job::Job;
 use crate::job::asking::Ask;
 use crate::job::payload::NewPayload;
-use crate::job::verdict::TakesNone;
+use crate::job::verdict::{Restart, TakesNone};
 use crate::model::stop::StopReason;
 
 /// The result of a start handler.
@@ -235,7 +235,8 @@ where
     }
 
     async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
-        if job.hand_update(new).await { Ok(()) } else { Err(TakesNone.into()) }
+        // Another job of this handler may take its own.
+        if job.hand_update(new).await { Ok(()) } else { Err(Restart.into()) }
     }
 }
 

@@ -19,6 +19,7 @@ on_both_stores!(
     a_closure_takes_a_payload_where_it_waits_for_one,
     a_closure_takes_a_value,
     a_closure_that_never_waits_for_payloads_is_restarted,
+    a_closure_that_takes_none_leaves_others_to_take_theirs,
     a_closure_that_waits_no_longer_is_restarted,
     a_closure_that_ends_before_it_takes_a_payload_runs_again,
     a_handler_may_ask_for_a_restart,
@@ -251,6 +252,30 @@ async fn a_closure_that_never_waits_for_payloads_is_restarted(world: World) {
     caller.dispatch(("key", "one")).await.unwrap();
     caller.update(("key", "two")).await.unwrap();
     tenants.has("key", &["start one", "start two"]).await;
+}
+
+async fn a_closure_that_takes_none_leaves_others_to_take_theirs(world: World) {
+    let (tenants, _owner, caller) = closure(&world, |tenants, job| async move {
+        while job.key().as_bytes() != b"deaf" {
+            tokio::select! {
+                () = job.cancelled() => return Ok(()),
+                new = job.updated() => tenants.hear(format!("{}: took {}", job.key(), text(new.payload()))),
+                ask = job.asked() => ask.answer(""),
+            }
+        }
+        job.cancelled().await;
+        Ok(())
+    })
+    .await;
+    for key in ["deaf", "key"] {
+        caller.dispatch((key, "one")).await.unwrap();
+    }
+    caller.update(("deaf", "two")).await.unwrap();
+    tenants.has("deaf", &["start one", "start two"]).await;
+    // It waits for payloads when it has answered.
+    caller.ask("key", "").await.unwrap();
+    caller.update(("key", "two")).await.unwrap();
+    tenants.has("key", &["start one", "took two"]).await;
 }
 
 async fn a_closure_that_waits_no_longer_is_restarted(world: World) {
