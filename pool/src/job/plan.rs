@@ -145,8 +145,8 @@ impl Plan {
     }
 
     /// Jobs of this plan that have another payload, policy or progress timeout than the plan wants get those, as by
-    /// [`Node::update`](crate::Node::update): a running job is restarted with them. The updates of others
-    /// are put back. Jobs that other plans or callers dispatched stay as they are.
+    /// [`Node::update`](crate::Node::update): a running job takes them where it runs, or is restarted with them. The
+    /// updates of others are put back. Jobs that other plans or callers dispatched stay as they are.
     ///
     /// The first plan of a turn looks at all its jobs in calls of up to 128. Later ones send what has changed, and keep
     /// three numbers per job in memory for that.
