@@ -276,3 +276,23 @@ impl<A: Send + 'static> IntoFuture for AskOwner<A> {
         self.send().boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_ask_beyond_a_bound_waits_for_a_place() {
+        let places = Places::default();
+        let bytes = places.take(OPEN_BYTES).await;
+        assert!(places.take(1).now_or_never().is_none());
+        drop(bytes);
+        let mut open = Vec::new();
+        for _ in 0..OPEN_MAX {
+            open.push(places.take(1).await);
+        }
+        assert!(places.take(1).now_or_never().is_none());
+        open.pop();
+        assert!(places.take(1).now_or_never().is_some());
+    }
+}
