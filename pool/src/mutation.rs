@@ -34,6 +34,8 @@ pub enum Mutation {
     SteerUnheard,
     /// An owner does not go by the generation of its job's payload.
     UpdateUnheard,
+    /// A plan replaces no payloads, whatever it says.
+    PlanReplacesNothing,
     /// A payload counts as the one that a job runs with as soon as its handler is given it.
     HandedCountsAsTaken,
     /// A handler may have another payload in hand for ever.

@@ -14,6 +14,7 @@ use crate::core::input::{LocalSchedule, Planned, Wanted};
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, ScheduleName};
 use crate::model::record::{JobState, Record};
+use crate::mutation::Mutation;
 use crate::store::{
     BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
 };
@@ -214,6 +215,7 @@ impl Planning {
 impl Doing {
     fn new(ctx: &Ctx, turn: Turn, wanted: Wanted, remembered: Remembered) -> Self {
         let Wanted { exactly, replaces, start, stop, kept, ends, errors } = wanted;
+        let replaces = replaces && !ctx.config.broken.has(Mutation::PlanReplacesNothing);
         let mut doing = Self {
             replacing: replaces.then(|| Box::new(Replacing::new(&turn, remembered))),
             turn,

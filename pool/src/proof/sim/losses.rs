@@ -173,7 +173,14 @@ impl World {
         self.store.each_record(|key, record| {
             judge.records.insert(key.clone(), record.cloned());
             // An ended job may be back.
-            if let Some(life) = record.and_then(|record| judge.lives.get_mut(&record.id)) {
+            if let Some(record) = record
+                && let Some(life) = judge.lives.get_mut(&record.id)
+            {
+                // So may an update that was lost before the job ended without it. It goes on with that.
+                let ran = judge.ran.get(&(key.clone(), record.token));
+                if ran.is_some_and(|ran| record.generation() > *ran) {
+                    life.in_journal = None;
+                }
                 life.from.get_or_insert(now);
                 life.returned |= life.to.take().is_some();
                 life.to_stop |= stops.get(key).is_some_and(|&open| open > 0);

@@ -1,8 +1,12 @@
 //! Schedules and tickers. Nodes take part, planners want jobs with keys of their own, and each turn has its time
-//! (S12).
+//! (S12). In some runs the plans' jobs also have wanted payloads, which change: at rest each job has the last one (L10).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use super::rng::Rng;
 use super::users::Ask;
 use super::world::{Event, MS, World};
 use crate::core::call::{Call, Done, PlanCall, PlanStep};
@@ -10,15 +14,47 @@ use crate::core::effect::NewTick;
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::model::id::{DispatchId, JobKey, ScheduleId, ScheduleName, Term};
 use crate::model::policy::RestartPolicy;
-use crate::model::wire::Envelope;
+use crate::model::wire::{self, Envelope};
 use crate::store::{DispatchItem, ScheduleKey, ScheduleKind, TermReply};
 
 /// The number of keys in plans.
 const PLANNED: u64 = 4;
 
+/// The payloads that all planners want for their jobs. Their source is their own, so that other draws do not depend on it.
+#[derive(Debug)]
+pub(super) struct Wishes {
+    rng: Rng,
+    /// Plans replace the payloads of jobs that are there.
+    replace: bool,
+    changes: u64,
+    wanted: BTreeMap<JobKey, Bytes>,
+}
+
+impl Wishes {
+    pub(super) fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(!seed.rotate_left(23));
+        Self { replace: rng.chance(3_000), rng, changes: 0, wanted: BTreeMap::new() }
+    }
+
+    /// The payload that is wanted for this job now.
+    fn payload(&mut self, key: &JobKey, may_change: bool) -> Bytes {
+        if !self.replace {
+            return Bytes::from_static(b"planned");
+        }
+        let is_new = !self.wanted.contains_key(key);
+        if is_new || may_change && self.rng.chance(2_000) {
+            self.changes += 1;
+            // No other payload is like it.
+            self.wanted.insert(key.clone(), format!("w{}", self.changes).into());
+        }
+        self.wanted.get(key).cloned().unwrap_or_default()
+    }
+}
+
 /// A node's part in a schedule.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
+    kind: ScheduleKind,
     /// The user has an answer, and so a handle to change or end the schedule.
     pub(super) made: bool,
     /// The plan that the planner is making.
@@ -39,8 +75,8 @@ impl World {
             let Some(node) = self.nodes.get_mut(at) else { return };
             node.last_local += 1;
             let local = LocalSchedule(node.last_local);
-            node.schedules.insert(local, Part::default());
             let kind = if self.rng.chance(8_000) { ScheduleKind::Plan } else { ScheduleKind::Ticker };
+            node.schedules.insert(local, Part { kind, made: false, run: None });
             let Ok(name) = ScheduleName::new("plan") else { return };
             let new = NewSchedule { key: ScheduleKey { kind, name }, period, life: self.rng.next() };
             return self.ask(at, Ask::Schedule { local }, None, |reply| Command::Schedule {
@@ -91,7 +127,8 @@ impl World {
         if !self.healed && self.rng.chance(500) {
             return Planned::Failed("no idea".to_owned());
         }
-        let mut wanted = Wanted { exactly: self.healed || self.rng.chance(7_000), ..Wanted::default() };
+        let exactly = self.healed || self.rng.chance(7_000);
+        let mut wanted = Wanted { exactly, replaces: self.wishes.replace, ..Wanted::default() };
         let Some(name) = self.nodes.get(at).map(|node| node.config.node.clone()) else {
             return Planned::Made(wanted);
         };
@@ -101,7 +138,8 @@ impl World {
             if starts {
                 let unique = format!("p{}", self.id());
                 let Ok(id) = DispatchId::of_node(&name, &unique) else { continue };
-                let Ok(payload) = Envelope::new(b"planned").seal() else { continue };
+                let body = self.wishes.payload(&key, !self.healed);
+                let Ok(payload) = Envelope::new(&body).seal() else { continue };
                 self.judge.submitted(&key, &id, RestartPolicy::Never);
                 self.judge.may_be_stopped(&id);
                 wanted.start.push(DispatchItem {
@@ -118,6 +156,27 @@ impl World {
         }
         wanted.ends = !self.healed && self.rng.chance(100);
         Planned::Made(wanted)
+    }
+
+    /// While a node takes part in the plan: its jobs that do not have the payloads that are wanted.
+    pub(super) fn unreplaced(&self) -> Vec<JobKey> {
+        let plans = |part: &Part| part.made && part.kind == ScheduleKind::Plan;
+        let goes_on =
+            self.nodes.iter().any(|node| node.alive && !node.closing && node.schedules.values().any(plans));
+        if !self.wishes.replace || !goes_on {
+            return Vec::new();
+        }
+        let differs = |(key, wanted): (&JobKey, &Bytes)| {
+            let record = self.judge.records.get(key)?.as_ref()?;
+            // Plans replace nothing of jobs that a user has dispatched.
+            if record.plan.is_empty() {
+                return None;
+            }
+            let kept = self.store.payload_of(key)?;
+            let kept = wire::open(&kept).ok()?;
+            (kept.body != *wanted).then(|| key.clone())
+        };
+        self.wishes.wanted.iter().filter_map(differs).collect()
     }
 
     pub(super) fn abort_plan(&mut self, at: usize, local: LocalSchedule) {
@@ -148,7 +207,8 @@ impl World {
             }
             (Call::Plan { step, .. }, Done::Plan { step: done, .. }) => {
                 let ((PlanCall::Dispatch { turn, .. }, PlanStep::Dispatched { answer: Ok(_), .. })
-                | (PlanCall::Stop { turn, .. }, PlanStep::Stopped { answer: Ok(_), .. })) = (step, done)
+                | (PlanCall::Stop { turn, .. }, PlanStep::Stopped { answer: Ok(_), .. })
+                | (PlanCall::Update { turn, .. }, PlanStep::Updated { answer: Ok(_), .. })) = (step, done)
                 else {
                     return;
                 };

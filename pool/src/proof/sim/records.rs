@@ -261,12 +261,14 @@ impl Judge {
         }
         let top = self.top.get(key).copied().unwrap_or_default();
         let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
+        let is_updated =
+            before.is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before);
         let right = match said {
             Some(said) => self.is_attested(key, before, record, said, ended),
             None => match (before.map(|before| before.state), record.state) {
                 // It changes the payload and its generation alone.
-                (Some(_), _) if step == "update" => before
-                    .is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before),
+                (Some(_), _) if step == "update" => is_updated,
+                (Some(_), _) if step == "plan" && is_updated => !record.plan.is_empty(),
                 (None, Queued) if record.plan.is_empty() => is_accepting(step),
                 (None, Queued) => step == "plan",
                 (None | Some(Queued), Assigned) => {

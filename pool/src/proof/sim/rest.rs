@@ -53,6 +53,8 @@ impl World {
                 unrest.push(format!("{left} notifications of {key} are not delivered"));
             }
         }
+        let unreplaced = self.unreplaced();
+        unrest.extend(unreplaced.iter().map(|key| format!("L10: {key} has not the payload of its plan")));
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             unrest
                 .extend(node.asked.values().map(|asked| format!("n{at} has not answered {:?}", asked.what)));

@@ -18,7 +18,7 @@ use super::node::nanos;
 use super::rng::Rng;
 use super::users::Ask;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done};
+use crate::core::call::{Call, Done, PlanStep};
 use crate::core::input::{Command, NewUpdate, NotTaken};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
@@ -221,7 +221,14 @@ impl World {
 impl Judge {
     /// Updates that were kept: a job may have another policy from then on.
     pub(super) fn saw_update(&mut self, call: &Call, done: &Done) {
-        let (Call::Update(items), Done::Update(Ok(replies))) = (call, done) else { return };
+        let (items, replies) = match (call, done) {
+            (Call::Update(items), Done::Update(Ok(replies))) => (items, replies),
+            (
+                Call::Plan { .. },
+                Done::Plan { step: PlanStep::Updated { items, answer: Ok(replies) }, .. },
+            ) => (items, replies),
+            _ => return,
+        };
         for (item, reply) in items.iter().zip(replies) {
             let (Some(life), Ok(new)) = (self.lives.get_mut(&item.id), wire::open(&item.payload)) else {
                 continue;

@@ -16,6 +16,7 @@ use super::judge::Judge;
 use super::levels::Levels;
 use super::nemesis::Rates;
 use super::node::{SimNode, nanos};
+use super::planner::Wishes;
 use super::rng::Rng;
 use super::saves::Saves;
 use super::stalls::Stalls;
@@ -98,6 +99,7 @@ pub(super) struct World {
     pub(super) cordons: Cordons,
     pub(super) crowds: Crowds,
     pub(super) updates: Updates,
+    pub(super) wishes: Wishes,
     pub(super) askers: Askers,
     pub(super) steers: Steers,
     queue: BTreeMap<(u64, u64), Event>,
@@ -164,6 +166,7 @@ impl World {
             ..Settings::default()
         };
         let updates = Updates::of(seed, &rates);
+        let wishes = Wishes::of(seed);
         let mut world = Self {
             now: 1_000 * MS,
             options: options.clone(),
@@ -182,6 +185,7 @@ impl World {
             cordons: Cordons::of(seed),
             crowds: Crowds::of(seed),
             updates,
+            wishes,
             askers: Askers::of(seed),
             steers: Steers::of(seed),
             queue: BTreeMap::new(),

@@ -37,6 +37,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (UnparkResumes, Scenario("nothing_but_a_resume_starts_a_paused_job")),
     (SteerUnheard, Core("a_worker_ends_what_an_operator_wants_to_end")),
     (UpdateUnheard, Core("a_worker_reads_the_other_payload_of_its_job")),
+    (PlanReplacesNothing, Simulator("liveness: L10")),
     (HandedCountsAsTaken, Core("a_payload_counts_once_its_handler_has_taken_it")),
     (HungUpdateStays, Core("a_handler_has_a_payload_in_hand_for_its_time")),
     (NextUpdateForgotten, Core("a_payload_behind_one_in_hand_is_read")),
