@@ -103,6 +103,7 @@ pub struct Taking {
     /// How many slots wait when there are fewer; 0: the node does not wait.
     pub slots: u32,
     /// Only jobs that are scheduled until then, in ms. Queues with groups know no such bound.
+    /// Nodes with a bound are woken after those without, and the latest bound first.
     pub until: Option<u64>,
     /// The queues in their order, and the most jobs of each.
     pub queues: Vec<(QueueName, u32)>,

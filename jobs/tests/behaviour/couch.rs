@@ -568,6 +568,31 @@ async fn an_update_refreshes_the_activity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limited_accept_keeps_no_job_from_another() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let node = async |name: &str| {
+        let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name(name).join().await.unwrap();
+        (jobs.couch(), jobs)
+    };
+    let ((limited, _first), (other, _second)) = (node("n").await, node("m").await);
+    other.set_type_timeout("t", MINUTE).await.unwrap();
+    let past = Accept::new().max_sched_time(seconds(1_700_000_000));
+    let in_vain = tokio::spawn(async move { limited.accept("t", past).await });
+    tenure_testing::eventually(MINUTE, "the first one waits", async || waiting(&store) == ["n"]).await;
+    let adding = other.clone();
+    let accepting = tokio::spawn(async move { other.accept("t", Accept::new()).await });
+    tenure_testing::eventually(MINUTE, "both wait", async || waiting(&store).len() == 2).await;
+    let added = tokio::time::Instant::now();
+    adding.add("t", "j", &json!(1), None).await.unwrap();
+    let job = accepting.await.unwrap().unwrap().unwrap();
+    assert_eq!(added.elapsed(), Duration::ZERO, "no tick was needed");
+    assert_eq!(job.id(), &"t/j");
+    assert!(!in_vain.is_finished());
+    in_vain.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn short_waits_one_after_another_miss_no_change() {
     let began = tokio::time::Instant::now();
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);

@@ -63,6 +63,10 @@ async fn set(which: Which) -> Lab {
     lab.take_n("tree", 1).await;
     lab.spawn("tree", "former", Some(lab.token.get()), "former.1").await;
     lab.steer("former", Steer::Remove).await;
+    // One that waits for early jobs only.
+    let mut wish = Taking::new(node("n1"), queue("mail"), 1);
+    (wish.slots, wish.until) = (1, Some(1_700_000_000_000));
+    lab.take_as(&wish).await;
     lab
 }
 
@@ -118,7 +122,7 @@ const GOLDEN: &[&str] = &[
     "jobs parent = 1|W|263415398400012|0|||fcw||1|0|mail||1a3185412a000b000|9|0|0|1a3185c500000b000|0|",
     "jobs parent.2 = 1|R|263415398400016|1|n1|||parent#1a3185c500000b000|0|0|g||1a3185c500000e000|0|0|0|1a3185c500000e000|0|",
     "jobs ready = 1|Q|0|0|||||0|0|mail||1a3185c5000001000|0|0|0|1a3185c5000001000|0|",
-    "lane:an1  = 31|263415398400023| former",
+    "lane:an1  = 33||f674301a980000ef932d400019|n1|1 ",
     "lane:p  = 32|A",
     "lane:s  = 28|V",
     "leases hasty = 1800000030000",
@@ -129,7 +133,7 @@ const GOLDEN: &[&str] = &[
     "meta hold = 0",
     "meta incarnation = 1800000000000",
     "meta ticked = 1800000000000",
-    "meta token = 263415398400024",
+    "meta token = 263415398400025",
     "queues g = g|30000|0|-1|0|60000|0|0|0|2|1000|3",
     "queues mail = -|5000|2|2000|0|60000|0|0|0|0|0|0",
     "queues tree = -|30000|0|-1|0|60000|0|0|0|0|0|0",
@@ -143,6 +147,7 @@ const GOLDEN: &[&str] = &[
     "timers r:delayed = 1800000060000",
     "timers x:former#1a3185c5000016000 = 1800000000000",
     "waiting g|00ef932d400015|n1|5 = 0",
+    "waiting mail|f674301a980000ef932d400019|n1|1 = 0",
 ];
 
 #[tokio::test]

@@ -99,6 +99,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_large_answer_ends_early_and_says_so";
     "who is full keeps the wake-up": "take", "for i = 1, #others do wake(others[i], 1) end"
         => "", by "a_node_that_is_full_wakes_the_next";
+    "who may take less is woken as soon": "take", "local behind = until_ms == '' and '' or fmt("
+        => "local behind = true and '' or fmt(", by "a_node_that_may_take_a_job_is_woken_first";
+    "who may take least is woken first": "take", "max(0, 8796093022208 - until_ms)"
+        => "max(0, until_ms)", by "a_node_that_may_take_a_job_is_woken_first";
     "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
         => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
     "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"

@@ -229,7 +229,7 @@ impl Walk {
         taking.slots = of(&[0, 3], n[4]);
         taking.group = group(of(&["", "t1", "t2"], n[3] / 2)).filter(|_| names[0] == "o");
         if n[5].is_multiple_of(8) {
-            taking.until = Some(of(&[self.now(), 3_000], n[4]));
+            taking.until = Some(of(&[self.now(), 3_000, self.now() - 600, self.now() + 600], n[1] / 4));
         }
         taking.registration = self.sides[0].registration.borrow().clone().filter(|_| !n[5].is_multiple_of(3));
         self.trace.push(format!("{taking:?}"));

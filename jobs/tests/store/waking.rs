@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tenure_jobs::store::{Hint, Request, SettleReply, SteerReply, Taking, Ticked};
 
-use super::lab::{Lab, Which, done, fail, node, queue, retry};
+use super::lab::{Lab, START, Which, done, fail, node, queue, retry};
 
 scenarios! {
     a_node_that_waits_is_woken_by_a_job,
@@ -14,6 +14,7 @@ scenarios! {
     a_node_behind_many_that_are_gone_is_woken_at_once,
     a_node_that_is_full_wakes_the_next,
     a_wake_up_for_another_queue_is_passed_on,
+    a_node_that_may_take_a_job_is_woken_first,
     a_job_that_is_tried_again_wakes_a_node,
     a_registration_is_taken_back,
     a_queue_that_is_resumed_wakes_its_nodes,
@@ -41,6 +42,35 @@ async fn a_node_that_waits_is_woken_by_a_job(which: Which) {
         lab.add("a", &["j2"]).await;
         assert!(lab.woken().await.is_empty(), "it is woken once");
     }
+}
+
+async fn a_node_that_may_take_a_job_is_woken_first(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    let wait_for = async |name: &str, until: u64| {
+        let mut taking = Taking::new(node(name), queue("a"), 1);
+        (taking.slots, taking.until) = (1, Some(until));
+        lab.take_as(&taking).await
+    };
+    for name in ["early", "early2", "late", "any", "any2"] {
+        lab.listen(name).await;
+    }
+    // Those that take less wait longer.
+    wait_for("early", START - 2_000).await;
+    wait_for("early2", START - 2_000).await;
+    wait_for("late", START + 2_000).await;
+    wait(&lab, "any", &["a"], 1).await;
+    wait(&lab, "any2", &["a"], 1).await;
+    for expected in ["any", "any2", "late", "early"] {
+        lab.add("a", &[expected]).await;
+        assert_eq!(lab.woken().await, [expected]);
+    }
+    assert!(wait_for("early", START - 2_000).await.is_empty(), "it is woken in vain, and holds up nobody");
+    assert_eq!(wait_for("late", START + 2_000).await, ["any"]);
+    assert_eq!(lab.woken().await, ["early2"], "more is left");
+    // One that was scheduled early is for all.
+    lab.add_one("a", "j", |kind| kind.due = START - 3_000).await;
+    assert_eq!(lab.woken().await, ["early"]);
+    assert_eq!(wait_for("early", START - 2_000).await, ["j"]);
 }
 
 async fn a_job_that_is_tried_again_wakes_a_node(which: Which) {

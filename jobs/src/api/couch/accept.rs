@@ -46,6 +46,7 @@ impl Accept {
     }
 
     /// Only jobs that were scheduled for this time or before. A job without a time is scheduled for the moment of its add.
+    /// While acceptors without this limit wait too, they are woken first.
     pub fn max_sched_time(mut self, time: SystemTime) -> Self {
         self.until = Some(time);
         self

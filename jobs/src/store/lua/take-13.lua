@@ -30,7 +30,10 @@ end
 -- was this node that was woken for it.
 local function answered(out, took, waits, others)
   if #waits > 0 then
-    out[3] = fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
+    -- A node that takes only what is scheduled until a time stands behind all others, and the latest time stands
+    -- first. So nobody who could take a job stands behind one who could not.
+    local behind = until_ms == '' and '' or fmt('f%011x', max(0, 8796093022208 - until_ms))
+    out[3] = behind .. fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
     local registered = {}
     for i = 1, #waits do registered[2 * i - 1], registered[2 * i] = 0, waits[i] .. '|' .. out[3] end
     call('ZADD', WAITING, unpack(registered))

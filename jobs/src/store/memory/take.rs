@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::group::Place;
 use super::state::with_prefix;
-use super::step::{Step, allowance, allowance_of, limit_of, ready_member};
+use super::step::{LAST, Step, allowance, allowance_of, limit_of, ready_member};
 use super::wake::waits_as;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
@@ -323,8 +323,12 @@ impl Take<'_, '_> {
             }
         }
         let registration = (!waits.is_empty()).then(|| {
+            // A node that takes only what is scheduled until a time stands behind all others, and the latest time stands
+            // first. So nobody who could take a job stands behind one who could not.
+            let until = self.taking.until.map(|until| format!("f{:011x}", LAST.saturating_sub(until)));
+            let Taking { node, slots, .. } = self.taking;
             let registration =
-                format!("{:014x}|{}|{}", self.step.mint(), self.taking.node, self.taking.slots);
+                format!("{}{:014x}|{node}|{slots}", until.unwrap_or_default(), self.step.mint());
             for queue in waits {
                 let name = waits_as(&queue, self.taking.group.as_ref());
                 self.step.state.data.waiting.insert(format!("{name}|{registration}"));

@@ -2,7 +2,7 @@
 -- call names a bounded number of groups, no tick makes up for them, and few nodes wait for one group.
 local patience = 128
 
--- Jobs of a queue are ready: nodes that wait for some are woken, the longest waiting first, until they have slots for
+-- Jobs of a queue are ready: nodes that wait for some are woken, in the order in which they stand, until they have slots for
 -- `count` or four are woken. Each of them wakes another when it has taken all that it can. A node that does not hear is
 -- forgotten, and the next one is woken. The owner of a group waits under `queue/group`.
 local function wake(queue, count)
