@@ -422,11 +422,10 @@ async fn whoever_unsubscribes_hears_nothing_any_more(world: World) {
         Some(CouchState::Running),
         "the other one goes on"
     );
+    let watched = async || jobs.get(&id).await.unwrap().unwrap().record().flags.contains('w');
+    assert!(watched().await, "its messages come, too");
     drop(second);
-    tenure_testing::eventually(MINUTE, "nobody watches", async || {
-        !jobs.get(&id).await.unwrap().unwrap().record().flags.contains('w')
-    })
-    .await;
+    tenure_testing::eventually(MINUTE, "nobody watches", async || !watched().await).await;
 }
 
 async fn jobs_are_listed_and_counted(world: World) {
@@ -590,6 +589,33 @@ async fn a_limited_accept_keeps_no_job_from_another() {
     assert_eq!(job.id(), &"t/j");
     assert!(!in_vain.is_finished());
     in_vain.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_waited_for_goes_with_its_subscription() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let jobs = Jobs::over(std::sync::Arc::new(store)).name("n").join().await.unwrap();
+    let couch = jobs.couch();
+    couch.set_type_timeout("t", MINUTE).await.unwrap();
+    couch.add("t", "j", &json!(0), None).await.unwrap();
+    let follow = async || couch.subscribe("t", "j").await.unwrap();
+    let first = follow().await;
+    let mut job = taken(&couch).await;
+    job.update(Some(&json!(1))).await.unwrap();
+    drop(first);
+    let second = follow().await;
+    assert_eq!((second.state(), second.data::<Value>().unwrap()), (CouchState::Running, json!(1)));
+    let mut second = second.subscription().unwrap();
+    assert_eq!(second.wait(10 * SECOND).await.unwrap(), None, "what came before is told to nobody");
+    // Another one comes and goes: that takes nothing from this one.
+    drop(follow().await);
+    tokio::time::sleep(SECOND).await;
+    let updated = tokio::time::Instant::now();
+    job.update(Some(&json!(2))).await.unwrap();
+    let event = second.wait(MINUTE).await.unwrap().unwrap();
+    assert_eq!(event.data::<Value>().unwrap(), Some(json!(2)));
+    assert_eq!(updated.elapsed(), Duration::ZERO, "it was told, and did not have to look");
 }
 
 #[tokio::test(start_paused = true)]

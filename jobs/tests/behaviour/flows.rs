@@ -223,21 +223,42 @@ async fn a_flow_that_fails_so_often_says_where_and_why(world: World) {
 }
 
 async fn a_handler_sees_the_fields_that_it_declares(world: World) {
+    #[derive(Serialize, Deserialize)]
+    struct Guilds {
+        guilds: Vec<String>,
+        #[serde(default)]
+        level: u32,
+    }
     #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Strict {
-        user: u32,
+    struct Level {
+        #[expect(dead_code, reason = "no job has it")]
+        level: u32,
     }
     let jobs = join(&world).join().await.unwrap();
-    let _worker = jobs
-        .worker("access", async |_: Ctx, access: Access| Ok(Outcome::result(&access.ok)?))
-        .start()
-        .unwrap();
-    let id = jobs.start("join", &who()).keep(MINUTE).await.unwrap().id;
-    let ended = jobs.wait(&id).await.unwrap();
-    assert_eq!(ended.state(), State::Failed, "a field that is declared and missing is an error");
-    assert!(jobs.get(&id).await.unwrap().unwrap().data::<Who>().is_ok());
-    assert!(jobs.get(&id).await.unwrap().unwrap().data::<Strict>().map(|strict| strict.user).is_err());
+    let said = Said::default();
+    let [first, second, third] = [&said; 3].map(Said::clone);
+    let access = jobs.worker("access", move |_: Ctx, seen: Guilds| {
+        first.say(serde_json::to_string(&seen).unwrap());
+        async { Ok(Outcome::next(&Access { ok: true })?) }
+    });
+    let member = jobs.worker("member", move |_: Ctx, seen: Access| {
+        second.say(serde_json::to_string(&seen).unwrap());
+        async { Ok(Outcome::next(&Member { member: "yes" })?) }
+    });
+    let grant = jobs.worker("grant", move |_: Ctx, _: Level| {
+        third.say("a field that it declares was missing");
+        async { Ok(()) }
+    });
+    let _workers = [access, member, grant].map(|worker| worker.start().unwrap());
+    let id = jobs.start("join", &who()).await.unwrap().id;
+    let ended = tokio::time::timeout(MINUTE, jobs.wait(&id)).await.expect("it has ended").unwrap();
+    assert_eq!(said.all(), [r#"{"guilds":["red","blue"],"level":0}"#, r#"{"ok":true}"#]);
+    let error = ended.error().unwrap_or_default();
+    assert!(ended.state() == State::Failed && error.ends_with("missing field `level`"), "{ended:?}");
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!((view.queue().as_str(), view.attempts()), ("grant", 1), "another attempt reads no more");
+    let all = serde_json::json!({"user": 62, "guilds": ["red", "blue"], "ok": true, "member": "yes"});
+    assert_eq!(view.data::<serde_json::Value>().unwrap(), all, "the others are kept");
 }
 
 /// A worker that says its queue and goes on.
