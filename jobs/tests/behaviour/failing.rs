@@ -10,6 +10,7 @@ stories! {
     an_error_is_tried_again_until_it_is_a_dead_letter,
     a_fatal_error_is_not_tried_again,
     a_panic_hurts_its_own_job_only,
+    an_execution_whose_task_is_gone_has_failed,
     data_of_another_type_are_a_dead_letter,
     an_execution_that_takes_too_long_has_failed,
     a_handler_without_a_heartbeat_has_failed,
@@ -69,6 +70,43 @@ async fn a_panic_hurts_its_own_job_only(world: World) {
     assert!(jobs.wait(&good).await.unwrap().is_done());
     let ended = jobs.wait(&bad).await.unwrap();
     assert_eq!(ended.error().as_deref(), Some("the handler panicked: it is bad"));
+}
+
+/// An error that nobody can read: the task of its execution ends with a panic, beyond the handler.
+#[derive(Debug)]
+struct Unreadable;
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("nobody can read this")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+async fn an_execution_whose_task_is_gone_has_failed(world: World) {
+    let jobs = world.node("n").queue(queue(2)).join().await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, bad: bool| {
+        let heard = heard.clone();
+        async move {
+            if bad {
+                heard.say(ctx.attempt().to_string());
+                return Err(Unreadable.into());
+            }
+            Ok(())
+        }
+    });
+    let _worker = worker.slots(1).start().unwrap();
+    let ended = async |bad: bool| {
+        let id = jobs.add("q", &bad).await.unwrap().id;
+        tokio::time::timeout(MINUTE / 2, jobs.wait(&id)).await.expect("it has ended").unwrap()
+    };
+    let bad = ended(true).await;
+    assert_eq!((bad.state(), bad.error().as_deref()), (State::Failed, Some("its task was aborted")));
+    assert_eq!(said.all(), ["1", "2"], "it was tried again");
+    assert!(ended(false).await.is_done(), "its slot is free");
 }
 
 async fn data_of_another_type_are_a_dead_letter(world: World) {
