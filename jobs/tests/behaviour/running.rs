@@ -343,20 +343,22 @@ async fn a_worker_without_its_runtime_gives_its_jobs_back(world: World) {
     let running = jobs.add_many("q", [(), ()]).await.unwrap();
     said.until(2).await;
     let token = async |id| jobs.get(id).await.unwrap().unwrap().token();
-    let taken = [token(&running[0].id).await, token(&running[1].id).await];
+    let tokens = async || [token(&running[0].id).await, token(&running[1].id).await];
+    let taken = tokens().await;
     home.shutdown_background();
-    let figures = async || {
+    let given_back = async || {
+        assert_eq!(tokens().await, taken, "it takes no more");
         let figures = jobs.queue("q").unwrap().figures().await.unwrap();
-        (figures.ready, figures.running)
+        let found = (figures.ready, figures.running);
+        if found == (2, 0) { Ok(()) } else { Err(found) }
     };
-    let given_back = async || if figures().await == (2, 0) { Ok(()) } else { Err(figures().await) };
     tenure_testing::eventually(MINUTE, "the jobs are ready again", given_back).await;
     let view = jobs.get(&running[0].id).await.unwrap().unwrap();
     assert_eq!((view.state(), view.attempts()), (State::Ready, 0));
-    // It takes no more: no job has another token, and all are another worker's.
+    // No job has another token, and all are another worker's.
     let third = jobs.add("q", &()).await.unwrap().id;
     assert_eq!(worker.close(MINUTE).await.unwrap().given_back, 0);
-    assert_eq!([token(&running[0].id).await, token(&running[1].id).await], taken);
+    assert_eq!(tokens().await, taken);
     assert_eq!(token(&third).await, Token(0));
     let next = jobs.worker("q", async |_: Ctx, (): ()| Ok(())).start().unwrap();
     for id in running.iter().map(|added| &added.id).chain([&third]) {
