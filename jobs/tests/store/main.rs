@@ -27,6 +27,7 @@ macro_rules! scenarios {
 mod again;
 mod children;
 mod costs;
+mod damage;
 mod ending;
 mod golden;
 mod groups;

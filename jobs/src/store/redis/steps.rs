@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::Value;
-use tenure_connection::Call;
+use tenure_connection::{Call, Version};
 use tokio::sync::mpsc;
 
 use super::RedisStore;
@@ -52,19 +52,23 @@ fn tokens<'a>(executions: impl Iterator<Item = &'a Token>) -> (Vec<String>, Vec<
     (tokens, bytes)
 }
 
+/// Whether a set can be kept on a server.
+fn suits(version: Version, policy: &str) -> Result<()> {
+    if version.major < 7 {
+        return Err(StoreError::unusable(format!("redis {version} is too old, at least 7.0.0 is needed")));
+    }
+    if policy != "noeviction" {
+        let reason = format!("redis runs with maxmemory-policy {policy}, jobs need noeviction");
+        return Err(StoreError::unusable(reason));
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl Store for RedisStore {
     async fn boot(&self, seen: Token) -> Result<Booted> {
         let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
-        if info.version.major < 7 {
-            let reason = format!("redis {} is too old, at least 7.0.0 is needed", info.version);
-            return Err(StoreError::unusable(reason));
-        }
-        if &*info.maxmemory_policy != "noeviction" {
-            let reason =
-                format!("redis runs with maxmemory-policy {}, jobs need noeviction", info.maxmemory_policy);
-            return Err(StoreError::unusable(reason));
-        }
+        suits(info.version, &info.maxmemory_policy)?;
         let mut call = self.scripts.boot.call();
         call.arg(seen.0).arg(&*info.identity);
         let mut values = Values::of("boot", self.open.call(&call).await.map_err(failed)?)?;
@@ -384,4 +388,20 @@ impl Store for RedisStore {
 fn seen(values: &mut Values) -> Result<Option<Seen>> {
     let (record, body, result) = (values.record()?, values.bytes()?, values.bytes()?);
     Ok(record.map(|record| Seen { record, body, result }))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_unusable() {
+        let refusal = |major, minor| match suits(Version { major, minor, patch: 1 }, "noeviction") {
+            Err(StoreError::Unusable(why)) => Some(why.to_string()),
+            other => other.err().map(|error| format!("{error:?}")),
+        };
+        assert_eq!(refusal(6, 2).unwrap(), "redis 6.2.1 is too old, at least 7.0.0 is needed");
+        assert_eq!(refusal(7, 0), None);
+    }
 }

@@ -1,0 +1,41 @@
+//! Data that somebody else has damaged, and servers that no set can be kept on. A step that meets the first is not sent again.
+
+use tenure_connection::Client;
+use tenure_jobs::store::{RedisStore, Store, StoreError};
+use tenure_jobs::{SetName, Token};
+use tenure_testing::RedisServer;
+
+use super::lab::{Lab, Which, taking};
+
+/// A take of the queue `a` after this command about the hash of the jobs: why it was refused.
+async fn take_after(command: &str, words: &[&str]) -> (Lab, String) {
+    let lab = Lab::new(Which::Redis, &[("a", "")]).await;
+    lab.add("a", &["j"]).await;
+    lab.raw(command, "jobs", words).await;
+    let taken = lab.store.take(lab.inc.get(), &lab.lane("an1"), &taking("a", 9)).await;
+    let Err(StoreError::Damaged(why)) = taken else { panic!("{taken:?}") };
+    (lab, why.to_string())
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_damage() {
+    let (lab, why) = take_after("HSET", &["j", "1|Q|0|0||strange"]).await;
+    assert!(why.contains("where a record was expected"), "{why}");
+    lab.add("a", &["k"]).await;
+    assert_eq!(lab.take("a").await, ["k"], "it is in nobody's way");
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_damage() {
+    let (_, why) = take_after("SET", &["a text"]).await;
+    assert!(why.contains("WRONGTYPE"), "{why}");
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_unusable() {
+    let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let booted = RedisStore::open(&client, &SetName::new("s").unwrap()).boot(Token(0)).await;
+    let Err(StoreError::Unusable(why)) = booted else { panic!("{booted:?}") };
+    assert_eq!(why.to_string(), "redis runs with maxmemory-policy allkeys-lru, jobs need noeviction");
+}
