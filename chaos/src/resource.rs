@@ -4,7 +4,7 @@
 //! It also checks whether that is enough: a write from a holder whom another one has already followed is an accepted
 //! stale write. Messages are one JSON value per line in both directions; only writes with a number are answered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,10 +48,12 @@ pub struct Counts {
     pub stale_accepted: u64,
 }
 
-/// The last writer of a key, and its accepted writes. Moments are in nanoseconds of `CLOCK_BOOTTIME`.
+/// A writer of a key, and its accepted writes. Moments are in nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Run {
+    /// The token of its writes.
+    pub token: u64,
     /// The writer.
     pub holder: String,
     /// When it first wrote.
@@ -62,74 +64,73 @@ pub struct Run {
     pub writes: u64,
 }
 
+impl Run {
+    fn is_by(&self, token: u64, holder: &str) -> bool {
+        self.token == token && self.holder == holder
+    }
+}
+
 /// Decides which writes are accepted.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    keys: HashMap<String, Page>,
+    /// The runs of each key, in the order of their first writes.
+    keys: HashMap<String, Vec<Run>>,
     counts: Counts,
-}
-
-#[derive(Debug)]
-struct Page {
-    now: (u64, String),
-    /// When the first write of the present writer was accepted; `to` is the last.
-    from: u64,
-    to: u64,
-    /// How often it has written.
-    writes: u64,
-    highest: u64,
-    past: HashSet<(u64, String)>,
 }
 
 impl Ledger {
     /// Records a write at this moment. Returns whether it is accepted.
     pub fn write(&mut self, key: &str, token: u64, holder: &str, at: u64) -> bool {
-        let writer = (token, holder.to_owned());
-        let now = || writer.clone();
-        let new = || Page { now: now(), from: at, to: at, writes: 0, highest: token, past: HashSet::new() };
-        let page = self.keys.entry(key.to_owned()).or_insert_with(new);
-        if token < page.highest {
+        let runs = self.keys.entry(key.to_owned()).or_default();
+        // No token is below that of an earlier run.
+        if runs.last().is_some_and(|last| token < last.token) {
             self.counts.refused += 1;
             return false;
         }
         self.counts.accepted += 1;
-        page.highest = token;
-        page.to = at;
-        if page.now != writer {
-            if page.past.contains(&writer) {
-                self.counts.stale_accepted += 1;
-            }
-            (page.from, page.writes) = (at, 0);
-            let before = std::mem::replace(&mut page.now, writer);
-            page.past.insert(before);
+        if let Some(last) = runs.last_mut().filter(|last| last.is_by(token, holder)) {
+            (last.to, last.writes) = (at, last.writes + 1);
+            return true;
         }
-        page.writes += 1;
+        let mut with_this_token = runs.iter().rev().take_while(|run| run.token == token);
+        if with_this_token.any(|run| run.holder == holder) {
+            self.counts.stale_accepted += 1;
+        }
+        runs.push(Run { token, holder: holder.to_owned(), from: at, to: at, writes: 1 });
         true
     }
 
     /// Whether the key's last writer has this token, and has written both before this moment and after it.
     pub fn wrote_around(&self, key: &str, token: u64, at: u64) -> bool {
-        self.keys.get(key).is_some_and(|page| page.now.0 == token && page.from <= at && at <= page.to)
+        self.last_run(key).is_some_and(|last| last.token == token && last.from <= at && at <= last.to)
     }
 
     /// Whether a write of the key was accepted after this moment.
     pub fn wrote_after(&self, key: &str, at: u64) -> bool {
-        self.keys.get(key).is_some_and(|page| at < page.to)
+        self.last_run(key).is_some_and(|last| at < last.to)
     }
 
     /// The token and the holder of the key's last accepted write.
     pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
-        self.keys.get(key).map(|page| page.now.clone())
+        self.last_run(key).map(|last| (last.token, last.holder.clone()))
     }
 
-    /// The last writer of a key.
-    pub fn last_run(&self, key: &str) -> Option<Run> {
-        self.keys.get(key).map(|page| Run {
-            holder: page.now.1.clone(),
-            from: page.from,
-            to: page.to,
-            writes: page.writes,
-        })
+    fn last_run(&self, key: &str) -> Option<&Run> {
+        self.runs(key).last()
+    }
+
+    /// All runs of a key, in the order of their first writes.
+    pub fn runs(&self, key: &str) -> &[Run] {
+        self.keys.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys that two writers wrote under one token.
+    pub fn keys_of_one_token(&self) -> Vec<String> {
+        let shared = |runs: &[Run]| runs.windows(2).any(|pair| pair[0].token == pair[1].token);
+        let mut keys: Vec<_> =
+            self.keys.iter().filter(|(_, runs)| shared(runs)).map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys
     }
 
     /// The counts so far.
@@ -188,9 +189,14 @@ impl Resource {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_writer(key)
     }
 
-    /// The last writer of a key.
-    pub fn last_run(&self, key: &str) -> Option<Run> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_run(key)
+    /// All runs of a key, in the order of their first writes.
+    pub fn runs(&self, key: &str) -> Vec<Run> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).runs(key).to_vec()
+    }
+
+    /// The keys that two writers wrote under one token.
+    pub fn keys_of_one_token(&self) -> Vec<String> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).keys_of_one_token()
     }
 
     /// The counts so far.

@@ -24,3 +24,8 @@ fn executions_with_one_token_are_found() {
 fn nodes_that_attest_nothing_after_a_loss_are_found() {
     finds("nothing-attested", "flush-all", " is gone, Plain, last run: ");
 }
+
+#[test]
+fn a_cancelled_job_that_is_tried_again_is_found() {
+    finds("cancels-forgotten", "kill", " began after it was cancelled: ");
+}

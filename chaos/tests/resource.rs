@@ -33,6 +33,20 @@ fn a_holder_that_wrote_before_and_after_a_moment_ran_at_it() {
     assert!(!ledger.wrote_around("a", 5, 15) && !ledger.wrote_around("b", 7, 40));
 }
 
+#[test]
+fn all_runs_of_a_key_are_kept() {
+    let mut ledger = Ledger::default();
+    for (token, holder, at) in [(5, "w1", 10), (5, "w1", 20), (7, "w2", 30), (5, "w1", 40), (9, "w3", 50)] {
+        ledger.write("a", token, holder, at);
+    }
+    let runs: Vec<_> =
+        ledger.runs("a").iter().map(|run| (run.token, &*run.holder, run.from, run.to, run.writes)).collect();
+    assert_eq!(runs, [(5, "w1", 10, 20, 2), (7, "w2", 30, 30, 1), (9, "w3", 50, 50, 1)]);
+    assert!(ledger.runs("b").is_empty() && ledger.keys_of_one_token().is_empty());
+    ledger.write("a", 9, "w4", 60);
+    assert_eq!(ledger.keys_of_one_token(), ["a"]);
+}
+
 #[tokio::test]
 async fn writes_arrive_over_the_network_in_order() {
     let resource = Resource::start().await.unwrap();

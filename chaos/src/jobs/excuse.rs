@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::cancelled::{Again, Cancellation};
 use super::node::{Kind, LEASE};
 use crate::losses::Loss;
 use crate::resource::Run;
@@ -20,6 +21,20 @@ pub(super) struct Accepted {
     pub(super) asked: u64,
     /// When the answer was there.
     pub(super) answered: u64,
+    pub(super) cancelled: Option<Cancellation>,
+    pub(super) again: Option<Again>,
+}
+
+impl Accepted {
+    pub(super) fn new(kind: Kind, asked: u64, answered: u64) -> Self {
+        Self { kind, asked, answered, cancelled: None, again: None }
+    }
+
+    /// When it was asked for last, and when that was answered.
+    fn wanted(&self) -> (u64, u64) {
+        let again = self.again.and_then(|again| Some((again.asked, again.answered?)));
+        again.unwrap_or((self.asked, self.answered))
+    }
 }
 
 /// The losses of a run, and what else the judge has to know about its faults.
@@ -47,13 +62,14 @@ impl Losses {
 
     /// Whether a job may be gone that this execution was the last to run.
     pub(super) fn excuse(&self, job: &Accepted, run: Option<&Run>) -> bool {
-        let forgets = |loss: &&Loss| {
-            let since = if loss.wiped { 0 } else { loss.since };
-            job.asked <= loss.back && job.answered >= since
-        };
-        let mut losses = self.all.iter().filter(forgets);
-        losses
-            .any(|loss| !run.is_some_and(|run| self.outlives(loss, run) || self.runs_on(loss, job.kind, run)))
+        let (asked, answered) = job.wanted();
+        let mut losses = self.all.iter().filter(|loss| forgets(loss, asked, answered));
+        losses.any(|loss| !run.is_some_and(|run| self.outlives(loss, run) || self.runs_on(loss, job, run)))
+    }
+
+    /// Whether a word from outside may be forgotten that was said and answered at these moments.
+    pub(super) fn forget(&self, asked: u64, answered: u64) -> bool {
+        self.all.iter().any(|loss| forgets(loss, asked, answered))
     }
 
     /// Whether an execution was taken after a loss: then the data knew the job again. One that was taken before begins within
@@ -64,20 +80,26 @@ impl Losses {
     }
 
     /// Whether an execution had begun before a loss and must have gone on, so that its job is there again.
-    fn runs_on(&self, loss: &Loss, kind: Kind, run: &Run) -> bool {
+    fn runs_on(&self, loss: &Loss, job: &Accepted, run: &Run) -> bool {
         if run.from >= loss.lost {
             return false;
         }
         if run.to > loss.back + nanos(ATTESTED) {
             return true;
         }
-        // It wrote when it began, and was cut off: a parent that waits writes once, too.
+        // It wrote when it began, and was cut off: a parent that waits writes once, too, and one that is told to end.
         let node = run.holder.split('/').next().unwrap_or_default();
         let lived = self.ended.get(node).is_none_or(|end| *end > loss.back + nanos(LIVED));
         let had_its_lease = loss.back - loss.lost < nanos(LEASE / 2)
             && self.resumed.iter().all(|at| *at < run.from || *at > loss.lost);
-        run.writes == 1 && kind != Kind::Parent && lived && had_its_lease
+        let was_cut_off = run.writes == 1 && job.kind != Kind::Parent && job.cancelled.is_none();
+        was_cut_off && lived && had_its_lease
     }
+}
+
+fn forgets(loss: &Loss, asked: u64, answered: u64) -> bool {
+    let since = if loss.wiped { 0 } else { loss.since };
+    asked <= loss.back && answered >= since
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -94,8 +116,9 @@ mod tests {
     fn a_loss_excuses_what_was_accepted_before_it_and_not_run() {
         let mut losses = Losses::default();
         losses.add(Loss { lost: 10 * SECOND, since: 10 * SECOND, back: 11 * SECOND, wiped: true });
-        let job = |at: u64| Accepted { kind: Kind::Plain, asked: at * SECOND, answered: at * SECOND };
+        let job = |at: u64| Accepted::new(Kind::Plain, at * SECOND, at * SECOND);
         let run = |from: u64, to: u64, writes| Run {
+            token: 7,
             holder: "n1/work/7".to_owned(),
             from: from * SECOND,
             to: to * SECOND,
@@ -114,6 +137,11 @@ mod tests {
         losses.node_ends("n1", 12 * SECOND);
         assert!(losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off with its node");
         let parent = Accepted { kind: Kind::Parent, ..job(5) };
-        assert!(Losses { ended: BTreeMap::new(), ..losses }.excuse(&parent, Some(&run(9, 9, 1))));
+        let losses = Losses { ended: BTreeMap::new(), ..losses };
+        assert!(losses.excuse(&parent, Some(&run(9, 9, 1))));
+        let again = Again { asked: 12 * SECOND, answered: Some(12 * SECOND) };
+        let wanted = Accepted { again: Some(again), ..job(5) };
+        assert!(!losses.excuse(&wanted, Some(&run(6, 7, 2))), "somebody asked for it again after the loss");
+        assert!(losses.forget(11 * SECOND, 11 * SECOND) && !losses.forget(12 * SECOND, 12 * SECOND));
     }
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use tenure_jobs::Jobs;
+use tenure_jobs::{Add, How, JobId, Jobs, Unique};
 use tenure_testing::history::boottime_ns;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::cancelled::{Again, Answer, Cancellation};
 use super::excuse::Accepted;
 use super::node::{Kind, Work};
 
@@ -25,6 +26,8 @@ const WAITING: usize = 400;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Every thirtieth plain job takes up to this time. That is long enough for its node to notice a loss of data.
 const LONG: (u32, Duration) = (30, Duration::from_secs(5));
+/// Every eighth job is cancelled within this time, and half of those are asked for again within the other.
+const CANCELLED: (u32, Duration, Duration) = (8, Duration::from_millis(300), Duration::from_secs(2));
 const GROUPS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// The jobs that were accepted, by id.
@@ -36,6 +39,13 @@ pub(super) struct Load {
 impl Load {
     fn accept(&self, id: String, job: Accepted) {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(id, job);
+    }
+
+    fn note(&self, id: &JobId, what: impl FnOnce(&mut Accepted)) {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(job) = accepted.get_mut(id.as_str()) {
+            what(job);
+        }
     }
 
     pub(super) fn accepted(&self) -> BTreeMap<String, Accepted> {
@@ -76,14 +86,20 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration)
             let Ok(waits) = free.clone().try_acquire_owned() else { continue };
             let (jobs, load, wish) = (jobs.clone(), load.clone(), Wish::draw(number, longest, &mut random));
             adds.spawn(async move {
-                let _waits = waits;
-                let Wish { id, kind, ms, group, delay, priority } = wish;
-                let add = jobs.add("work", &Work { kind, ms }).id(&id).group(group).priority(priority);
-                let add = if delay.is_zero() { add } else { add.delay(delay) };
-                let asked = boottime_ns();
+                let (delay, asked) = (wish.delay, boottime_ns());
+                let add = wish.add(&jobs);
+                let added = if delay.is_zero() { add.await } else { add.delay(delay).await };
+                drop(waits);
                 // Without an answer it may be there or not.
-                if add.await.is_ok() {
-                    load.accept(id, Accepted { kind, asked, answered: boottime_ns() });
+                let Ok(added) = added else { return };
+                load.accept(added.id.to_string(), Accepted::new(wish.work.kind, asked, boottime_ns()));
+                if let Some((after, again)) = wish.cancel {
+                    sleep(after).await;
+                    cancel(&jobs, &load, &added.id).await;
+                    if let Some(after) = again {
+                        sleep(after).await;
+                        say_again(&jobs, &load, &added.id, &wish).await;
+                    }
                 }
             });
             while adds.try_join_next().is_some() {}
@@ -93,16 +109,45 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration)
     Adding { stop, task }
 }
 
+async fn cancel(jobs: &Jobs, load: &Load, id: &JobId) {
+    let asked = boottime_ns();
+    let answer = match jobs.cancel(id, "enough").await {
+        Ok(true) => Answer::AtOnce,
+        Ok(false) => Answer::Asked,
+        Err(_) => Answer::Unknown,
+    };
+    let answered = boottime_ns();
+    let view = jobs.get(id).await.ok().flatten();
+    let token = view.map(|view| view.token().0);
+    load.note(id, |job| job.cancelled = Some(Cancellation { answer, asked, answered, token }));
+}
+
+/// Asks for a cancelled job again. One that the store does not know as such stays as it is.
+async fn say_again(jobs: &Jobs, load: &Load, id: &JobId, wish: &Wish) {
+    let asked = boottime_ns();
+    let said = wish.add(jobs).unique(Unique::Again).await;
+    if said.as_ref().is_ok_and(|added| added.how == How::Exists) {
+        return;
+    }
+    let answered = said.is_ok().then(boottime_ns);
+    load.note(id, |job| job.again = Some(Again { asked, answered }));
+}
+
 struct Wish {
     id: String,
-    kind: Kind,
-    ms: u64,
+    work: Work,
     group: &'static str,
     delay: Duration,
     priority: i8,
+    /// How long after its add it is cancelled, and how long after that somebody asks for it again.
+    cancel: Option<(Duration, Option<Duration>)>,
 }
 
 impl Wish {
+    fn add<'a>(&self, jobs: &'a Jobs) -> Add<'a> {
+        jobs.add("work", &self.work).id(&self.id).group(self.group).priority(self.priority)
+    }
+
     fn draw(number: u64, longest: Duration, random: &mut StdRng) -> Self {
         let kinds = [
             (Kind::Plain, 60),
@@ -116,13 +161,23 @@ impl Wish {
         let delay = if random.random_ratio(1, 6) { random.random_range(10..3_000) } else { 0 };
         let is_long = kind == Kind::Plain && random.random_ratio(1, LONG.0);
         let longest = if is_long { LONG.1 } else { longest };
+        let ms = random.random_range(1..longest.as_millis() as u64);
+        let (every, soon, later) = CANCELLED;
+        let cancel = random.random_ratio(1, every).then(|| {
+            // A parent that comes anew would meet the children of its former life.
+            let again = kind != Kind::Parent && random.random_bool(0.5);
+            (
+                random.random_range(Duration::ZERO..soon),
+                again.then(|| random.random_range(Duration::ZERO..later)),
+            )
+        });
         Self {
             id: format!("j{number}"),
-            kind,
-            ms: random.random_range(1..longest.as_millis() as u64),
+            work: Work { kind, ms, heeds: cancel.is_some() && random.random_bool(0.5) },
             group: GROUPS.choose(random).copied().unwrap_or("a"),
             delay: Duration::from_millis(delay),
             priority: random.random_range(-1..=1),
+            cancel,
         }
     }
 }

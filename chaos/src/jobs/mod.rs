@@ -2,8 +2,9 @@
 //! with the world outside.
 //!
 //! `node.rs` is the process with the handlers, `load.rs` adds the jobs, and `verdict.rs` judges. `excuse.rs` knows what may be
-//! gone with lost data.
+//! gone with lost data, and `cancelled.rs` which executions may follow a cancellation.
 
+mod cancelled;
 mod excuse;
 mod load;
 pub mod node;

@@ -44,14 +44,21 @@ pub enum BrokenJobs {
     LostLeasesForgotten,
     /// After a loss of data, nodes say nothing of what they run.
     NothingAttested,
+    /// An execution is asked to end, and nobody remembers that its job was cancelled.
+    CancelsForgotten,
 }
 
 impl BrokenJobs {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::TokensRepeat, Self::LostLeasesForgotten, Self::NothingAttested];
+    pub const ALL: [Self; 4] =
+        [Self::TokensRepeat, Self::LostLeasesForgotten, Self::NothingAttested, Self::CancelsForgotten];
 
-    fn breakage(self) -> Breakage {
-        if self == Self::NothingAttested { Breakage::NothingAttested } else { Breakage::NoAbort }
+    fn breakage(self) -> Option<Breakage> {
+        match self {
+            Self::NothingAttested => Some(Breakage::NothingAttested),
+            Self::CancelsForgotten => None,
+            Self::TokensRepeat | Self::LostLeasesForgotten => Some(Breakage::NoAbort),
+        }
     }
 
     fn patch(self) -> Option<ScriptPatch> {
@@ -59,6 +66,7 @@ impl BrokenJobs {
             Self::NothingAttested => return None,
             Self::TokensRepeat => ("take", "unpack(ids)), num(mint())", "unpack(ids)), '7'"),
             Self::LostLeasesForgotten => ("tick", "retry(j, 0, 'lease expired')", "leave(j)"),
+            Self::CancelsForgotten => ("steer", "flag(j, 'x')\n    call('SPUBLISH'", "call('SPUBLISH'"),
         };
         Some(ScriptPatch { script, from, to })
     }
@@ -85,6 +93,8 @@ pub(super) struct Work {
     pub(super) kind: Kind,
     /// How long it takes, ms.
     pub(super) ms: u64,
+    /// It ends when it is told to.
+    pub(super) heeds: bool,
 }
 
 /// The result of a job: which execution has ended it.
@@ -117,7 +127,11 @@ pub(super) fn builder(url: &str, name: &str, broken: Option<BrokenJobs>) -> Resu
         None => Jobs::builder(SET, client),
         Some(broken) => {
             let store = RedisStore::open_broken(&client, &SetName::new(SET)?, broken.patch().as_slice());
-            Jobs::over(Arc::new(store) as Arc<dyn Store>).break_with(broken.breakage())
+            let builder = Jobs::over(Arc::new(store) as Arc<dyn Store>);
+            match broken.breakage() {
+                Some(breakage) => builder.break_with(breakage),
+                None => builder,
+            }
         }
     };
     let queue = |name: &str| {
@@ -190,14 +204,18 @@ async fn handle(
     write().await?;
     // Not all take the same time, also when they are tried again.
     let took = rand::rng().random_range(0..=work.ms);
-    sleep(Duration::from_millis(took)).await;
+    let told = async { if work.heeds { ctx.cancelled().await } else { std::future::pending().await } };
+    tokio::select! {
+        () = sleep(Duration::from_millis(took)) => {}
+        () = told => return Err("it was told to end".into()),
+    }
     let mut children = 0;
     if work.kind == Kind::Parent {
         let ended = ctx.children().await?.unwrap_or_default();
         if ended.len() < CHILDREN {
             // An execution that was cut off has made some of them. None is made twice.
             for number in 0..CHILDREN {
-                let child = Work { kind: Kind::Plain, ms: work.ms };
+                let child = Work { kind: Kind::Plain, ms: work.ms, heeds: false };
                 ctx.spawn("children", &number.to_string(), &child).await?;
             }
             return Ok(Outcome::wait());

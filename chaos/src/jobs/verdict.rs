@@ -9,10 +9,11 @@ use tenure_jobs::{JobId, JobView, Jobs, State};
 use tokio::time::{Instant, sleep};
 
 use super::JobsFault;
+use super::cancelled::Answer;
 use super::excuse::{Accepted, Losses};
 use super::node::{CHILDREN, Ended, Kind};
 use crate::Result;
-use crate::resource::{Counts, Resource};
+use crate::resource::{Counts, Resource, Run};
 
 /// The longest part of the findings that is printed.
 const SHOWN: usize = 20;
@@ -31,6 +32,12 @@ pub(super) struct Verdict {
     lost: Vec<String>,
     /// Jobs that have ended otherwise than they should.
     wrong: Vec<String>,
+    /// Jobs that were cancelled, or whose executions were asked to end.
+    cancelled: u64,
+    /// Those of them that were tried again.
+    tried_again: Vec<String>,
+    /// Jobs of which two executions had one token.
+    of_one_token: Vec<String>,
     strange: Vec<String>,
 }
 
@@ -53,6 +60,9 @@ impl Verdict {
         self.excused += act.excused;
         self.lost.extend(act.lost);
         self.wrong.extend(act.wrong);
+        self.cancelled += act.cancelled;
+        self.tried_again.extend(act.tried_again);
+        self.of_one_token.extend(act.of_one_token);
         self.strange.extend(act.strange);
     }
 
@@ -90,10 +100,13 @@ impl Verdict {
         let ids = ids(accepted)?;
         self.accepted = ids.len();
         self.counts = resource.counts();
+        self.of_one_token = resource.keys_of_one_token();
         for ((id, job), view) in ids.iter().zip(accepted.values()).zip(jobs.get_many(&ids).await?) {
+            let runs = resource.runs(id.as_str());
+            self.judge_cancellation(id, job, &runs, losses);
             let Some(view) = view else {
-                let run = resource.last_run(id.as_str());
-                if losses.excuse(job, run.as_ref()) {
+                let run = runs.last();
+                if losses.excuse(job, run) {
                     self.excused += 1;
                 } else {
                     self.lost.push(format!("{id} is gone, {:?}, last run: {run:?}", job.kind));
@@ -105,17 +118,34 @@ impl Verdict {
                 self.lost.push(format!("{id} is {:?} after {} attempts", view.state(), view.attempts()));
                 continue;
             }
-            if let Err(why) = ended_well(&view, job.kind, resource.last_writer(id.as_str())) {
+            if let Err(why) = ended_well(&view, job, runs.last(), losses) {
                 self.wrong.push(format!("{id}, {:?}: {why}", job.kind));
             }
         }
         Ok(())
     }
 
+    /// Whether a job was tried again although it was cancelled. A loss of data may have forgotten that it was.
+    fn judge_cancellation(&mut self, id: &JobId, job: &Accepted, runs: &[Run], losses: &Losses) {
+        let Some(cancelled) = job.cancelled.filter(|cancelled| cancelled.answer != Answer::Unknown) else {
+            return;
+        };
+        self.cancelled += 1;
+        let broken_by = cancelled.broken_by(job.again.as_ref(), runs);
+        if let Some(run) = broken_by.filter(|_| !losses.forget(cancelled.asked, cancelled.answered)) {
+            let again = job.again;
+            self.tried_again
+                .push(format!("{id} began after it was cancelled: {run:?}, {cancelled:?}, {again:?}"));
+        }
+    }
+
     pub(super) fn violations(&self) -> Vec<String> {
         let mut found: Vec<_> = self.strange.clone();
         found.extend(self.lost.iter().take(SHOWN).cloned());
         found.extend(self.wrong.iter().take(SHOWN).cloned());
+        found.extend(self.tried_again.iter().take(SHOWN).cloned());
+        let of_one_token = self.of_one_token.iter().take(SHOWN);
+        found.extend(of_one_token.map(|id| format!("two executions of {id} had one token")));
         if self.counts.stale_accepted > 0 {
             found.push(format!(
                 "{} writes were accepted of executions that had a follower",
@@ -125,7 +155,7 @@ impl Verdict {
         if self.unanswered > 0 {
             found.push(format!("{} adds were not answered in time", self.unanswered));
         }
-        if self.accepted == 0 || self.faults.is_empty() {
+        if self.accepted == 0 || self.cancelled == 0 || self.faults.is_empty() {
             found.push("nothing has happened".to_owned());
         }
         found
@@ -137,6 +167,9 @@ impl Verdict {
             "lost": self.lost.len(),
             "forgotten": self.excused,
             "wrong_ends": self.wrong.len(),
+            "cancelled": self.cancelled,
+            "tried_after_cancel": self.tried_again.len(),
+            "tokens_repeated": self.of_one_token.len(),
             "stale_writes_accepted": self.counts.stale_accepted,
             "stale_writes_refused": self.counts.refused,
             "writes": self.counts.accepted,
@@ -168,8 +201,26 @@ fn ids(accepted: &BTreeMap<String, Accepted>) -> Result<Vec<JobId>> {
     Ok(accepted.keys().map(JobId::new).collect::<std::result::Result<Vec<_>, _>>()?)
 }
 
-/// Whether a job has ended as its kind wants, by its last execution.
-fn ended_well(view: &JobView, kind: Kind, last: Option<(u64, String)>) -> std::result::Result<(), String> {
+/// Whether a job has ended as its kind wants, by its last execution, or as whoever cancelled it wants.
+fn ended_well(
+    view: &JobView,
+    job: &Accepted,
+    last: Option<&Run>,
+    losses: &Losses,
+) -> std::result::Result<(), String> {
+    if let Some(cancelled) = &job.cancelled {
+        let was_said_again = job.again.is_some_and(|again| {
+            again.answered.is_some_and(|answered| !losses.forget(again.asked, answered))
+        });
+        if view.state() == State::Cancelled && !was_said_again {
+            return Ok(());
+        }
+        let may_run = job.again.is_some() || losses.forget(cancelled.asked, cancelled.answered);
+        if cancelled.answer == Answer::AtOnce && !may_run {
+            return Err(format!("{:?} after it was cancelled", view.state()));
+        }
+    }
+    let (kind, last) = (job.kind, last.map(|run| (run.token, run.holder.clone())));
     let last = last.ok_or("nobody outside has heard of it")?;
     if kind == Kind::Fails {
         let by = view.error().unwrap_or_default();
