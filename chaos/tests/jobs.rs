@@ -26,6 +26,11 @@ fn nodes_that_attest_nothing_after_a_loss_are_found() {
 }
 
 #[test]
+fn nodes_that_do_not_tell_their_ends_again_are_found() {
+    finds("journal-forgotten", "fail-over", " began after it had ended: ");
+}
+
+#[test]
 fn a_cancelled_job_that_is_tried_again_is_found() {
     finds("cancels-forgotten", "kill", " began after it was cancelled: ");
 }

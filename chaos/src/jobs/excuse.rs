@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::cancelled::{Again, Cancellation};
 use super::node::{Kind, LEASE};
+use super::over::{Again, Cancellation, End};
 use crate::losses::Loss;
 use crate::resource::Run;
 
@@ -12,6 +12,8 @@ use crate::resource::Run;
 const ATTESTED: Duration = Duration::from_secs(3);
 /// A node whose process ended later than this after a loss has attested what it ran.
 const LIVED: Duration = Duration::from_secs(10);
+/// A node remembers for a little longer what has ended there.
+const JOURNAL: Duration = Duration::from_secs(15);
 
 /// A job that was accepted. Moments are in nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +25,13 @@ pub(super) struct Accepted {
     pub(super) answered: u64,
     pub(super) cancelled: Option<Cancellation>,
     pub(super) again: Option<Again>,
+    /// The first end that was seen.
+    pub(super) ended: Option<End>,
 }
 
 impl Accepted {
     pub(super) fn new(kind: Kind, asked: u64, answered: u64) -> Self {
-        Self { kind, asked, answered, cancelled: None, again: None }
+        Self { kind, asked, answered, cancelled: None, again: None, ended: None }
     }
 
     /// When it was asked for last, and when that was answered.
@@ -72,6 +76,25 @@ impl Losses {
         self.all.iter().any(|loss| forgets(loss, asked, answered))
     }
 
+    /// Whether the end may be forgotten that a job came to by this execution.
+    pub(super) fn forget_end(&self, end: &End, run: &Run) -> bool {
+        let forgotten = |loss: &Loss| forgets(loss, run.to, end.seen) && !self.tells_again(loss, run);
+        self.all.iter().any(forgotten)
+    }
+
+    /// Whether the node of an execution has told its end again after a loss.
+    fn tells_again(&self, loss: &Loss, run: &Run) -> bool {
+        let around = loss.lost..=loss.back + nanos(LIVED);
+        let stood = self.resumed.iter().any(|at| around.contains(at));
+        self.lived(loss, run) && !stood && loss.back - loss.since < nanos(JOURNAL)
+    }
+
+    /// Whether the node of an execution has lived through a loss.
+    fn lived(&self, loss: &Loss, run: &Run) -> bool {
+        let node = run.holder.split('/').next().unwrap_or_default();
+        self.ended.get(node).is_none_or(|end| *end > loss.back + nanos(LIVED))
+    }
+
     /// Whether an execution was taken after a loss: then the data knew the job again. One that was taken before begins within
     /// its lease, or when its process goes on.
     fn outlives(&self, loss: &Loss, run: &Run) -> bool {
@@ -88,12 +111,10 @@ impl Losses {
             return true;
         }
         // It wrote when it began, and was cut off: a parent that waits writes once, too, and one that is told to end.
-        let node = run.holder.split('/').next().unwrap_or_default();
-        let lived = self.ended.get(node).is_none_or(|end| *end > loss.back + nanos(LIVED));
         let had_its_lease = loss.back - loss.lost < nanos(LEASE / 2)
             && self.resumed.iter().all(|at| *at < run.from || *at > loss.lost);
         let was_cut_off = run.writes == 1 && job.kind != Kind::Parent && job.cancelled.is_none();
-        was_cut_off && lived && had_its_lease
+        was_cut_off && self.lived(loss, run) && had_its_lease
     }
 }
 
@@ -139,6 +160,11 @@ mod tests {
         let parent = Accepted { kind: Kind::Parent, ..job(5) };
         let losses = Losses { ended: BTreeMap::new(), ..losses };
         assert!(losses.excuse(&parent, Some(&run(9, 9, 1))));
+        let end = End { token: 7, seen: 9 * SECOND };
+        assert!(!losses.forget_end(&end, &run(8, 9, 2)), "its node has told it again");
+        let dead = Losses { ended: BTreeMap::from([("n1".to_owned(), 12 * SECOND)]), ..losses };
+        assert!(dead.forget_end(&end, &run(8, 9, 2)), "its node has died meanwhile");
+        let losses = Losses { ended: BTreeMap::new(), ..dead };
         let again = Again { asked: 12 * SECOND, answered: Some(12 * SECOND) };
         let wanted = Accepted { again: Some(again), ..job(5) };
         assert!(!losses.excuse(&wanted, Some(&run(6, 7, 2))), "somebody asked for it again after the loss");

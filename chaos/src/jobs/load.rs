@@ -14,9 +14,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::cancelled::{Again, Answer, Cancellation};
 use super::excuse::Accepted;
 use super::node::{Kind, Work};
+use super::over::{Again, Answer, Cancellation, End};
 
 /// A job comes at least so often.
 const PACE: Duration = Duration::from_millis(12);
@@ -28,17 +28,43 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LONG: (u32, Duration) = (30, Duration::from_secs(5));
 /// Every eighth job is cancelled within this time, and half of those are asked for again within the other.
 const CANCELLED: (u32, Duration, Duration) = (8, Duration::from_millis(300), Duration::from_secs(2));
+/// The ends of jobs are looked for so often.
+const LOOK: Duration = Duration::from_millis(200);
 const GROUPS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// The jobs that were accepted, by id.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     accepted: Mutex<BTreeMap<String, Accepted>>,
+    /// Those whose ends nobody looks for yet.
+    fresh: Mutex<Vec<JobId>>,
 }
 
 impl Load {
-    fn accept(&self, id: String, job: Accepted) {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(id, job);
+    fn accept(&self, id: &JobId, job: Accepted) {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string(), job);
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).push(id.clone());
+    }
+
+    /// Looks for the end of each job until it is dropped. One that is gone is looked for no more.
+    async fn see_ends(&self, jobs: &Jobs) {
+        let mut open = Vec::new();
+        loop {
+            sleep(LOOK).await;
+            open.append(&mut self.fresh.lock().unwrap_or_else(PoisonError::into_inner));
+            let Ok(views) = jobs.get_many(&open).await else { continue };
+            let seen = boottime_ns();
+            let mut left = Vec::new();
+            for view in views.into_iter().flatten() {
+                if view.state().is_over() {
+                    let token = view.token().0;
+                    self.note(view.id(), |job| job.ended = Some(End { token, seen }));
+                } else {
+                    left.push(view.id().clone());
+                }
+            }
+            open = left;
+        }
     }
 
     fn note(&self, id: &JobId, what: impl FnOnce(&mut Accepted)) {
@@ -57,6 +83,8 @@ impl Load {
 pub(super) struct Adding {
     stop: CancellationToken,
     task: JoinHandle<JoinSet<()>>,
+    /// It looks for ends.
+    looking: JoinHandle<()>,
 }
 
 impl Adding {
@@ -65,6 +93,7 @@ impl Adding {
         self.stop.cancel();
         let Ok(mut adds) = self.task.await else { return usize::MAX };
         let _ = timeout(PATIENCE, async { while adds.join_next().await.is_some() {} }).await;
+        self.looking.abort();
         adds.len()
     }
 }
@@ -73,6 +102,8 @@ impl Adding {
 pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration) -> Adding {
     let stop = CancellationToken::new();
     let (jobs, load, stopped) = (jobs.clone(), load.clone(), stop.clone());
+    let (seeing, seen) = (jobs.clone(), load.clone());
+    let looking = tokio::spawn(async move { seen.see_ends(&seeing).await });
     let task = tokio::spawn(async move {
         let (mut random, mut adds, mut pace) =
             (StdRng::seed_from_u64(seed ^ 1), JoinSet::new(), interval(PACE));
@@ -92,7 +123,7 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration)
                 drop(waits);
                 // Without an answer it may be there or not.
                 let Ok(added) = added else { return };
-                load.accept(added.id.to_string(), Accepted::new(wish.work.kind, asked, boottime_ns()));
+                load.accept(&added.id, Accepted::new(wish.work.kind, asked, boottime_ns()));
                 if let Some((after, again)) = wish.cancel {
                     sleep(after).await;
                     cancel(&jobs, &load, &added.id).await;
@@ -106,7 +137,7 @@ pub(super) fn start(jobs: &Jobs, load: &Arc<Load>, seed: u64, longest: Duration)
         }
         adds
     });
-    Adding { stop, task }
+    Adding { stop, task, looking }
 }
 
 async fn cancel(jobs: &Jobs, load: &Load, id: &JobId) {

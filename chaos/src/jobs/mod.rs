@@ -2,12 +2,12 @@
 //! with the world outside.
 //!
 //! `node.rs` is the process with the handlers, `load.rs` adds the jobs, and `verdict.rs` judges. `excuse.rs` knows what may be
-//! gone with lost data, and `cancelled.rs` which executions may follow a cancellation.
+//! gone with lost data, and `over.rs` which executions may follow a cancellation or an end.
 
-mod cancelled;
 mod excuse;
 mod load;
 pub mod node;
+mod over;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -305,7 +305,11 @@ impl Arena {
             }
             JobsFault::FailOver => {
                 let Ground::Sentinels(sentinels) = &self.ground else { return Ok(()) };
-                let change = Change::ALL.choose(random).copied().unwrap_or(Change::Ordered);
+                let mut change = Change::ALL.choose(random).copied().unwrap_or(Change::Ordered);
+                if self.broken == Some(BrokenJobs::JournalForgotten) {
+                    // Ends are lost for sure.
+                    change = Change::LostAhead;
+                }
                 self.losses.add(losses::fail_over(sentinels, change).await?);
             }
             JobsFault::RedisPause => {
@@ -329,8 +333,9 @@ impl Arena {
     /// Waits until all jobs have ended, lets the nodes leave, and judges.
     async fn judge(mut self, jobs: &Jobs, load: &Load, unanswered: usize) -> Result<Verdict> {
         let mut verdict = Verdict::new(self.faults.clone(), unanswered);
-        // The broken ones are found sooner.
-        let patience = if self.broken.is_some() { PATIENCE / 8 } else { PATIENCE };
+        // The broken ones are found sooner, but for those whose jobs run again when their leases are over.
+        let soon = self.broken.is_some_and(|broken| broken != BrokenJobs::JournalForgotten);
+        let patience = if soon { PATIENCE / 8 } else { PATIENCE };
         verdict.await_ends(jobs, &load.accepted(), patience).await?;
         for mut node in std::mem::take(&mut self.nodes) {
             if !node.leave(LEAVE).await?.success() {

@@ -46,24 +46,32 @@ pub enum BrokenJobs {
     NothingAttested,
     /// An execution is asked to end, and nobody remembers that its job was cancelled.
     CancelsForgotten,
+    /// After a loss of data, nodes do not say what has lately ended there.
+    JournalForgotten,
 }
 
 impl BrokenJobs {
     /// All kinds.
-    pub const ALL: [Self; 4] =
-        [Self::TokensRepeat, Self::LostLeasesForgotten, Self::NothingAttested, Self::CancelsForgotten];
+    pub const ALL: [Self; 5] = [
+        Self::TokensRepeat,
+        Self::LostLeasesForgotten,
+        Self::NothingAttested,
+        Self::CancelsForgotten,
+        Self::JournalForgotten,
+    ];
 
     fn breakage(self) -> Option<Breakage> {
         match self {
             Self::NothingAttested => Some(Breakage::NothingAttested),
             Self::CancelsForgotten => None,
+            Self::JournalForgotten => Some(Breakage::NoJournal),
             Self::TokensRepeat | Self::LostLeasesForgotten => Some(Breakage::NoAbort),
         }
     }
 
     fn patch(self) -> Option<ScriptPatch> {
         let (script, from, to) = match self {
-            Self::NothingAttested => return None,
+            Self::NothingAttested | Self::JournalForgotten => return None,
             Self::TokensRepeat => ("take", "unpack(ids)), num(mint())", "unpack(ids)), '7'"),
             Self::LostLeasesForgotten => ("tick", "retry(j, 0, 'lease expired')", "leave(j)"),
             Self::CancelsForgotten => ("steer", "flag(j, 'x')\n    call('SPUBLISH'", "call('SPUBLISH'"),

@@ -9,9 +9,9 @@ use tenure_jobs::{JobId, JobView, Jobs, State};
 use tokio::time::{Instant, sleep};
 
 use super::JobsFault;
-use super::cancelled::Answer;
 use super::excuse::{Accepted, Losses};
 use super::node::{CHILDREN, Ended, Kind};
+use super::over::Answer;
 use crate::Result;
 use crate::resource::{Counts, Resource, Run};
 
@@ -36,6 +36,10 @@ pub(super) struct Verdict {
     cancelled: u64,
     /// Those of them that were tried again.
     tried_again: Vec<String>,
+    /// Jobs whose end somebody has seen while others still came.
+    ends_seen: u64,
+    /// Those of them that ran once more.
+    ran_again: Vec<String>,
     /// Jobs of which two executions had one token.
     of_one_token: Vec<String>,
     strange: Vec<String>,
@@ -62,6 +66,8 @@ impl Verdict {
         self.wrong.extend(act.wrong);
         self.cancelled += act.cancelled;
         self.tried_again.extend(act.tried_again);
+        self.ends_seen += act.ends_seen;
+        self.ran_again.extend(act.ran_again);
         self.of_one_token.extend(act.of_one_token);
         self.strange.extend(act.strange);
     }
@@ -104,6 +110,7 @@ impl Verdict {
         for ((id, job), view) in ids.iter().zip(accepted.values()).zip(jobs.get_many(&ids).await?) {
             let runs = resource.runs(id.as_str());
             self.judge_cancellation(id, job, &runs, losses);
+            self.judge_end(id, job, &runs, losses);
             let Some(view) = view else {
                 let run = runs.last();
                 if losses.excuse(job, run) {
@@ -139,11 +146,24 @@ impl Verdict {
         }
     }
 
+    /// Whether a job ran once more although it had ended. A node that dies after a loss of data may not have told its ends
+    /// again. The ends of cancelled jobs are judged above.
+    fn judge_end(&mut self, id: &JobId, job: &Accepted, runs: &[Run], losses: &Losses) {
+        let Some(end) = job.ended.filter(|_| job.cancelled.is_none()) else { return };
+        self.ends_seen += 1;
+        let Some(run) = end.broken_by(job.again.as_ref(), runs) else { return };
+        let by = runs.iter().find(|run| run.token == end.token);
+        if !by.is_some_and(|by| losses.forget_end(&end, by)) {
+            self.ran_again.push(format!("{id} began after it had ended: {run:?}, {end:?}, by {by:?}"));
+        }
+    }
+
     pub(super) fn violations(&self) -> Vec<String> {
         let mut found: Vec<_> = self.strange.clone();
         found.extend(self.lost.iter().take(SHOWN).cloned());
         found.extend(self.wrong.iter().take(SHOWN).cloned());
         found.extend(self.tried_again.iter().take(SHOWN).cloned());
+        found.extend(self.ran_again.iter().take(SHOWN).cloned());
         let of_one_token = self.of_one_token.iter().take(SHOWN);
         found.extend(of_one_token.map(|id| format!("two executions of {id} had one token")));
         if self.counts.stale_accepted > 0 {
@@ -155,7 +175,7 @@ impl Verdict {
         if self.unanswered > 0 {
             found.push(format!("{} adds were not answered in time", self.unanswered));
         }
-        if self.accepted == 0 || self.cancelled == 0 || self.faults.is_empty() {
+        if [self.accepted as u64, self.cancelled, self.ends_seen].contains(&0) || self.faults.is_empty() {
             found.push("nothing has happened".to_owned());
         }
         found
@@ -169,6 +189,7 @@ impl Verdict {
             "wrong_ends": self.wrong.len(),
             "cancelled": self.cancelled,
             "tried_after_cancel": self.tried_again.len(),
+            "run_after_end": self.ran_again.len(),
             "tokens_repeated": self.of_one_token.len(),
             "stale_writes_accepted": self.counts.stale_accepted,
             "stale_writes_refused": self.counts.refused,

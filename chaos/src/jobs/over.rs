@@ -1,4 +1,5 @@
-//! Cancellations, as their callers know them: a job that was cancelled is not tried again, unless somebody asks for it again.
+//! Cancellations and ends, as somebody outside knows them: from then on no execution begins, unless somebody asks for the job
+//! again.
 
 use crate::resource::Run;
 
@@ -31,13 +32,32 @@ pub(super) struct Again {
     pub(super) answered: Option<u64>,
 }
 
+/// The end of a job, as somebody has seen it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) token: u64,
+    pub(super) seen: u64,
+}
+
+impl End {
+    /// The first execution that began although the job had ended.
+    pub(super) fn broken_by<'a>(&self, again: Option<&Again>, runs: &'a [Run]) -> Option<&'a Run> {
+        begun_after(self.token, again, runs)
+    }
+}
+
 impl Cancellation {
     /// The first execution that began although the job was cancelled.
     pub(super) fn broken_by<'a>(&self, again: Option<&Again>, runs: &'a [Run]) -> Option<&'a Run> {
         let token = self.token.filter(|_| self.answer != Answer::Unknown)?;
-        let before = |run: &&Run| again.is_none_or(|again| run.from < again.asked);
-        runs.iter().filter(before).find(|run| run.token > token)
+        begun_after(token, again, runs)
     }
+}
+
+/// The first execution with a token above this one, before somebody asked for the job again.
+fn begun_after<'a>(token: u64, again: Option<&Again>, runs: &'a [Run]) -> Option<&'a Run> {
+    let before = |run: &&Run| again.is_none_or(|again| run.from < again.asked);
+    runs.iter().filter(before).find(|run| run.token > token)
 }
 
 #[cfg(test)]
@@ -45,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_execution_after_the_cancellation_breaks_it() {
+    fn an_execution_after_a_cancellation_or_an_end_breaks_it() {
         let run = |token: u64| Run {
             token,
             holder: format!("n1/work/{token}"),
@@ -66,5 +86,7 @@ mod tests {
         assert_eq!(broken_by(5, Some(85)), Some(7), "the run after the next one hides nothing");
         let unknown = Cancellation { answer: Answer::Unknown, ..cancelled(5) };
         assert_eq!(unknown.broken_by(None, &runs), None);
+        let ended = |token| End { token, seen: 75 };
+        assert!(ended(9).broken_by(None, &runs).is_none() && ended(7).broken_by(None, &runs).is_some());
     }
 }
