@@ -135,6 +135,7 @@ chaos-children:
 chaos-controls:
 	cargo build -p tenure-chaos
 	@$(with_redis) && cargo run -q -p tenure-chaos -- controls $(if $(SEED),--seed $(SEED))
+	cargo test -q -p tenure-chaos --test jobs -- --ignored
 
 chaos-bounds:
 	cargo build --release -p tenure-chaos

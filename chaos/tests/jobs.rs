@@ -26,6 +26,7 @@ fn nodes_that_attest_nothing_after_a_loss_are_found() {
 }
 
 #[test]
+#[ignore = "waits for the minute of grace after a loss: `make chaos-controls` runs it"]
 fn nodes_that_do_not_tell_their_ends_again_are_found() {
     finds("journal-forgotten", "fail-over", " began after it had ended: ");
 }
