@@ -1,6 +1,7 @@
 //! The commands that change jobs: stop, retry, bounce, park, pause, resume, update, notify, ask, dispatch and wait.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::json;
 use tenure_pool::{Job, JobSpec, JobState};
@@ -177,6 +178,32 @@ async fn jobs_are_dispatched_ensured_submitted_and_waited_for() {
     assert_eq!(status(&world.run(&["wait", "zenith"]).await), Some(3));
     let failing = world.run(&["dispatch", "bad", "fail", "--timeout", "30s"]).await.success();
     assert_eq!(printed(&failing), "bad is started\n", "the run of this handler is its start");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_with_settings_of_its_own_is_served_as_it_is() {
+    let ttl = Duration::from_secs(5);
+    let mut own = tenure_pool::Settings::default();
+    (own.worker_ttl, own.max_attempts, own.notify_cap) = (ttl, 3, 2);
+    let world = World::shaped(|builder| builder.settings(own.clone())).await;
+    world.add_worker().await;
+    let before = world.json(&["settings", "ls"]).await;
+    for args in [
+        &["dispatch", "acme", "x"][..],
+        &["ensure", "acme"],
+        &["submit", "zenith"],
+        &["wait", "zenith"],
+        &["notify", "acme", "hello"],
+        &["pause", "zenith"],
+        &["stop", "acme", "--until-stopped"],
+        &["cordon", "n1"],
+        &["drain", "n1", "--yes", "--wait"],
+    ] {
+        world.run(args).await.success();
+    }
+    assert_eq!(world.json(&["settings", "ls"]).await, before);
+    assert_eq!(world.node.settings().worker_ttl, ttl);
+    world.run(&["shutdown", "--yes", "--drop-queued"]).await.success();
 }
 
 #[tokio::test(flavor = "multi_thread")]
