@@ -9,5 +9,6 @@ mod many;
 mod output;
 mod probes;
 mod processes;
+mod steered;
 mod talk;
 mod world;

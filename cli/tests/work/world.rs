@@ -88,15 +88,21 @@ impl World {
 
     /// The command of a worker of this name.
     pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = self.tenure();
+        command.args(["work", "--pool", "feeds", "--name", name]).env("FOLDER", self.folder.path());
+        // In a folder that goes with the test.
+        command.env("TMPDIR", self.folder.path());
+        command
+    }
+
+    /// The command, beside this pool.
+    pub(crate) fn tenure(&self) -> Command {
         let mut command = Command::new(snapbox::cmd::cargo_bin!("tenure"));
-        command.args(["work", "--pool", "feeds", "--name", name]);
-        command.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
+        command.env("REDIS_URL", self.server.url());
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
             command.env_remove(name);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        // In a folder that goes with the test.
-        command.env("TMPDIR", self.folder.path());
         command
     }
 }

@@ -1,20 +1,18 @@
 //! `tenure drain`.
 
+mod leaving;
+
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::{Inspector, WorkerInfo};
+use tenure_pool::WorkerInfo;
 
 use super::{Session, close};
 use crate::args::{Named, Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
-use crate::out::progress::Progress;
 use crate::view::moves::forecast;
 use crate::view::outcomes::Leaving;
-
-/// The pause between two looks.
-const PAUSE: Duration = Duration::from_millis(300);
 
 /// Take workers out of the ring: their nodes hand their jobs on, and remove them for good
 #[derive(Args, Debug)]
@@ -22,7 +20,7 @@ pub(crate) struct Drain {
     /// A worker by its id, or all workers of a node
     #[arg(value_name = "NODE|WORKER", required = true)]
     named: Vec<Named>,
-    /// Wait until they have gone
+    /// Wait until they have gone. The exit status is 1 or 8 if a worker is lost meanwhile
     #[arg(long)]
     wait: bool,
     /// How long to wait. They go on draining after that
@@ -67,7 +65,7 @@ impl Drain {
         let mut answer = Leaving { workers: ids, drained, gone: false };
         if wait {
             tokio::select! {
-                gone = tokio::time::timeout(within, until_gone(&pool, &leaving)) => {
+                gone = tokio::time::timeout(within, leaving::gone(&pool, &leaving)) => {
                     let late = "the workers have not gone in time; they go on draining";
                     gone.map_err(|_| Failure::new(Code::Late, late))??;
                     answer.gone = true;
@@ -80,21 +78,5 @@ impl Drain {
         let state = if answer.gone { "have gone" } else { "drain" };
         session.out.one(&answer, format!("workers that {state}: {drained}"))?;
         Ok(Code::Done)
-    }
-}
-
-/// Looks until none of these workers is a member any more.
-async fn until_gone(pool: &Inspector, leaving: &[WorkerInfo]) -> Result<(), Failure> {
-    let mut progress = Progress::new();
-    loop {
-        let figures = pool.figures().await?;
-        let is_leaving = |shard, id| leaving.iter().any(|worker| worker.shard == shard && worker.id == id);
-        let left: Vec<_> = figures.workers.iter().filter(|of| is_leaving(of.shard, of.worker)).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        let jobs: u64 = left.iter().map(|of| of.jobs).sum();
-        progress.show(|| format!("{} workers have {jobs} jobs left", left.len()));
-        tokio::time::sleep(PAUSE).await;
     }
 }
