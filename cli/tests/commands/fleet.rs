@@ -260,6 +260,28 @@ async fn the_doctor_names_what_is_wrong_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_names_the_nodes_of_an_older_level() {
+    let world = World::with_workers(1).await;
+    let other = world.another("n2").await;
+    let newer = add_worker(&other).await;
+    let levels = async || {
+        let list = world.json(&["doctor", "--only", "pool"]).await;
+        let mut found = list["items"].as_array().unwrap().iter().cloned();
+        found.find(|finding| finding["check"] == json!("pool.levels")).unwrap()
+    };
+    assert_eq!(levels().await["severity"], json!("ok"));
+    let (members, id) = ("tenure:{feeds}:workers", newer.id.0);
+    let member: String = world.server.query(redis::cmd("HGET").arg(members).arg(id)).unwrap();
+    let of_next = member.replace(&format!("|{}|", newer.level), &format!("|{}|", newer.level + 1));
+    assert_ne!(member, of_next);
+    let () = world.server.query(redis::cmd("HSET").arg(members).arg(id).arg(of_next)).unwrap();
+    let found = levels().await;
+    assert_eq!(found["severity"], json!("warn"));
+    let text = "nodes of the levels 1 to 2 run side by side; the older ones are n1";
+    assert_eq!(found["text"], json!(text));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_answers_monitors_in_their_forms() {
     let world = World::new().await;
     let nagios = async |extra: &[&str]| {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustix::process::{Signal, kill_process};
 use tenure_pool::{MemberState, Node};
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::{Data, Proxy, eventually};
 use tokio::process::Child;
 
 use super::processes::Sleepers;
@@ -17,6 +17,23 @@ impl World {
         let mut command = self.tenure();
         command.args(args).env("REDIS_URL", url).env("TENURE_POOL", "feeds");
         command.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs a command that must succeed, and returns the text that it prints.
+    async fn run(&self, args: &[&str]) -> String {
+        let done = ended(self.steers(&self.server.url(), args)).await;
+        assert!(done.status.success(), "{args:?}: {}", said(&done));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// Waits until this job is paused, by this name. Nothing of it may run.
+    async fn rests(&self, key: &str, by: &str, after: &str) {
+        let is_paused = || async {
+            let paused = self.node.job(key).await.ok().flatten().and_then(|job| job.paused);
+            paused.is_some_and(|paused| paused.by == by)
+        };
+        eventually(PATIENCE, &format!("{key} is paused {after}"), is_paused).await;
+        assert_eq!(self.run(&["ls", "--state", "paused", "-o", "name"]).await, format!("{key}\n"), "{after}");
     }
 }
 
@@ -96,4 +113,40 @@ async fn a_worker_that_left_unseen_is_not_taken_for_a_lost_one() {
     let done = ended(waits).await;
     assert_eq!(String::from_utf8_lossy(&done.stdout), "workers that have gone: 1\n", "{}", said(&done));
     assert_eq!(done.status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_outlives_a_recovery_a_death_and_a_deploy() {
+    let world = World::with_ttl(SHORT).await;
+    let mut first = world.worker("first", SCRIPT).await;
+    let sleepers = Sleepers::new();
+    let script = format!("echo $$ >> $FOLDER/starts; exec {}", sleepers.sleep());
+    world.node.dispatch(("acme", script)).await.unwrap();
+    let () = world.server.query(&redis::cmd("SAVE")).unwrap();
+    world.run(&["pause", "acme", "--by", "anna", "--reason", "db moves"]).await;
+    assert_eq!(sleepers.alive(), []);
+
+    // The data are from before the pause, in which the job runs.
+    world.server.kill().unwrap();
+    world.server.restart(Data::Keep).unwrap();
+    world.rests("acme", "anna", "after a recovery").await;
+
+    signal(first.node(), Signal::KILL);
+    assert_eq!(first.ended().await.code(), Some(70));
+    let second = world.worker("second", SCRIPT).await;
+    let is_gone = || async { world.node.workers().iter().all(|it| it.node == "second") };
+    eventually(PATIENCE, "the first worker is expired", is_gone).await;
+    world.rests("acme", "anna", "after the death of its worker").await;
+
+    let third = world.worker("third", SCRIPT).await;
+    second.leave().await;
+    world.node.dispatch(("other", "exec sleep 1000")).await.unwrap();
+    world.rests("acme", "anna", "after a deploy").await;
+    assert_eq!(sleepers.alive(), []);
+
+    world.run(&["resume", "acme"]).await;
+    eventually(PATIENCE, "it runs", || async { sleepers.alive().len() == 1 }).await;
+    let starts = std::fs::read_to_string(world.file("starts")).unwrap();
+    assert_eq!(starts.lines().count(), 2, "{starts}");
+    third.leave().await;
 }

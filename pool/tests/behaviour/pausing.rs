@@ -9,7 +9,8 @@ use tenure_testing::eventually;
 
 use crate::asking::not_handled;
 use crate::history::noted;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::server_loss::TTL;
+use crate::world::{Home, PATIENCE, World, on_both_stores};
 
 on_both_stores!(
     a_paused_job_rests_until_it_is_resumed,
@@ -128,6 +129,45 @@ async fn a_pause_outlives_every_worker(world: World) {
     assert_eq!(world.recorder.starts_of("key"), 1);
     seen.resume("key").await.unwrap();
     runs(&world, "key", 2).await;
+    world.assert_clean();
+}
+
+/// The worker that has paused it says so, to data in which the job runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_comes_back_with_older_data() {
+    let world = World::in_memory().with_ttl(TTL);
+    let Home::Memory(store) = &world.home else { panic!("in memory") };
+    let (node, other) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
+    world.dispatch_one(&node, "key").await;
+    let old = store.snapshot();
+    other.pause("key", "db moves").by("anna").await.unwrap();
+    store.restore(old);
+    store.new_process();
+    world.dispatch_one(&other, "another").await;
+    let is_back = async || pause_of(&other, "key").await == Some(("anna".into(), "db moves".into()));
+    eventually(PATIENCE, "the pause to be back", is_back).await;
+    assert_eq!((world.recorder.starts_of("key"), world.recorder.is_running("key")), (1, false));
+    other.resume("key").await.unwrap();
+    runs(&world, "key", 2).await;
+    world.assert_clean();
+}
+
+/// The payload of a job that rests is with the store alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_job_goes_with_the_data_and_is_counted() {
+    let world = World::on_redis().with_ttl(TTL);
+    let node = world.node_with("a", 1).await;
+    for key in ["key", "runs"] {
+        world.dispatch_one(&node, key).await;
+    }
+    node.pause("key", "db moves").await.unwrap();
+    let (seen, text) = (world.inspector().await, "1 gone");
+    world.wipe();
+    world.dispatch_one(&node, "another").await;
+    noted(&seen, text, |event| event.kind == EventKind::Reported && event.text == text).await;
+    assert!(node.job("key").await.unwrap().is_none());
+    assert_eq!((world.recorder.starts_of("key"), world.recorder.starts_of("runs")), (1, 1));
+    world.dispatch_one(&node, "key").await;
     world.assert_clean();
 }
 

@@ -16,6 +16,8 @@ use crate::view::schedules::kind;
 const STUCK: Duration = Duration::from_secs(60);
 /// Of how many workers the lease is looked at.
 const LEASES: usize = 128;
+/// How many nodes of an older level are named.
+const OLDER: usize = 5;
 /// An uneven share says something if workers have this many jobs or more.
 const ENOUGH: u64 = 50;
 
@@ -104,11 +106,23 @@ fn levels(workers: &[WorkerInfo]) -> Finding {
     const CHECK: &str = "pool.levels";
     let levels: BTreeSet<_> = workers.iter().map(|worker| worker.level).collect();
     match (levels.first(), levels.last()) {
-        (Some(least), Some(most)) if least < most => Finding::warn(
-            CHECK,
-            format!("nodes of the levels {least} to {most} run side by side"),
-            "end the deploy: what is newer is used when all nodes have it",
-        ),
+        (Some(least), Some(most)) if least < most => {
+            let older: BTreeSet<_> =
+                workers.iter().filter(|of| of.level < *most).map(|of| &*of.node).collect();
+            let named: Vec<_> = older.iter().copied().take(OLDER).collect();
+            let others = match older.len().saturating_sub(OLDER) {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            let named = named.join(", ");
+            Finding::warn(
+                CHECK,
+                format!(
+                    "nodes of the levels {least} to {most} run side by side; the older ones are {named}{others}"
+                ),
+                "end the deploy: what is newer is used when all nodes have it",
+            )
+        }
         _ => Finding::ok(CHECK, "all nodes have one level"),
     }
 }
