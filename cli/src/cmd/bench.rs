@@ -9,6 +9,7 @@ use serde::Serialize;
 use tenure_pool::{Client, Error, Inspector, Job, JobSpec, Node, Settings};
 
 use super::Session;
+use crate::args::number;
 use crate::connect::client;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
@@ -26,16 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     /// How many jobs
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = number(1..=u32::MAX))]
     jobs: u32,
     /// How many workers
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = number(1..=u32::MAX))]
     workers: u32,
     /// How many jobs are under way at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = number(1..=usize::MAX))]
     in_flight: usize,
     /// The length of each payload
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = number(0..=usize::MAX))]
     payload: usize,
 }
 
@@ -87,9 +88,6 @@ impl Row for Measured {
 
 impl Bench {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
-        if self.jobs == 0 || self.workers == 0 || self.in_flight == 0 {
-            return Err(Failure::usage("a load has at least one job, one worker and one job under way"));
-        }
         let client = client(&session.global)?;
         let pool = format!("tenure-bench-{}", std::process::id());
         match Inspector::open(&pool, &client).await {

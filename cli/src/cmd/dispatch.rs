@@ -1,5 +1,6 @@
 //! `tenure dispatch`, `ensure` and `submit`: one job.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenure_pool::{JobKey, JobSpec, Node, RestartPolicy};
 
 use super::{Session, bulk, close};
-use crate::args::{Body, KeyArg, time};
+use crate::args::{Body, KeyArg, number, time};
 use crate::exit::{Code, Failure};
 use crate::out::shown;
 
@@ -98,8 +99,8 @@ pub(crate) struct Many {
     #[arg(long = "continue", requires = "file")]
     pub(crate) go_on: bool,
     /// At most this many jobs in a second
-    #[arg(long, value_name = "COUNT", requires = "file")]
-    pub(crate) rate: Option<std::num::NonZeroU32>,
+    #[arg(long, value_name = "COUNT", requires = "file", value_parser = number(NonZeroU32::MIN..=NonZeroU32::MAX))]
+    pub(crate) rate: Option<NonZeroU32>,
 }
 
 /// The fate of one job.

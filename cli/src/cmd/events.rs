@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use tenure_pool::{Event, EventCursor, Inspector, JobKey, Verdict};
 
 use super::Session;
-use crate::args::{KeyArg, KindArg, time};
+use crate::args::{KeyArg, KindArg, number, time};
 use crate::exit::{Code, Failure};
 use crate::out::when::stamp;
 use crate::out::{Format, List, Out};
@@ -32,7 +32,7 @@ pub(crate) struct Events {
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<KindArg>,
     /// Only events of this worker
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = number(0..=u64::MAX))]
     worker: Option<u64>,
     /// Only events that this node has noted
     #[arg(long, value_name = "NAME")]

@@ -6,7 +6,7 @@ use tenure_pool::Inspector;
 
 use super::Session;
 use super::watch::Watch;
-use crate::args::Which;
+use crate::args::{Which, number};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::view::jobs::{Shown, all_meant, meant};
@@ -20,7 +20,7 @@ pub(crate) struct Ls {
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     sort: Sort,
     /// At most this many
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = number(0..=usize::MAX))]
     limit: Option<usize>,
     #[command(flatten)]
     watch: Watch,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tenure_pool::{Inspector, NodeStatus};
 
 use super::{Session, close};
-use crate::args::{Steer, time};
+use crate::args::{Steer, number, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 pub(crate) struct Rebalance {
     /// The most jobs of the whole pool that may move in a second from now on; 0 is no limit
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(0..=1_000_000_u32))]
     rate: Option<u32>,
     /// Have all of them move now: once, without a wait and at no rate
     #[arg(long)]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use tenure_pool::SettingInfo;
 
 use super::{Session, close};
-use crate::args::Steer;
+use crate::args::{Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::view::outcomes::Held;
@@ -52,7 +52,12 @@ impl FromStr for Change {
             "off" => Value::Number(0),
             value => match value.parse() {
                 Ok(number) => Value::Number(number),
-                Err(_) => Value::Time(super::super::args::time(value)?),
+                Err(_) => Value::Time(time(value).map_err(|_| {
+                    let most = u64::MAX;
+                    format!(
+                        "a value is a whole number from 0 to {most}, a time such as 500ms or 30s, on or off"
+                    )
+                })?),
             },
         };
         Ok(Self { name: name.to_owned(), value })

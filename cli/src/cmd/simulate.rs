@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Session;
-use crate::args::Named;
+use crate::args::{Named, number};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::view::moves::forecast;
@@ -12,7 +12,7 @@ use crate::view::moves::forecast;
 #[derive(Args, Debug)]
 pub(crate) struct Simulate {
     /// This many workers join
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = number(0..=u32::MAX))]
     add: u32,
     /// This worker drains, or all workers of this node
     #[arg(long, value_name = "NODE|WORKER")]

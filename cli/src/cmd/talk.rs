@@ -6,7 +6,7 @@ use tenure_pool::{JobKey, JobSpec};
 
 use super::dispatch::Policy;
 use super::{Session, close};
-use crate::args::{Body, KeyArg};
+use crate::args::{Body, KeyArg, number};
 use crate::exit::{Code, Failure};
 use crate::out::shown;
 use crate::view::payload::Payload;
@@ -107,7 +107,7 @@ pub(crate) struct Update {
     #[arg(long, value_enum, default_value_t)]
     policy: Policy,
     /// Only if the pool has changed its payload this many times since its dispatch
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = number(0..=u64::MAX))]
     expect_generation: Option<u64>,
     /// Say what would be done, and change nothing
     #[arg(long)]

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::launch::{MEMORY, resource, signal_named};
 use super::logs::Target;
-use crate::args::time;
+use crate::args::{number, time};
 
 /// Run a program for each key: a worker whose jobs are processes
 #[derive(Args, Clone, Debug)]
@@ -39,10 +39,10 @@ pub(crate) struct Membership {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// How many workers it has. More of them get a larger share of the keys
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = number(1..=u16::MAX))]
     pub(crate) workers: u16,
     /// How many jobs each worker takes. Others go to other workers
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = number(1..=1_000_000_u32))]
     pub(crate) max_jobs: Option<u32>,
     /// How long a silent worker keeps its jobs: the pool's worker TTL. One that exists has to have the same
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -91,7 +91,7 @@ pub(crate) struct Starting {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
     pub(crate) start_timeout: Duration,
     /// How many processes are started at once. Twice the processors, if it is not given
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = number(1..=u16::MAX))]
     pub(crate) start_parallel: Option<u16>,
     /// How a program gets the payload
     #[arg(long, value_enum, value_name = "HOW", default_value = "stdin")]
@@ -133,7 +133,7 @@ pub(crate) struct Stopping {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub(crate) grace: Duration,
     /// Park a job whose program ends with one of these statuses
-    #[arg(long, value_name = "STATUS", value_delimiter = ',', default_value = "78")]
+    #[arg(long, value_name = "STATUS", value_parser = number(0..=u8::MAX), value_delimiter = ',', default_value = "78")]
     pub(crate) park_exit: Vec<u8>,
     /// Kill a program that gives no sign of life for this long: WATCHDOG=1, or `tenure ctl progress`
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -160,7 +160,7 @@ pub(crate) struct Confining {
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit, value_delimiter = ',')]
     pub(crate) limit: Vec<(String, u64)>,
     /// Run jobs with this niceness
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..=19))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = number(0..=19_i32))]
     pub(crate) nice: i32,
     /// Keep each job in a cgroup of its own
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
@@ -202,8 +202,10 @@ fn size(text: &str) -> Result<u64, String> {
         Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
         _ => (text, 1),
     };
-    let size = number.parse::<u64>().map_err(|error| error.to_string())?;
-    size.checked_mul(unit).ok_or_else(|| "it is too large".to_owned())
+    let size = number.parse::<u64>().ok().and_then(|size| size.checked_mul(unit));
+    size.ok_or_else(|| {
+        format!("a size is a whole number from 0 to {}, such as 500, 64K, 10M or 2G", u64::MAX)
+    })
 }
 
 #[cfg(test)]

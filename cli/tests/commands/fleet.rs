@@ -198,6 +198,8 @@ async fn settings_are_listed_and_changed_by_name() {
     for wrong in ["rubbish=1", "strikes=0", "max_attempts=5s", "strikes"] {
         assert_eq!(status(&world.run(&["settings", "set", wrong, "--yes"]).await), Some(2), "{wrong}");
     }
+    let done = world.run(&["settings", "set", "strikes=4x", "--yes"]).await;
+    assert!(said(&done).contains("a value is a whole number from 0 to "), "{}", said(&done));
     assert_eq!(status(&world.run(&["settings", "set", "worker_ttl=9s", "--yes"]).await), Some(4));
     world.run(&["hold", "--yes"]).await.success();
     eventually(PATIENCE, "the hold", async || world.node.settings().hold).await;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use self::monitor::Monitor;
 use super::Session;
 use super::watch::Watch;
+use crate::args::number;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::out::{Cell, Column, List, Row, Tone};
@@ -29,7 +30,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_enum, value_name = "MONITOR", conflicts_with_all = ["fail_on", "watch", "output"])]
     format: Option<Monitor>,
     /// Look at no more than this many jobs
-    #[arg(long, value_name = "COUNT", default_value_t = 20_000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = number(0..=usize::MAX))]
     sample: usize,
     #[command(flatten)]
     watch: Watch,
