@@ -143,7 +143,7 @@ chaos-bounds:
 		$(if $(JOBS),--jobs $(JOBS))
 
 command-bounds:
-	@$(with_redis) && cargo test -q --locked --release -p tenure-cli --test commands --test work many -- \
+	@$(with_redis) && cargo test -q --locked --release -p tenure-cli --test commands --test work --test host many -- \
 		--ignored --nocapture --test-threads 1
 
 poison:

@@ -6,6 +6,7 @@ mod check;
 mod hostile;
 mod jobs;
 mod kills;
+mod many;
 #[allow(dead_code, reason = "the tests of work need more of it")]
 #[path = "../work/processes.rs"]
 mod processes;
