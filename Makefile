@@ -23,7 +23,8 @@
 #                      MINUTES= SEED= KIND=work|host ONLY="kill-node stop-keeper redis-pause" CONTROL=1
 #   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
-#   make command-bounds  how long `tenure ls` of 100,000 jobs takes, and 1,000 programs of `tenure work` until they run; fails on its bounds
+#   make command-bounds  how long `tenure ls` of 100,000 jobs takes, 1,000 programs of `tenure work` until they run, and the end of
+#                      100 keys after each kill, or of a host with 5,000 jobs; fails on its bounds
 #   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
 #                      MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they

@@ -12,6 +12,17 @@ use rustix::process::Pid;
 /// How often a group that is still in use is removed again. Its last process may not have been collected.
 const TRIES: u32 = 50;
 
+/// How the names of groups begin whose guards are in this pid namespace. Guards of others may share the place, and have the
+/// same numbers, which say nothing here.
+///
+/// # Errors
+/// There are no such namespaces.
+fn names() -> io::Result<String> {
+    let namespace = fs::read_link("/proc/self/ns/pid")?;
+    let number: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    Ok(format!("tenure-{number}-"))
+}
+
 /// A group of a node's jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
@@ -31,7 +42,7 @@ impl Groups {
         let none = || io::Error::new(io::ErrorKind::Unsupported, "there is no cgroup version 2");
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or_else(none)?;
         let mount = mounts.lines().find_map(mount_of).ok_or_else(none)?;
-        Ok(Path::new(mount).join(own).join(format!("tenure-{}", guard.as_raw_pid())))
+        Ok(Path::new(mount).join(own).join(format!("{}{}", names()?, guard.as_raw_pid())))
     }
 
     /// Makes the group of this guard's jobs.
@@ -41,6 +52,8 @@ impl Groups {
     pub(crate) fn make(guard: Pid) -> io::Result<Self> {
         let mut groups = Self::at(Self::place(guard)?);
         groups.remove_forgotten();
+        // A guard that had this number before has left it.
+        groups.remove();
         fs::create_dir(&groups.place)?;
         if !groups.place.join("cgroup.kill").exists() {
             groups.remove();
@@ -55,12 +68,14 @@ impl Groups {
         Self { place, bounds_memory: false }
     }
 
-    /// Removes the groups that guards have left which were killed. They are empty, or they stay.
+    /// Removes the groups that guards have left which were killed. They are empty, or they stay. Those of
+    /// other pid namespaces stay, too: nobody here sees whether their guards live.
     fn remove_forgotten(&self) {
+        let Ok(names) = names() else { return };
         let beside = self.place.parent().and_then(|place| fs::read_dir(place).ok());
         for entry in beside.into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let guard = name.to_str().and_then(|name| name.strip_prefix("tenure-")?.parse::<u32>().ok());
+            let guard = name.to_str().and_then(|name| name.strip_prefix(&*names)?.parse::<u32>().ok());
             if guard.is_some_and(|guard| !Path::new(&format!("/proc/{guard}")).exists()) {
                 Self::at(entry.path()).remove();
             }

@@ -28,6 +28,20 @@ fn shapes(sleep: &str) -> [(&'static str, String, usize); 4] {
     ]
 }
 
+/// Starts a job of each shape.
+async fn started(world: &World) -> BTreeMap<&'static str, Sleepers> {
+    let mut jobs = BTreeMap::new();
+    for shape in shapes("").map(|(shape, ..)| shape) {
+        let sleepers = Sleepers::new();
+        let (_, script, count) =
+            shapes(&sleepers.sleep()).into_iter().find(|(name, ..)| *name == shape).unwrap();
+        world.node.dispatch((shape, script)).await.unwrap();
+        eventually(PATIENCE, shape, || async { sleepers.alive().len() == count }).await;
+        jobs.insert(shape, sleepers);
+    }
+    jobs
+}
+
 /// A worker with a job of each shape.
 struct Stage {
     world: World,
@@ -39,15 +53,7 @@ impl Stage {
     async fn new(ttl: Duration, args: &[&str]) -> Self {
         let world = World::with_ttl(ttl).await;
         let worker = world.worker("w", args.iter().chain(&SCRIPT)).await;
-        let mut jobs = BTreeMap::new();
-        for shape in shapes("").map(|(shape, ..)| shape) {
-            let sleepers = Sleepers::new();
-            let (_, script, count) =
-                shapes(&sleepers.sleep()).into_iter().find(|(name, ..)| *name == shape).unwrap();
-            world.node.dispatch((shape, script)).await.unwrap();
-            eventually(PATIENCE, shape, || async { sleepers.alive().len() == count }).await;
-            jobs.insert(shape, sleepers);
-        }
+        let jobs = started(&world).await;
         Self { world, worker, jobs }
     }
 
@@ -174,6 +180,68 @@ async fn nothing_is_left_when_redis_is_gone_for_longer_than_a_lease() {
         signal(stage.worker.guard(), Signal::KILL);
     })
     .await;
+}
+
+/// In a pid namespace the guard is process 1. These faults meet it and its node from outside.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_a_pid_namespace() {
+    for faults in [&["node"][..], &["guard"], &["node", "guard"], &["stopped node", "guard"]] {
+        let world = World::new().await;
+        // A killed guard would leave its cgroup to nobody.
+        let args = [&["--cgroup", "off"][..], &SCRIPT].concat();
+        let Some(mut worker) = world.start_in_namespace("w", args) else { return };
+        world.up("w").await;
+        let jobs = started(&world).await;
+        for fault in faults {
+            match *fault {
+                "node" => signal(worker.node(), Signal::KILL),
+                "stopped node" => signal(worker.node(), Signal::STOP),
+                // It may have ended because of the first fault.
+                _ => drop(rustix::process::kill_process(worker.guard(), Signal::KILL)),
+            }
+        }
+        worker.ended().await;
+        for (shape, sleepers) in &jobs {
+            eventually(PATIENCE, &format!("{shape} ends"), || async { sleepers.alive().is_empty() }).await;
+        }
+    }
+}
+
+/// Each guard is process 1 of its namespace, none sees the processes of another, and all are in one cgroup.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_in_a_pid_namespace_leaves_others_alone() {
+    let world = World::new().await;
+    world.node.cordon("outside").await.unwrap();
+    let outside = world.worker("outside", SCRIPT).await;
+    let Some(inside) = world.start_in_namespace("inside", SCRIPT) else { return };
+    world.up("inside").await;
+    let sleepers = Sleepers::new();
+    let script = format!("exec {}", sleepers.sleep());
+    for key in ["acme", "hooli", "zenith"] {
+        world.node.dispatch((key, script.clone())).await.unwrap();
+    }
+    eventually(PATIENCE, "all run inside", || async { sleepers.alive().len() == 3 }).await;
+    let running = sleepers.alive();
+    world.node.cordon("inside").await.unwrap();
+    // The guard of each of these has a process to kill, and no group or another one.
+    for cgroup in ["auto", "off"] {
+        let args = [&["--cgroup", cgroup][..], &SCRIPT].concat();
+        let mut third = world.start_in_namespace(cgroup, args).unwrap();
+        world.up(cgroup).await;
+        world.node.dispatch((cgroup, script.clone())).await.unwrap();
+        eventually(PATIENCE, "one more runs", || async { sleepers.alive().len() == 4 }).await;
+        signal(third.node(), Signal::KILL);
+        third.ended().await;
+        eventually(PATIENCE, "it ends", || async { sleepers.alive().len() < 4 }).await;
+        assert_eq!(sleepers.alive(), running);
+        // Its lease lasts on.
+        world.node.cordon(cgroup).await.unwrap();
+    }
+    world.node.uncordon("outside").await.unwrap();
+    world.node.dispatch(("late", script)).await.unwrap();
+    eventually(PATIENCE, "one runs outside", || async { sleepers.alive().len() == 4 }).await;
+    inside.leave().await;
+    outside.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ mod hostile;
 mod kills;
 mod limits;
 mod many;
+mod many_kills;
 mod output;
 mod probes;
 mod processes;

@@ -51,6 +51,11 @@ pub(crate) fn children(pid: Pid) -> Vec<Pid> {
     lists.iter().flat_map(|list| list.split_whitespace()).filter_map(number).collect()
 }
 
+/// Whether it has made a namespace for its only child.
+pub(crate) fn makes_namespace(pid: Pid) -> bool {
+    args(pid).is_some_and(|args| args[0] == "unshare")
+}
+
 /// Whether it is a keeper of a job.
 pub(crate) fn is_keeper(pid: Pid) -> bool {
     args(pid).is_some_and(|args| args.get(1).is_some_and(|arg| arg == "__keeper"))

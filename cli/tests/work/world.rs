@@ -22,6 +22,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 /// Runs the payload as a script.
 pub(crate) const SCRIPT: [&str; 6] = ["--payload", "env", "--", "sh", "-c", "eval \"$TENURE_PAYLOAD\""];
 
+/// The options of `unshare` for a pid namespace that ends with it.
+const NAMESPACE: [&str; 5] = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
+
 pub(crate) struct World {
     pub(crate) server: RedisServer,
     /// It has no workers.
@@ -86,9 +89,31 @@ impl World {
         Worker { guard: command.args(["--log-level", "warn"]).args(args).spawn().unwrap() }
     }
 
+    /// As [`start`](Self::start), in a pid namespace of its own, as in a container. `None`, with a word, where this machine does
+    /// not let one be made.
+    pub(crate) fn start_in_namespace<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Option<Worker> {
+        let made = std::process::Command::new("unshare").args(NAMESPACE).arg("true").output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            println!("skipped: this machine lets nobody make a pid namespace");
+            return None;
+        }
+        let mut command = Command::new("unshare");
+        command.args(NAMESPACE).arg(snapbox::cmd::cargo_bin!("tenure"));
+        let mut command = self.work(command, name);
+        Some(Worker { guard: command.args(["--log-level", "warn"]).args(args).spawn().unwrap() })
+    }
+
     /// The command of a worker of this name.
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut command = self.tenure();
+        self.work(Command::new(snapbox::cmd::cargo_bin!("tenure")), name)
+    }
+
+    fn work(&self, command: Command, name: &str) -> Command {
+        let mut command = self.beside(command);
         command.args(["work", "--pool", "feeds", "--name", name]).env("FOLDER", self.folder.path());
         // In a folder that goes with the test.
         command.env("TMPDIR", self.folder.path());
@@ -97,7 +122,10 @@ impl World {
 
     /// The command, beside this pool.
     pub(crate) fn tenure(&self) -> Command {
-        let mut command = Command::new(snapbox::cmd::cargo_bin!("tenure"));
+        self.beside(Command::new(snapbox::cmd::cargo_bin!("tenure")))
+    }
+
+    fn beside(&self, mut command: Command) -> Command {
         command.env("REDIS_URL", self.server.url());
         for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
             command.env_remove(name);
@@ -114,7 +142,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn guard(&self) -> Pid {
-        Pid::from_raw(self.guard.id().expect("it runs").cast_signed()).unwrap()
+        let pid = Pid::from_raw(self.guard.id().expect("it runs").cast_signed()).unwrap();
+        if processes::makes_namespace(pid) { processes::children(pid)[0] } else { pid }
     }
 
     /// Its node.
