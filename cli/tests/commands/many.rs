@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_pool::{JobSpec, Node};
+use tenure_pool::{JobInfo, JobSpec, JobState, Node};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, World, printed};
@@ -88,4 +88,41 @@ async fn a_hundred_thousand_jobs_are_listed_within_three_seconds() {
         longest = longest.max(list(&world, "running", filter, JOBS).await);
     }
     assert!(longest < BOUND, "a list took {longest:?}");
+}
+
+/// They are told together, so the history keeps what else there was to tell.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes long: `make command-bounds` runs it"]
+async fn ten_thousand_keys_that_move_at_once_make_few_events() {
+    const JOBS: usize = 10_000;
+    const FEW: usize = 200;
+    let world = World::new().await;
+    let leaver = world.another("n2").await;
+    crate::world::add_worker(&leaver).await;
+    submit(&world.node, JOBS).await;
+    let all_run = async |on: &str| {
+        let jobs = world.node.jobs().await.unwrap();
+        let run = |job: &JobInfo| job.state == JobState::Running && job.node.as_deref() == Some(on);
+        jobs.len() == JOBS && jobs.iter().all(run)
+    };
+    eventually(PATIENCE, "all jobs to run", async || all_run("n2").await).await;
+    world.node.cordon("n1").await.unwrap();
+    world.add_worker().await;
+    world.node.uncordon("n1").await.unwrap();
+
+    let history =
+        || -> usize { world.server.query(redis::cmd("XLEN").arg("tenure:{feeds}:history")).unwrap() };
+    let before = history();
+    world.run(&["drain", "n2", "--yes", "--wait"]).await.success();
+    eventually(PATIENCE, "all jobs to run there", async || all_run("n1").await).await;
+    let told = async || {
+        let moved = world.json(&["events", "--kind", "moved"]).await;
+        let moved = moved["items"].as_array().unwrap().clone();
+        let jobs: u64 = moved.iter().map(|event| event["count"].as_u64().unwrap()).sum();
+        (jobs == JOBS as u64).then_some(moved.len()).ok_or(jobs)
+    };
+    let events = eventually(PATIENCE, "all moves to be told", told).await;
+    let entries = history() - before;
+    println!("{JOBS} moves make {events} events in {entries} entries");
+    assert!(events < FEW && entries < FEW, "{events} events in {entries} entries");
 }
