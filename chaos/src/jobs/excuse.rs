@@ -47,8 +47,8 @@ pub(super) struct Losses {
     all: Vec<Loss>,
     /// When nodes ended, by name.
     ended: BTreeMap<String, u64>,
-    /// When something that stood still went on.
-    resumed: Vec<u64>,
+    /// When something that stood still went on: this node, or Redis.
+    resumed: Vec<(Option<String>, u64)>,
 }
 
 impl Losses {
@@ -60,8 +60,8 @@ impl Losses {
         self.ended.insert(name.to_owned(), at);
     }
 
-    pub(super) fn goes_on(&mut self, at: u64) {
-        self.resumed.push(at);
+    pub(super) fn goes_on(&mut self, node: Option<&str>, at: u64) {
+        self.resumed.push((node.map(str::to_owned), at));
     }
 
     /// Whether a job may be gone that this execution was the last to run.
@@ -76,29 +76,38 @@ impl Losses {
         self.all.iter().any(|loss| forgets(loss, asked, answered))
     }
 
-    /// Whether the end may be forgotten that a job came to by this execution.
-    pub(super) fn forget_end(&self, end: &End, run: &Run) -> bool {
-        let forgotten = |loss: &Loss| forgets(loss, run.to, end.seen) && !self.tells_again(loss, run);
-        self.all.iter().any(forgotten)
+    /// The same, when the execution began that was not to be.
+    pub(super) fn had_forgotten(&self, (asked, answered): (u64, u64), then: &Run) -> bool {
+        self.before(then).any(|loss| forgets(loss, asked, answered))
+    }
+
+    /// Whether the end that a job came to by this execution may have been forgotten, when another one began.
+    pub(super) fn had_forgotten_end(&self, end: &End, run: &Run, then: &Run) -> bool {
+        self.before(then).any(|loss| forgets(loss, run.to, end.seen) && !self.tells_again(loss, run))
+    }
+
+    /// The losses that came before an execution began.
+    fn before(&self, run: &Run) -> impl Iterator<Item = &Loss> {
+        self.all.iter().filter(|loss| loss.lost <= run.from)
     }
 
     /// Whether the node of an execution has told its end again after a loss.
     fn tells_again(&self, loss: &Loss, run: &Run) -> bool {
         let around = loss.lost..=loss.back + nanos(LIVED);
-        let stood = self.resumed.iter().any(|at| around.contains(at));
+        let concerns = |who: &Option<String>| who.as_deref().is_none_or(|who| who == node_of(run));
+        let stood = self.resumed.iter().any(|(who, at)| concerns(who) && around.contains(at));
         self.lived(loss, run) && !stood && loss.back - loss.since < nanos(JOURNAL)
     }
 
     /// Whether the node of an execution has lived through a loss.
     fn lived(&self, loss: &Loss, run: &Run) -> bool {
-        let node = run.holder.split('/').next().unwrap_or_default();
-        self.ended.get(node).is_none_or(|end| *end > loss.back + nanos(LIVED))
+        self.ended.get(node_of(run)).is_none_or(|end| *end > loss.back + nanos(LIVED))
     }
 
     /// Whether an execution was taken after a loss: then the data knew the job again. One that was taken before begins within
     /// its lease, or when its process goes on.
     fn outlives(&self, loss: &Loss, run: &Run) -> bool {
-        let stood = self.resumed.iter().any(|at| (loss.lost..=run.from).contains(at));
+        let stood = self.resumed.iter().any(|(_, at)| (loss.lost..=run.from).contains(at));
         run.from > loss.back + nanos(LEASE) && !stood
     }
 
@@ -112,10 +121,15 @@ impl Losses {
         }
         // It wrote when it began, and was cut off: a parent that waits writes once, too, and one that is told to end.
         let had_its_lease = loss.back - loss.lost < nanos(LEASE / 2)
-            && self.resumed.iter().all(|at| *at < run.from || *at > loss.lost);
+            && self.resumed.iter().all(|(_, at)| *at < run.from || *at > loss.lost);
         let was_cut_off = run.writes == 1 && job.kind != Kind::Parent && job.cancelled.is_none();
         was_cut_off && self.lived(loss, run) && had_its_lease
     }
+}
+
+/// The name of the node of an execution.
+fn node_of(run: &Run) -> &str {
+    run.holder.split('/').next().unwrap_or_default()
 }
 
 fn forgets(loss: &Loss, asked: u64, answered: u64) -> bool {
@@ -153,7 +167,8 @@ mod tests {
         assert!(!losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off");
         assert!(losses.excuse(&job(11), Some(&run(13, 14, 2))), "it may have been taken before");
         assert!(!losses.excuse(&job(11), Some(&run(15, 16, 2))), "it was there after the loss");
-        let stood = Losses { all: losses.all.clone(), resumed: vec![14 * SECOND], ..Losses::default() };
+        let stood =
+            Losses { all: losses.all.clone(), resumed: vec![(None, 14 * SECOND)], ..Losses::default() };
         assert!(stood.excuse(&job(11), Some(&run(15, 16, 2))), "its process stood still");
         losses.node_ends("n1", 12 * SECOND);
         assert!(losses.excuse(&job(5), Some(&run(9, 9, 1))), "it was cut off with its node");
@@ -161,9 +176,17 @@ mod tests {
         let losses = Losses { ended: BTreeMap::new(), ..losses };
         assert!(losses.excuse(&parent, Some(&run(9, 9, 1))));
         let end = End { token: 7, seen: 9 * SECOND };
-        assert!(!losses.forget_end(&end, &run(8, 9, 2)), "its node has told it again");
+        let forgotten =
+            |losses: &Losses, then| losses.had_forgotten_end(&end, &run(8, 9, 2), &run(then, then, 1));
+        assert!(!forgotten(&losses, 20), "its node has told it again");
+        for (who, is_forgotten) in [(None, true), (Some("n1"), true), (Some("n2"), false)] {
+            let mut stood = Losses { all: losses.all.clone(), ..Losses::default() };
+            stood.goes_on(who, 12 * SECOND);
+            assert_eq!(forgotten(&stood, 20), is_forgotten, "{who:?} stood still");
+        }
         let dead = Losses { ended: BTreeMap::from([("n1".to_owned(), 12 * SECOND)]), ..losses };
-        assert!(dead.forget_end(&end, &run(8, 9, 2)), "its node has died meanwhile");
+        assert!(forgotten(&dead, 20), "its node has died meanwhile");
+        assert!(!forgotten(&dead, 9), "no loss has come before");
         let losses = Losses { ended: BTreeMap::new(), ..dead };
         let again = Again { asked: 12 * SECOND, answered: Some(12 * SECOND) };
         let wanted = Accepted { again: Some(again), ..job(5) };

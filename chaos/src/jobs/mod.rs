@@ -295,7 +295,7 @@ impl Arena {
                     if self.broken.is_some() { node::LEASE * 3 / 2 } else { Duration::from_millis(300) };
                 sleep(random.random_range(least..2 * node::LEASE)).await;
                 self.nodes[at].resume()?;
-                self.losses.goes_on(boottime_ns());
+                self.losses.goes_on(Some(self.nodes[at].name()), boottime_ns());
             }
             JobsFault::FlushAll => {
                 let Ground::One(server) = &self.ground else { return Ok(()) };
@@ -317,14 +317,14 @@ impl Arena {
                 server.pause()?;
                 sleep(random.random_range(Duration::from_millis(200)..2 * node::LEASE)).await;
                 server.resume()?;
-                self.losses.goes_on(boottime_ns());
+                self.losses.goes_on(None, boottime_ns());
             }
             JobsFault::RedisRestart => {
                 let Ground::One(server) = &self.ground else { return Ok(()) };
                 server.kill()?;
                 sleep(random.random_range(Duration::ZERO..node::LEASE)).await;
                 server.restart(Data::Keep)?;
-                self.losses.goes_on(boottime_ns());
+                self.losses.goes_on(None, boottime_ns());
             }
         }
         Ok(())

@@ -139,7 +139,9 @@ impl Verdict {
         };
         self.cancelled += 1;
         let broken_by = cancelled.broken_by(job.again.as_ref(), runs);
-        if let Some(run) = broken_by.filter(|_| !losses.forget(cancelled.asked, cancelled.answered)) {
+        if let Some(run) =
+            broken_by.filter(|run| !losses.had_forgotten((cancelled.asked, cancelled.answered), run))
+        {
             let again = job.again;
             self.tried_again
                 .push(format!("{id} began after it was cancelled: {run:?}, {cancelled:?}, {again:?}"));
@@ -153,7 +155,7 @@ impl Verdict {
         self.ends_seen += 1;
         let Some(run) = end.broken_by(job.again.as_ref(), runs) else { return };
         let by = runs.iter().find(|run| run.token == end.token);
-        if !by.is_some_and(|by| losses.forget_end(&end, by)) {
+        if !by.is_some_and(|by| losses.had_forgotten_end(&end, by, run)) {
             self.ran_again.push(format!("{id} began after it had ended: {run:?}, {end:?}, by {by:?}"));
         }
     }

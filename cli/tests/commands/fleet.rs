@@ -279,7 +279,8 @@ async fn the_doctor_names_the_nodes_of_an_older_level() {
     let () = world.server.query(redis::cmd("HSET").arg(members).arg(id).arg(of_next)).unwrap();
     let found = levels().await;
     assert_eq!(found["severity"], json!("warn"));
-    let text = "nodes of the levels 1 to 2 run side by side; the older ones are n1";
+    let (older, newer) = (newer.level, newer.level + 1);
+    let text = format!("nodes of the levels {older} to {newer} run side by side; the older ones are n1");
     assert_eq!(found["text"], json!(text));
 }
 

@@ -81,12 +81,12 @@ async fn suffers(name: &str, in_namespace: bool, bound: Duration, fault: impl Fn
     println!(
         "{name} {place}: {all} processes have ended after {ended:?}, and {KEYS} keys run elsewhere after {ran:?}"
     );
-    assert!(ended < bound, "{name} {place}: they have ended after {ended:?}");
-    assert!(ran < elsewhere(), "{name} {place}: they run after {ran:?}");
     // One that was stopped would take no signal.
     for pid in [node, guard] {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
+    assert!(ended < bound, "{name} {place}: they have ended after {ended:?}");
+    assert!(ran < elsewhere(), "{name} {place}: they run after {ran:?}");
 }
 
 macro_rules! bounds {

@@ -115,6 +115,51 @@ async fn a_worker_that_left_unseen_is_not_taken_for_a_lost_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lives_is_not_taken_for_a_lost_one() {
+    let world = World::with_ttl(SHORT).await;
+    let mut leaver = world.worker("leaver", DEAF).await;
+    let sleepers = Sleepers::new();
+    world.node.dispatch(("acme", format!("exec {}", sleepers.sleep()))).await.unwrap();
+    let proxy = Proxy::start(&world.server).await.unwrap();
+    let waits = world.steers(&proxy.url(), &DRAIN);
+    drains(&world.node, "leaver").await;
+    // The look that is under way is answered after more than a lease.
+    proxy.pause();
+    let paused = Instant::now();
+    eventually(PATIENCE, "a lease would be over", || async { paused.elapsed() > SHORT }).await;
+    proxy.resume();
+    eventually(PATIENCE, "a later look", || async { paused.elapsed() > SHORT * 2 }).await;
+    for pid in sleepers.alive() {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    assert_eq!(leaver.ended().await.code(), Some(0));
+    let done = ended(waits).await;
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_worker_is_named_though_others_do_not_go_in_time() {
+    let world = World::with_ttl(SHORT).await;
+    let mut leaver = world.worker("leaver", DEAF).await;
+    let _stayer = world.worker("stayer", DEAF).await;
+    let sleepers = Sleepers::new();
+    for key in 0..8 {
+        let script = format!("exec {}", sleepers.sleep());
+        world.node.dispatch((format!("key {key}"), script)).await.unwrap();
+    }
+    let waits = world
+        .steers(&world.server.url(), &["drain", "leaver", "stayer", "--yes", "--wait", "--within", "6s"]);
+    drains(&world.node, "leaver").await;
+    drains(&world.node, "stayer").await;
+    signal(leaver.node(), Signal::KILL);
+    assert_eq!(leaver.ended().await.code(), Some(70));
+    let done = ended(waits).await;
+    assert_eq!(done.status.code(), Some(5), "{}", said(&done));
+    let text = "in time; they go on draining; lost before it had drained: worker ";
+    assert!(said(&done).contains(text), "{}", said(&done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_outlives_a_recovery_a_death_and_a_deploy() {
     let world = World::with_ttl(SHORT).await;
     let mut first = world.worker("first", SCRIPT).await;

@@ -72,8 +72,8 @@ pub struct Record {
     pub again: Option<u64>,
     /// Letters:
     /// - `w`: it is watched.
-    /// - `v`: a node that watched it does not hear. It may ask again, so the job is kept for a minute after this end, and
-    ///   after each end before the minute is over.
+    /// - `v`: a node that watched it does not hear. It may ask again, so the job is kept for a minute after each end, for as
+    ///   long as its record is there.
     /// - `j`: it has a result or an error.
     /// - `l`: it has look-ups.
     /// - `c`: it has children.

@@ -17,64 +17,124 @@ const PAGE: usize = 256;
 type Place = (usize, WorkerId);
 
 /// The last that was seen of a worker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sight {
-    /// When it last renewed its lease, or earlier. `None` if it has not yet.
-    renewed: Option<Instant>,
+    /// It last renewed its lease between these two moments. A look takes time. `None` if it has not yet.
+    renewed: Option<(Instant, Instant)>,
     jobs: u64,
 }
 
 impl Sight {
     /// Whether its lease may be over by now. If it is not, nobody else has ended the worker.
     fn may_be_over(&self, ttl: Duration, now: Instant) -> bool {
-        self.renewed.is_none_or(|at| now.saturating_duration_since(at) >= ttl)
+        self.renewed.is_none_or(|(from, _)| now.saturating_duration_since(from) >= ttl)
+    }
+
+    fn is_over(&self, ttl: Duration, now: Instant) -> bool {
+        self.renewed.is_some_and(|(_, till)| now.saturating_duration_since(till) >= ttl)
     }
 }
 
-/// Looks until each of these workers has gone.
-///
-/// # Errors
-/// Some were lost, or the pool cannot be read.
-pub(super) async fn gone(pool: &Inspector, leaving: &[WorkerInfo]) -> Result<(), Failure> {
-    let ttl = pool.settings().await?.worker_ttl;
-    let mut progress = Progress::new();
-    let mut here: BTreeMap<Place, Sight> =
-        leaving.iter().map(|worker| ((worker.shard, worker.id), Sight { renewed: None, jobs: 0 })).collect();
-    let mut lost = BTreeMap::new();
-    loop {
+/// Workers that are looked at until they have gone.
+pub(super) struct Leaving<'a> {
+    pool: &'a Inspector,
+    workers: &'a [WorkerInfo],
+    ttl: Duration,
+    here: BTreeMap<Place, Sight>,
+    lost: BTreeMap<Place, Sight>,
+}
+
+impl<'a> Leaving<'a> {
+    /// Looks at them before they are told to drain: the first may have gone soon after that.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    pub(super) async fn begin(pool: &'a Inspector, workers: &'a [WorkerInfo]) -> Result<Self, Failure> {
+        let ttl = pool.settings().await?.worker_ttl;
+        let here = workers.iter().map(|worker| ((worker.shard, worker.id), Sight::default())).collect();
+        let mut leaving = Self { pool, workers, ttl, here, lost: BTreeMap::new() };
+        let (seen, _) = leaving.look().await?;
+        leaving.here.extend(seen);
+        Ok(leaving)
+    }
+
+    /// Those of them that are there, and when that was answered.
+    async fn look(&self) -> Result<(BTreeMap<Place, Sight>, Instant), Failure> {
         let begun = Instant::now();
-        let figures = pool.figures().await?;
+        let figures = self.pool.figures().await?;
+        let answered = Instant::now();
         let mut seen = BTreeMap::new();
         for of in figures.workers {
             let place = (of.shard, of.worker);
-            if let Some(before) = here.get(&place) {
-                let renewed = of.renewed.and_then(|ago| begun.checked_sub(ago)).max(before.renewed);
-                seen.insert(place, Sight { renewed, jobs: of.jobs });
+            if let Some(before) = self.here.get(&place) {
+                let now =
+                    of.renewed.and_then(|ago| Some((begun.checked_sub(ago)?, answered.checked_sub(ago)?)));
+                // Older data than those of the look before say nothing new.
+                seen.insert(place, Sight { renewed: now.max(before.renewed), jobs: of.jobs });
             }
         }
-        let now = Instant::now();
-        let mut doubtful = BTreeMap::new();
-        for (place, last) in here {
-            match seen.get(&place) {
-                // Its node is dead, hangs or is cut off. It may be that nobody is left who would end it.
-                Some(sight) if sight.renewed.is_some() && sight.may_be_over(ttl, now) => {
-                    lost.insert(place, *sight);
-                    seen.remove(&place);
+        Ok((seen, answered))
+    }
+
+    /// Looks until each of them has gone.
+    ///
+    /// # Errors
+    /// Some were lost, or the pool cannot be read.
+    pub(super) async fn gone(&mut self) -> Result<(), Failure> {
+        let mut progress = Progress::new();
+        loop {
+            let (mut seen, now) = self.look().await?;
+            let mut doubtful = BTreeMap::new();
+            for (place, last) in &self.here {
+                match seen.get(place) {
+                    // Its node is dead, hangs or is cut off. It may be that nobody is left who would end it.
+                    Some(sight) if sight.is_over(self.ttl, now) => {
+                        self.lost.insert(*place, *sight);
+                        seen.remove(place);
+                    }
+                    None if last.may_be_over(self.ttl, now) => {
+                        doubtful.insert(*place, *last);
+                    }
+                    _ => {}
                 }
-                None if last.may_be_over(ttl, now) => {
-                    doubtful.insert(place, last);
-                }
-                _ => {}
             }
+            self.lost.append(&mut not_left(self.pool, doubtful, self.ttl).await?);
+            self.here = seen;
+            if self.here.is_empty() {
+                return self.all_gone();
+            }
+            let jobs: u64 = self.here.values().map(|sight| sight.jobs).sum();
+            progress.show(|| format!("{} workers have {jobs} jobs left", self.here.len()));
+            tokio::time::sleep(PAUSE).await;
         }
-        lost.append(&mut not_left(pool, doubtful, ttl).await?);
-        here = seen;
-        if here.is_empty() {
-            return told(leaving, &lost);
-        }
-        let jobs: u64 = here.values().map(|sight| sight.jobs).sum();
-        progress.show(|| format!("{} workers have {jobs} jobs left", here.len()));
-        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Why nobody waits any longer, and which workers were lost until then.
+    pub(super) fn unfinished(&self, code: Code, why: &str) -> Failure {
+        let lost = self.lost().map_or(String::new(), |lost| format!("; {lost}"));
+        Failure::new(code, format!("{why}{lost}"))
+    }
+
+    fn all_gone(&self) -> Result<(), Failure> {
+        let Some(lost) = self.lost() else { return Ok(()) };
+        let code = if self.lost.len() == self.workers.len() { Code::Failed } else { Code::SomeFailed };
+        Err(Failure::new(code, lost))
+    }
+
+    /// The workers that were lost.
+    fn lost(&self) -> Option<String> {
+        let names = self.workers.iter().filter_map(|worker| {
+            let Sight { jobs, .. } = self.lost.get(&(worker.shard, worker.id))?;
+            Some(format!("worker {} of node {}, with {jobs} jobs", worker.id, worker.node))
+        });
+        let names: Vec<_> = names.collect();
+        let (it, its) = match names.len() {
+            0 => return None,
+            1 => ("it", "its lease is"),
+            _ => ("they", "their leases are"),
+        };
+        let names = names.join("; ");
+        Some(format!("lost before {it} had drained: {names}; {its} over, and the jobs go to other workers"))
     }
 }
 
@@ -111,22 +171,4 @@ async fn not_left(
         }
     }
     Ok(lost)
-}
-
-/// Says which workers were lost.
-fn told(leaving: &[WorkerInfo], lost: &BTreeMap<Place, Sight>) -> Result<(), Failure> {
-    let names = leaving.iter().filter_map(|worker| {
-        let Sight { jobs, .. } = lost.get(&(worker.shard, worker.id))?;
-        Some(format!("worker {} of node {}, with {jobs} jobs", worker.id, worker.node))
-    });
-    let names: Vec<_> = names.collect();
-    let (it, its) = match names.len() {
-        0 => return Ok(()),
-        1 => ("it", "its lease is"),
-        _ => ("they", "their leases are"),
-    };
-    let code = if names.len() == leaving.len() { Code::Failed } else { Code::SomeFailed };
-    let names = names.join("; ");
-    let text = format!("lost before {it} had drained: {names}; {its} over, and the jobs go to other workers");
-    Err(Failure::new(code, text))
 }

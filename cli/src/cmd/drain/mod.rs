@@ -12,7 +12,7 @@ use crate::args::{Named, Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::view::moves::forecast;
-use crate::view::outcomes::Leaving;
+use crate::view::outcomes;
 
 /// Take workers out of the ring: their nodes hand their jobs on, and remove them for good
 #[derive(Args, Debug)]
@@ -57,23 +57,30 @@ impl Drain {
             return Ok(Code::Done);
         }
         steer.confirm(&format!("workers to drain: {}; drain them all?", leaving.len()))?;
+        let watched = if wait { Some(leaving::Leaving::begin(&pool, &leaving).await?) } else { None };
         let node = place.node().await?;
         let drained = node.drain_all(&leaving).await;
         close(&node).await;
         let drained = drained?;
         let ids = leaving.iter().map(|worker| worker.id.0).collect();
-        let mut answer = Leaving { workers: ids, drained, gone: false };
-        if wait {
-            tokio::select! {
-                gone = tokio::time::timeout(within, leaving::gone(&pool, &leaving)) => {
-                    let late = "the workers have not gone in time; they go on draining";
-                    gone.map_err(|_| Failure::new(Code::Late, late))??;
-                    answer.gone = true;
-                }
+        let mut answer = outcomes::Leaving { workers: ids, drained, gone: false };
+        if let Some(mut watched) = watched {
+            let stopped = tokio::select! {
+                gone = tokio::time::timeout(within, watched.gone()) => match gone {
+                    Ok(gone) => {
+                        gone?;
+                        None
+                    }
+                    Err(_) => Some((Code::Late, "the workers have not gone in time; they go on draining")),
+                },
                 _ = tokio::signal::ctrl_c() => {
-                    return Err(Failure::new(Code::Interrupted, "no longer waiting; the workers go on draining"));
+                    Some((Code::Interrupted, "no longer waiting; the workers go on draining"))
                 }
+            };
+            if let Some((code, why)) = stopped {
+                return Err(watched.unfinished(code, why));
             }
+            answer.gone = true;
         }
         let state = if answer.gone { "have gone" } else { "drain" };
         session.out.one(&answer, format!("workers that {state}: {drained}"))?;

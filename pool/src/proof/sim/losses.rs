@@ -176,10 +176,11 @@ impl World {
             if let Some(record) = record
                 && let Some(life) = judge.lives.get_mut(&record.id)
             {
-                // So may an update that was lost before the job ended without it. It goes on with that.
+                // So may an update that was lost before the job ended without it. It goes on with that, unless it was told
+                // to end.
                 let ran = judge.ran.get(&(key.clone(), record.token));
                 if ran.is_some_and(|ran| record.generation() > *ran) {
-                    life.in_journal = None;
+                    life.in_journal = life.in_journal.filter(|by| life.told.contains(by));
                 }
                 life.from.get_or_insert(now);
                 life.returned |= life.to.take().is_some();

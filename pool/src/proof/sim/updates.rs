@@ -221,13 +221,11 @@ impl World {
 impl Judge {
     /// Updates that were kept: a job may have another policy from then on.
     pub(super) fn saw_update(&mut self, call: &Call, done: &Done) {
-        let (items, replies) = match (call, done) {
-            (Call::Update(items), Done::Update(Ok(replies))) => (items, replies),
-            (
-                Call::Plan { .. },
-                Done::Plan { step: PlanStep::Updated { items, answer: Ok(replies) }, .. },
-            ) => (items, replies),
-            _ => return,
+        let ((Call::Update(items), Done::Update(Ok(replies)))
+        | (Call::Plan { .. }, Done::Plan { step: PlanStep::Updated { items, answer: Ok(replies) }, .. })) =
+            (call, done)
+        else {
+            return;
         };
         for (item, reply) in items.iter().zip(replies) {
             let (Some(life), Ok(new)) = (self.lives.get_mut(&item.id), wire::open(&item.payload)) else {

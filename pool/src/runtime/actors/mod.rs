@@ -18,6 +18,7 @@ use tracing::Span;
 use super::actor::{self, Came, Mail, Mailbox, Task, panicked};
 use super::int_map::IntMap;
 use super::lease::Leases;
+use crate::clock;
 use crate::core::ctx::Config;
 use crate::core::effect::{HandedAsk, HandedPayload, NewJob};
 use crate::core::input::{HandlerEvent, Input};
@@ -294,7 +295,7 @@ impl Actors {
         let own = self.task(job, handler, mailbox);
         let parts = own.parts();
         let abort = self.tasks.spawn_on(async move { actor::hear(&own, why, event) }, &self.home);
-        self.leases.enter_last(&parts.0, &abort);
+        self.leases.enter_last(clock::now(), &parts.0, &abort);
         self.works(parts, Work::Hears, abort);
     }
 

@@ -47,8 +47,8 @@ struct Tasks {
 struct Handle {
     task: AbortHandle,
     job: Job,
-    /// The end of the lease does not abort it.
-    is_spared: bool,
+    /// When it began, if the end of the lease does not abort it.
+    spared: Option<Time>,
 }
 
 /// The leases of a node, shared between the lease thread and the driver.
@@ -184,14 +184,14 @@ impl Leases {
         let mut state = self.state();
         let tasks = state.tasks.get_mut(&job.worker()).filter(|tasks| !tasks.aborted || starts_on)?;
         let task = spawn();
-        tasks.add(job, &task, false);
+        tasks.add(job, &task, None);
         Some(task)
     }
 
-    /// A task that lets the handler of this job hear of the job's end: it is watched, and never aborted.
-    pub(crate) fn enter_last(&self, job: &Job, task: &AbortHandle) {
+    /// A task that now begins, and lets the handler of this job hear of the job's end. It is watched, and no end of the lease aborts it.
+    pub(crate) fn enter_last(&self, now: Time, job: &Job, task: &AbortHandle) {
         if let Some(tasks) = self.state().tasks.get_mut(&job.worker()) {
-            tasks.add(job, task, true);
+            tasks.add(job, task, Some(now));
         }
     }
 
@@ -342,7 +342,7 @@ impl Leases {
         }
         let kill = state.table.timing().kill;
         for (worker, tasks) in state.over(now, kill) {
-            let running = tasks.running();
+            let running = tasks.overrunning(now, kill);
             if running > 0 {
                 tasks.overdue = true;
                 tracing::error!(
@@ -390,8 +390,14 @@ impl State {
 }
 
 impl Tasks {
-    fn add(&mut self, job: &Job, task: &AbortHandle, is_spared: bool) {
-        self.handles.insert(task.id(), Handle { task: task.clone(), job: job.clone(), is_spared });
+    fn add(&mut self, job: &Job, task: &AbortHandle, spared: Option<Time>) {
+        self.handles.insert(task.id(), Handle { task: task.clone(), job: job.clone(), spared });
+    }
+
+    /// The number of handlers that should have ended. A task that is not aborted has this time from its own beginning.
+    fn overrunning(&self, now: Time, kill: Duration) -> usize {
+        let is_late = |handle: &&Handle| handle.spared.is_none_or(|from| now >= from + kill);
+        self.handles.values().filter(is_late).filter(|handle| !handle.task.is_finished()).count()
     }
 
     /// The number of handlers that have not ended.
@@ -401,7 +407,7 @@ impl Tasks {
 
     fn abort(&mut self) {
         self.aborted = true;
-        for handle in self.handles.values().filter(|handle| !handle.is_spared) {
+        for handle in self.handles.values().filter(|handle| handle.spared.is_none()) {
             handle.task.abort();
         }
     }

@@ -146,6 +146,25 @@ async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
     assert_eq!(overdue(dead), 0);
 }
 
+#[tokio::test]
+async fn a_handler_that_hears_of_its_end_has_time_for_that() {
+    let timing = Timing::of(Duration::from_secs(600));
+    let leases = Leases::new(NodeName::new("n").unwrap(), timing, Mutations::default());
+    let (worker, from) = (WorkerId(1), clock::now());
+    leases.hold(Incarnation(1), worker, from);
+    let mut running = tokio::task::JoinSet::new();
+    // The driver stood still, and tells the jobs of the end long after it.
+    let told = from + timing.ttl;
+    leases.enter_last(told, &job(&leases, worker), &running.spawn(std::future::pending::<()>()));
+    let overdue = |at| {
+        leases.watch(at, FencePolicy::Report);
+        leases.standings()[&worker].overdue
+    };
+    assert_eq!(overdue(told), 0);
+    assert_eq!(overdue(told + timing.kill), 1);
+    assert!(running.try_join_next().is_none(), "nothing aborts it");
+}
+
 /// Whether a renewal is due `later` from now. The driver last made progress `idle` before that, and last heard of its
 /// workers `deaf` before that.
 fn due(leases: &Leases, later: Duration, idle: Duration, deaf: Duration) -> bool {
