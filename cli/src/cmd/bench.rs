@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = number(1..=usize::MAX))]
     in_flight: usize,
     /// The length of each payload
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = number(0..=512 << 10))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = number(0..=512_usize << 10))]
     payload: usize,
 }
 
