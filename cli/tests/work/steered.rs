@@ -92,8 +92,8 @@ async fn who_waits_hears_it_though_no_other_node_lives() {
     killed_in_its_drain(false).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_left_unseen_is_not_taken_for_a_lost_one() {
+/// The way of who waits stands still for longer than a lease. The worker leaves in order: meanwhile, or later.
+async fn cut_off_from_a_drain(leaves_meanwhile: bool) {
     let world = World::with_ttl(SHORT).await;
     let mut leaver = world.worker("leaver", DEAF).await;
     let sleepers = Sleepers::new();
@@ -101,40 +101,36 @@ async fn a_worker_that_left_unseen_is_not_taken_for_a_lost_one() {
     let proxy = Proxy::start(&world.server).await.unwrap();
     let waits = world.steers(&proxy.url(), &DRAIN);
     drains(&world.node, "leaver").await;
+    let mut leaves = async || {
+        for pid in sleepers.alive() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        assert_eq!(leaver.ended().await.code(), Some(0));
+    };
     proxy.pause();
     let paused = Instant::now();
-    for pid in sleepers.alive() {
-        let _ = kill_process(pid, Signal::KILL);
+    if leaves_meanwhile {
+        leaves().await;
     }
-    assert_eq!(leaver.ended().await.code(), Some(0));
     eventually(PATIENCE, "a lease would be over", || async { paused.elapsed() > SHORT }).await;
     proxy.resume();
+    if !leaves_meanwhile {
+        eventually(PATIENCE, "a later look", || async { paused.elapsed() > SHORT * 2 }).await;
+        leaves().await;
+    }
     let done = ended(waits).await;
     assert_eq!(String::from_utf8_lossy(&done.stdout), "workers that have gone: 1\n", "{}", said(&done));
     assert_eq!(done.status.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_left_unseen_is_not_taken_for_a_lost_one() {
+    cut_off_from_a_drain(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_lives_is_not_taken_for_a_lost_one() {
-    let world = World::with_ttl(SHORT).await;
-    let mut leaver = world.worker("leaver", DEAF).await;
-    let sleepers = Sleepers::new();
-    world.node.dispatch(("acme", format!("exec {}", sleepers.sleep()))).await.unwrap();
-    let proxy = Proxy::start(&world.server).await.unwrap();
-    let waits = world.steers(&proxy.url(), &DRAIN);
-    drains(&world.node, "leaver").await;
-    // The look that is under way is answered after more than a lease.
-    proxy.pause();
-    let paused = Instant::now();
-    eventually(PATIENCE, "a lease would be over", || async { paused.elapsed() > SHORT }).await;
-    proxy.resume();
-    eventually(PATIENCE, "a later look", || async { paused.elapsed() > SHORT * 2 }).await;
-    for pid in sleepers.alive() {
-        let _ = kill_process(pid, Signal::KILL);
-    }
-    assert_eq!(leaver.ended().await.code(), Some(0));
-    let done = ended(waits).await;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    cut_off_from_a_drain(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

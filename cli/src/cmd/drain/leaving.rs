@@ -30,6 +30,7 @@ impl Sight {
         self.renewed.is_none_or(|(from, _)| now.saturating_duration_since(from) >= ttl)
     }
 
+    /// Whether its lease is over for sure.
     fn is_over(&self, ttl: Duration, now: Instant) -> bool {
         self.renewed.is_some_and(|(_, till)| now.saturating_duration_since(till) >= ttl)
     }
@@ -67,10 +68,10 @@ impl<'a> Leaving<'a> {
         for of in figures.workers {
             let place = (of.shard, of.worker);
             if let Some(before) = self.here.get(&place) {
-                let now =
+                let renewed =
                     of.renewed.and_then(|ago| Some((begun.checked_sub(ago)?, answered.checked_sub(ago)?)));
                 // Older data than those of the look before say nothing new.
-                seen.insert(place, Sight { renewed: now.max(before.renewed), jobs: of.jobs });
+                seen.insert(place, Sight { renewed: renewed.max(before.renewed), jobs: of.jobs });
             }
         }
         Ok((seen, answered))

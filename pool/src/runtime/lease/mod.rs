@@ -188,7 +188,8 @@ impl Leases {
         Some(task)
     }
 
-    /// A task that now begins, and lets the handler of this job hear of the job's end. It is watched, and no end of the lease aborts it.
+    /// A task that now begins, and lets the handler of this job hear of the job's end. It is watched, and no end of the
+    /// lease aborts it.
     pub(crate) fn enter_last(&self, now: Time, job: &Job, task: &AbortHandle) {
         if let Some(tasks) = self.state().tasks.get_mut(&job.worker()) {
             tasks.add(job, task, Some(now));
@@ -283,7 +284,7 @@ impl Leases {
             let standing = LeaseStanding {
                 age: now.since(lease.from()),
                 left: tasks.guard.soft_at().since(now),
-                overdue: if tasks.overdue { tasks.running() } else { 0 },
+                overdue: if tasks.overdue { tasks.running().count() } else { 0 },
             };
             Some((*worker, standing))
         };
@@ -374,7 +375,7 @@ impl Leases {
 
     pub(super) fn may_end(&self) -> bool {
         let state = self.state();
-        state.ended && !state.renewing && state.tasks.values().all(|tasks| tasks.running() == 0)
+        state.ended && !state.renewing && state.tasks.values().all(|tasks| tasks.running().next().is_none())
     }
 }
 
@@ -397,12 +398,12 @@ impl Tasks {
     /// The number of handlers that should have ended. A task that is not aborted has this time from its own beginning.
     fn overrunning(&self, now: Time, kill: Duration) -> usize {
         let is_late = |handle: &&Handle| handle.spared.is_none_or(|from| now >= from + kill);
-        self.handles.values().filter(is_late).filter(|handle| !handle.task.is_finished()).count()
+        self.running().filter(is_late).count()
     }
 
-    /// The number of handlers that have not ended.
-    fn running(&self) -> usize {
-        self.handles.values().filter(|handle| !handle.task.is_finished()).count()
+    /// The handlers that have not ended.
+    fn running(&self) -> impl Iterator<Item = &Handle> {
+        self.handles.values().filter(|handle| !handle.task.is_finished())
     }
 
     fn abort(&mut self) {

@@ -122,12 +122,18 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
     assert!(!guard.check(), "an answer that comes late says nothing");
 }
 
-#[tokio::test]
-async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
+/// A lease of this worker, which begins at this moment.
+fn one_lease(worker: WorkerId, from: Time) -> (Leases, Timing) {
     let timing = Timing::of(Duration::from_secs(600));
     let leases = Leases::new(NodeName::new("n").unwrap(), timing, Mutations::default());
-    let (worker, from) = (WorkerId(1), clock::now());
     leases.hold(Incarnation(1), worker, from);
+    (leases, timing)
+}
+
+#[tokio::test]
+async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
+    let (worker, from) = (WorkerId(1), clock::now());
+    let (leases, timing) = one_lease(worker, from);
     // The task awaits nothing, so it cannot end.
     let mut running = tokio::task::JoinSet::new();
     leases.enter(&job(&leases, worker), || running.spawn(std::future::pending::<()>())).unwrap();
@@ -148,10 +154,8 @@ async fn handlers_count_as_overdue_only_once_they_must_have_ended() {
 
 #[tokio::test]
 async fn a_handler_that_hears_of_its_end_has_time_for_that() {
-    let timing = Timing::of(Duration::from_secs(600));
-    let leases = Leases::new(NodeName::new("n").unwrap(), timing, Mutations::default());
     let (worker, from) = (WorkerId(1), clock::now());
-    leases.hold(Incarnation(1), worker, from);
+    let (leases, timing) = one_lease(worker, from);
     let mut running = tokio::task::JoinSet::new();
     // The driver stood still, and tells the jobs of the end long after it.
     let told = from + timing.ttl;
