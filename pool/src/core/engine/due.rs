@@ -29,7 +29,7 @@ impl Engine {
         self.attach();
         let gate = self.gate();
         self.flush_workers(gate);
-        let (normal, may_plan) = (self.is_normal() && gate.is_known(), self.may_plan());
+        let (normal, may_plan) = (self.is_normal() && gate.is_known(), self.may_plan(gate));
         self.scheduling.flush(&mut self.ctx, normal, may_plan);
         self.tell_news();
         if gate.may_read() {

@@ -35,8 +35,8 @@ use crate::core::roles::routing::Routing;
 use crate::core::roles::sweeping::Sweeping;
 use crate::core::schedules::Scheduling;
 use crate::core::time::{Jitter, Time, earliest};
-use crate::core::worker::Worker;
 use crate::core::worker::shared_calls::SharedCalls;
+use crate::core::worker::{Gate, Worker};
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, Incarnation, WorkerId};
 use crate::model::level::TooOld;
@@ -225,7 +225,7 @@ impl Engine {
             self.scheduling.deadline(
                 self.ctx.config.timing.ttl,
                 normal,
-                self.may_plan(),
+                self.may_plan(gate),
                 self.too_old.is_some(),
             ),
         ];
@@ -240,8 +240,8 @@ impl Engine {
     }
 
     /// The pool is open, and neither the pool nor this node is about to end.
-    fn may_plan(&self) -> bool {
-        self.is_normal() && self.gate().is_known() && self.closing.flag.is_none() && !self.closing.leaving
+    fn may_plan(&self, gate: Gate) -> bool {
+        self.is_normal() && gate.is_known() && self.closing.flag.is_none() && !self.closing.leaving
     }
 
     fn take(&mut self, input: Input) -> Result<()> {

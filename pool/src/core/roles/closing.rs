@@ -182,6 +182,9 @@ impl Closing {
         held: impl Fn() -> Vec<JobKey>,
         members: impl Fn() -> Vec<WorkerId>,
     ) {
+        if self.closers.is_empty() && self.askers.is_empty() {
+            return;
+        }
         let now = ctx.now;
         for to in expired(&mut self.closers, now) {
             ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
@@ -250,9 +253,6 @@ impl Closing {
 }
 
 fn expired(waiters: &mut Vec<(ReplyTo, Time)>, now: Time) -> Vec<ReplyTo> {
-    if waiters.is_empty() {
-        return Vec::new();
-    }
     let due = waiters.iter().filter(|(_, at)| *at <= now).map(|(to, _)| *to).collect();
     waiters.retain(|(_, at)| *at > now);
     due
