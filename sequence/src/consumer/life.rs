@@ -77,10 +77,11 @@ where
                 self.shared.life.send_replace(Life::Ready);
             }
             drop(starting);
-            let keeper = tokio::spawn(self.clone().keep());
-            self.shared.tasks.spawn(self.clone().scout());
+            // Boxed: a task's code is compiled for each type of future, and each consumer's futures have types of their own.
+            let keeper = tokio::spawn(self.clone().keep().boxed());
+            self.shared.tasks.spawn(self.clone().scout().boxed());
             // It joins the others, and says when they have ended.
-            drop(tokio::spawn(self.clone().supervise(keeper)));
+            drop(tokio::spawn(self.clone().supervise(keeper).boxed()));
             Ok(stored)
         }
         .boxed()
