@@ -122,6 +122,105 @@ pub enum Event {
         /// The checkpoint's number; 0 if there was none.
         number: u64,
     },
+    /// A caller is about to ask the owner of a job.
+    AskMade {
+        /// The job's key.
+        key: String,
+        /// The ask's id, as its handler knows it; unique.
+        id: String,
+        /// Whether a handler may be given it more than once.
+        idempotent: bool,
+    },
+    /// A handler is given an ask; recorded before its first effect.
+    AskHanded {
+        /// The job's key.
+        key: String,
+        /// The ask's id.
+        id: String,
+        /// The fencing token of the run.
+        token: u64,
+        /// The worker of the run.
+        worker: String,
+    },
+    /// A handler is about to say its word to an ask.
+    AskSaid {
+        /// The job's key.
+        key: String,
+        /// The ask's id.
+        id: String,
+        /// The fencing token of the run.
+        token: u64,
+        /// The word.
+        said: AskWord,
+    },
+    /// An ask has ended, for its caller.
+    AskEnded {
+        /// The job's key.
+        key: String,
+        /// The ask's id.
+        id: String,
+        /// The end.
+        end: AskEnd,
+    },
+    /// The pool has taken a payload: that of a new job, or another one of a job that is there.
+    PayloadAccepted {
+        /// The job's key.
+        key: String,
+        /// The payload's number. One caller numbers all payloads of a key, and awaits each answer before the next one.
+        number: u64,
+        /// The moment at which the caller was about to ask.
+        asked: u64,
+        /// The job's generation; `None` for the payload of a new job.
+        generation: Option<u64>,
+    },
+    /// A run has this payload from now on: that of its start, or one that its handler takes.
+    PayloadGiven {
+        /// The job's key.
+        key: String,
+        /// The job's dispatch.
+        dispatch: String,
+        /// The fencing token of the run.
+        token: u64,
+        /// The payload's number.
+        number: u64,
+    },
+    /// A handler makes no progress any more. Its job has a progress timeout.
+    Hangs {
+        /// The job's key.
+        key: String,
+        /// The fencing token of the run.
+        token: u64,
+    },
+    /// A handler was told that its job must end.
+    ToldToEnd {
+        /// The job's key.
+        key: String,
+        /// The fencing token of the run.
+        token: u64,
+        /// The worker of the run.
+        worker: String,
+        /// The reason, in a word.
+        why: String,
+    },
+    /// The pool has said that it is on hold: it gives no job to a worker.
+    Held,
+    /// A caller is about to lift the hold.
+    HoldLifted,
+    /// The pool has said that a node is cordoned: its workers get no new job.
+    Cordoned {
+        /// The node. The names of its workers begin with this and `/`.
+        node: String,
+    },
+    /// A caller is about to lift the cordon of a node.
+    CordonLifted {
+        /// The node.
+        node: String,
+    },
+    /// A worker that another node has drained is no member any more: it runs nothing.
+    Drained {
+        /// The worker.
+        worker: String,
+    },
     /// The store has lost data. Recorded when every call that was answered before the loss has reached the history.
     DataLost {
         /// The moment of the loss.
@@ -170,14 +269,57 @@ impl Event {
             | Self::NotifyAccepted { key, .. }
             | Self::Notified { key, .. }
             | Self::CheckpointKept { key, .. }
-            | Self::CheckpointGiven { key, .. } => Some(key),
-            Self::DataLost { .. }
+            | Self::CheckpointGiven { key, .. }
+            | Self::AskMade { key, .. }
+            | Self::AskHanded { key, .. }
+            | Self::AskSaid { key, .. }
+            | Self::AskEnded { key, .. }
+            | Self::PayloadAccepted { key, .. }
+            | Self::PayloadGiven { key, .. }
+            | Self::Hangs { key, .. }
+            | Self::ToldToEnd { key, .. } => Some(key),
+            Self::Held
+            | Self::HoldLifted
+            | Self::Cordoned { .. }
+            | Self::CordonLifted { .. }
+            | Self::Drained { .. }
+            | Self::DataLost { .. }
             | Self::Paused { .. }
             | Self::Resumed { .. }
             | Self::WorkerDead { .. }
             | Self::Settled => None,
         }
     }
+}
+
+/// The word of a handler to an ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AskWord {
+    /// Its answer.
+    Answer,
+    /// It refuses the ask.
+    Refusal,
+    /// It drops the ask without a word.
+    Nothing,
+    /// It sends the ask to the next owner.
+    SentOn,
+}
+
+/// The end of an ask, for its caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AskEnd {
+    /// The handler has answered with these words.
+    Answered(String),
+    /// The handler has refused it with these words.
+    Refused(String),
+    /// No handler was given it, nor will be, for this reason.
+    NotHandled(String),
+    /// A handler may have been given it.
+    Unknown,
 }
 
 /// An event and its moment: one line of a history file.

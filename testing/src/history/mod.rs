@@ -15,6 +15,6 @@ mod report;
 mod runs;
 
 pub use checker::{Expect, check};
-pub use event::{Entry, Event};
+pub use event::{AskEnd, AskWord, Entry, Event};
 pub use recorder::{History, LoadError, boottime_ns};
 pub use report::{Fault, Gap, Holder, Percentiles, Report};
