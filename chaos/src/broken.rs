@@ -23,6 +23,8 @@ pub enum Broken {
     HandOffBeforeStop,
     /// A job begins without the checkpoint that it has.
     CheckpointsForgotten,
+    /// An ask that its owner may have handled goes to the next owner, too.
+    DoubtfulAsksSentAgain,
 }
 
 /// In `begin`: rewrites a record that is not this worker's under this token so that it is.
@@ -39,8 +41,18 @@ const CHECKPOINTS_FORGOTTEN: ScriptPatch =
 
 impl Broken {
     /// All kinds.
-    pub const ALL: [Self; 4] =
-        [Self::NoSelfFence, Self::BeginUnchecked, Self::HandOffBeforeStop, Self::CheckpointsForgotten];
+    pub const ALL: [Self; 5] = [
+        Self::NoSelfFence,
+        Self::BeginUnchecked,
+        Self::HandOffBeforeStop,
+        Self::CheckpointsForgotten,
+        Self::DoubtfulAsksSentAgain,
+    ];
+
+    /// Whether the nodes of those who ask are broken, and not only those with workers.
+    pub fn is_of_askers(self) -> bool {
+        self == Self::DoubtfulAsksSentAgain
+    }
 
     /// A node of this pool, broken in this way.
     ///
@@ -51,6 +63,9 @@ impl Broken {
         Ok(match self {
             Self::NoSelfFence => Node::builder(pool, client).broken(of(Mutation::NoSelfFence)),
             Self::HandOffBeforeStop => Node::builder(pool, client).broken(of(Mutation::HandOffBeforeStop)),
+            Self::DoubtfulAsksSentAgain => {
+                Node::builder(pool, client).broken(of(Mutation::DoubtfulAskSentAgain))
+            }
             Self::BeginUnchecked => patched(pool, &client, BEGIN_UNCHECKED)?,
             Self::CheckpointsForgotten => patched(pool, &client, CHECKPOINTS_FORGOTTEN)?,
         })

@@ -16,6 +16,7 @@ pub mod cli;
 mod handler;
 pub mod jobs;
 mod losses;
+mod manner;
 pub mod node;
 pub mod poison;
 pub mod process;

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::Result;
 use crate::broken::Broken;
-use crate::handler::Recorder;
+use crate::handler::{Hanging, Recorder};
 use crate::process::READY;
 use crate::resource::Access;
 
@@ -42,6 +42,8 @@ pub struct PoolPlan {
     pub max_queued: u64,
     /// The time from a job's assignment to its beginning, in ms.
     pub assign_ms: u64,
+    /// The time that a job has to end before it is aborted, in ms; the pool's default without it.
+    pub stop_ms: Option<u64>,
     /// The part of the protocol that its nodes with workers leave out.
     pub broken: Option<Broken>,
 }
@@ -68,6 +70,10 @@ impl PoolPlan {
             ..defaults
         };
         let stable = Duration::from_millis(self.stable_after_ms);
+        let builder = match self.stop_ms {
+            Some(stop_ms) => builder.stop_timeout(Duration::from_millis(stop_ms)),
+            None => builder,
+        };
         Ok(builder.name(name).settings(settings).stable_after(stable).join_timeout(JOIN))
     }
 
@@ -111,6 +117,11 @@ impl NodePlan {
     }
 }
 
+/// The meta of a worker with this name in histories, by which the pool's members are told apart.
+pub(crate) fn worker_meta(worker: &str) -> String {
+    worker.replace('/', ":")
+}
+
 /// Joins, reports that the node is ready, and runs until the process is told to end.
 ///
 /// # Errors
@@ -135,13 +146,15 @@ pub async fn run(plan: NodePlan) -> Result<CloseReport> {
                 None => None,
             };
             for worker in plan.worker_names() {
+                let meta = worker_meta(&worker);
                 let recorder = Recorder {
                     worker,
                     history: Arc::clone(&history),
                     access: access.clone(),
                     longest_end_ms: watched.longest_end_ms.max(1),
+                    hanging: Hanging::default(),
                 };
-                node.add_worker(recorder).await?;
+                node.add_worker(recorder).meta(meta).await?;
             }
         }
     }

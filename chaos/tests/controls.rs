@@ -38,3 +38,8 @@ fn a_job_handed_off_before_it_has_ended_is_found() {
 fn a_job_that_begins_without_its_checkpoint_is_found() {
     finds("checkpoints-forgotten", "15", &["was given 0"]);
 }
+
+#[test]
+fn an_ask_that_is_handed_over_twice_is_found() {
+    finds("doubtful-asks-sent-again", "60", &["was handed over 2 times"]);
+}

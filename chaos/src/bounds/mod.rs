@@ -85,6 +85,7 @@ async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Resu
         stable_after_ms: NEVER_MS,
         max_queued: 2 * jobs as u64,
         assign_ms: 5_000,
+        stop_ms: None,
         broken: None,
     };
     let caller = pool.node(&redis.url(), "caller")?.assume_fresh(true).client_only().join().await?;

@@ -104,6 +104,7 @@ impl Arena {
             stable_after_ms: 300,
             max_queued: 10_000,
             assign_ms: 5_000,
+            stop_ms: None,
             broken: None,
         };
         let kinds = match (plan.kind, plan.control) {

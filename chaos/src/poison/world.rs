@@ -59,6 +59,7 @@ impl Side {
             stable_after_ms: 200,
             max_queued: 10_000,
             assign_ms: 2_000,
+            stop_ms: None,
             broken: None,
         };
         let caller = plan

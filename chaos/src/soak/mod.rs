@@ -70,6 +70,7 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
         stable_after_ms: 5_000,
         max_queued: 2 * plan.jobs as u64,
         assign_ms: 5_000,
+        stop_ms: None,
         broken: None,
     };
     let conductor = pool.node(&redis.url(), "conductor")?.assume_fresh(true).client_only().join().await?;

@@ -14,11 +14,15 @@ use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::sleep;
 
 use super::arena::{Arena, Ground, NODES, USERS};
+use super::books::Told;
+use super::excuse::Losses;
 use super::fault::{self, Scene};
 use super::nemesis::Nemesis;
 use super::states::gone_back;
-use super::users::{Told, Users};
-use super::verdict::Outcome;
+use super::steered::STOPS;
+use super::users::Users;
+use super::verdict::{Calls, Outcome};
+use super::{asks, payloads, steered};
 use crate::Result;
 use crate::broken::Broken;
 use crate::node::PoolPlan;
@@ -62,6 +66,7 @@ impl Act {
             stable_after_ms: 200,
             max_queued: 100_000,
             assign_ms: scene.assign().as_millis() as u64,
+            stop_ms: Some(STOPS.as_millis() as u64),
             broken: self.broken,
         };
         let mut random = StdRng::seed_from_u64(self.seed);
@@ -69,7 +74,7 @@ impl Act {
             if scene == Scene::Sentinels { Ground::sentinels().await? } else { Ground::one().await? };
         let resource = Resource::start().await?;
         let watcher = pool.whole().node(&ground.plain_url(), "watcher")?.assume_fresh(true).join().await?;
-        let mut nemesis = Nemesis::new(scene, &self.only, StdRng::from_rng(&mut random), POOL);
+        let mut nemesis = Nemesis::new(scene, &self.only, StdRng::from_rng(&mut random), POOL, self.keys);
         let mut arena = Arena::new(ground, pool.clone(), resource.address(), self.dir.clone())?;
         for place in 0..NODES {
             arena.start(place)?;
@@ -77,7 +82,9 @@ impl Act {
         all_ready(&mut arena).await?;
         let mut nodes = Vec::new();
         for user in 0..USERS {
-            let builder = pool.whole().node(&arena.ground.url(NODES + user), &format!("user-{user}"))?;
+            let plan =
+                if self.broken.is_some_and(Broken::is_of_askers) { pool.clone() } else { pool.whole() };
+            let builder = plan.node(&arena.ground.url(NODES + user), &format!("user-{user}"))?;
             // One of them also routes.
             let builder = if user == 0 { builder } else { builder.client_only() };
             nodes.push(builder.join().await?);
@@ -104,9 +111,11 @@ impl Act {
             rest(&mut arena, &mut users, &watcher, &resource).await?;
         }
         while began.elapsed() < self.time {
-            nemesis.strike(&mut arena, &watcher).await?;
+            nemesis.strike(&mut arena, &watcher, &nodes[0]).await?;
             // A control ends as soon as a fault is found. The last lines of a file may not be complete yet.
-            if self.broken.is_some() && self.report(u64::MAX).is_ok_and(|(_, report)| has_overlap(&report)) {
+            if self.broken.is_some()
+                && self.report(u64::MAX).is_ok_and(|(entries, report)| self.is_found(&entries, &report))
+            {
                 break;
             }
             if self.broken.is_none() && (rested.elapsed() > REST_EVERY || scene == Scene::Crashes) {
@@ -159,11 +168,11 @@ impl Act {
         let running_at_end = self.broken.is_none();
         let expect = Expect {
             lease,
-            grace: self.scene.ttl() / 5,
+            grace: self.grace(),
             running_at_end,
             endless: true,
             running_survives_loss: RUNNING_SURVIVES,
-            outage: self.scene.ttl() / 5,
+            outage: self.grace(),
             // It does not matter how long a broken pool leaves a key alone.
             longest_gap: running_at_end.then(|| self.scene.longest_gap()),
         };
@@ -180,16 +189,14 @@ impl Act {
         resource: &Resource,
     ) -> Result<Outcome> {
         let (entries, report) = self.report(end)?;
-        let losses: Vec<u64> = entries
-            .iter()
-            .filter_map(|entry| match entry.event {
-                Event::DataLost { lost, .. } => Some(lost),
-                _ => None,
-            })
-            .collect();
-        strange.extend(told.into_iter().filter(|told| !is_excused(told, &losses)).map(|told| told.what));
-        strange.extend(gone_back(&entries, &losses, AFTERMATH_NS));
+        let losses = Losses::of(&entries);
+        let moments = losses.moments();
+        strange.extend(told.into_iter().filter(|told| !is_excused(told, &moments)).map(|told| told.what));
+        strange.extend(gone_back(&entries, &moments, AFTERMATH_NS));
+        strange.extend(asks::broken_promises(&entries, &losses, self.grace()));
         if self.broken.is_none() {
+            strange.extend(payloads::former(&entries, &losses, self.scene.longest_gap()));
+            strange.extend(steered::unwanted(&entries));
             strange.extend(without_handler(&entries, running));
         }
         Ok(Outcome {
@@ -197,9 +204,21 @@ impl Act {
             report,
             occurrences: nemesis.occurrences,
             outside: resource.counts(),
+            calls: Calls::of(&entries),
             lost_replies: BTreeMap::new(),
             strange,
         })
+    }
+
+    /// How long after a pause, and after a short outage, handlers may still act.
+    fn grace(&self) -> Duration {
+        self.scene.ttl() / 5
+    }
+
+    /// Whether a broken pool has done what it does not do whole.
+    fn is_found(&self, entries: &[Entry], report: &Report) -> bool {
+        let overlap = report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }));
+        overlap || !asks::broken_promises(entries, &Losses::of(entries), self.grace()).is_empty()
     }
 }
 
@@ -209,10 +228,6 @@ const RUNNING_SURVIVES: bool = true;
 /// Whether a loss of data excuses the answer: a wrong one soon after it, but never a missing one.
 fn is_excused(told: &Told, losses: &[u64]) -> bool {
     !told.silent && losses.iter().any(|&lost| lost <= told.at && told.at <= lost + AFTERMATH_NS)
-}
-
-fn has_overlap(report: &Report) -> bool {
-    report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
 }
 
 async fn all_ready(arena: &mut Arena) -> Result<()> {
@@ -246,6 +261,7 @@ async fn rest(arena: &mut Arena, users: &mut Users, watcher: &Node, resource: &R
         }
     };
     arena.history.record_at(at, Event::Settled);
+    arena.strange.append(&mut users.ask_all(&running).await);
     arena.strange.append(&mut users.try_all().await);
     Ok(Rest { silence, at, running })
 }

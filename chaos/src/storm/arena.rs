@@ -223,3 +223,17 @@ impl Arena {
         node.plan().worker_names().for_each(|worker| self.history.worker_dead(&worker));
     }
 }
+
+/// Kills `count` ready nodes, unless hardly one would be left.
+pub(super) async fn kill(arena: &mut Arena, first: usize, count: usize) -> Result<bool> {
+    let ready = arena.ready_from(first);
+    if ready.len() < count + 2 {
+        return Ok(false);
+    }
+    for &place in &ready[..count] {
+        if let Some(mut node) = arena.take(place) {
+            arena.kill(&mut node).await?;
+        }
+    }
+    Ok(true)
+}

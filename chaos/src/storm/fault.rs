@@ -51,6 +51,14 @@ pub enum Fault {
     Deploy,
     /// A node leaves, and a new one joins a little later.
     Drain,
+    /// A worker of a node is drained from another node.
+    RemoteDrain,
+    /// A node is cordoned, and another one is killed.
+    Cordon,
+    /// The pool is on hold for a while.
+    Hold,
+    /// A handler makes no progress any more.
+    Hang,
     /// The sentinels make the replica the master, on order.
     FailOver,
     /// The master is killed, and the replica has everything but the last writes.
@@ -97,6 +105,10 @@ impl fmt::Display for Fault {
             Self::FlushAll => "FLUSHALL",
             Self::Deploy => "deploy",
             Self::Drain => "drain",
+            Self::RemoteDrain => "drain from another node",
+            Self::Cordon => "cordon, and a kill",
+            Self::Hold => "hold",
+            Self::Hang => "a handler that hangs",
             Self::FailOver => "fail-over on order",
             Self::MasterLost => "master killed",
             Self::MasterLostAhead => "master killed, replica behind",
@@ -128,6 +140,8 @@ pub(super) enum Scene {
     LateStarts,
     /// For the controls: deploys.
     Deploys,
+    /// For the controls: kills.
+    Kills,
 }
 
 impl Scene {
@@ -139,6 +153,7 @@ impl Scene {
             Self::Partitions => "partitions",
             Self::LateStarts => "late-starts",
             Self::Deploys => "deploys",
+            Self::Kills => "kills",
         }
     }
 
@@ -197,8 +212,12 @@ impl Scene {
                 (Fault::FlushAll, 1),
                 (Fault::Deploy, 4),
                 (Fault::Drain, 3),
+                (Fault::RemoteDrain, 3),
+                (Fault::Cordon, 2),
+                (Fault::Hold, 2),
+                (Fault::Hang, 3),
             ],
-            Self::Crashes => &[(Fault::Kill, 1)],
+            Self::Crashes | Self::Kills => &[(Fault::Kill, 1)],
             Self::Sentinels => &[
                 (Fault::FailOver, 3),
                 (Fault::MasterLost, 2),

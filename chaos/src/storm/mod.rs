@@ -1,15 +1,25 @@
 //! Faults hit a pool of node processes, one after the other, while its users call; then the judges are asked.
 //!
-//! `fault.rs` has the faults and their frequencies; `nemesis.rs` inflicts them. `arena.rs` holds their targets:
-//! servers, proxies and processes. `users.rs` has the users who dispatch, stop, notify and ask, and
-//! `states.rs` judges the checkpoints. `act.rs` is one pool's life
-//! from its creation to its shutdown, and `verdict.rs` sums all acts up.
+//! `fault.rs` has the faults and their frequencies; `nemesis.rs` inflicts them, `operator.rs` those that an operator
+//! orders. `arena.rs` holds their targets: servers, proxies and processes. `users.rs` has the users and the askers, `key.rs`
+//! the calls about a key, and `books.rs` the records of both.
+//!
+//! Four judges read the history besides the checker: `asks` the book of asks, `states.rs` the checkpoints, `payloads.rs`
+//! the updates, and `steered.rs` what operators want. `excuse.rs` has the losses that excuse. `act.rs` is one pool's life from
+//! its creation to its shutdown, and `verdict.rs` sums all acts up.
 
 mod act;
 mod arena;
+mod asks;
+mod books;
+mod excuse;
 mod fault;
+mod key;
 mod nemesis;
+mod operator;
+mod payloads;
 mod states;
+mod steered;
 mod users;
 mod verdict;
 
@@ -111,6 +121,7 @@ pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -
         Broken::NoSelfFence => Scene::Partitions,
         Broken::BeginUnchecked => Scene::LateStarts,
         Broken::HandOffBeforeStop | Broken::CheckpointsForgotten => Scene::Deploys,
+        Broken::DoubtfulAsksSentAgain => Scene::Kills,
     };
     let dir: PathBuf = dir.path().join(scene.name());
     Act { scene, time, keys: 120, seed, only: Vec::new(), dir, broken: Some(broken) }.play(say).await

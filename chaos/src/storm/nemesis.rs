@@ -13,8 +13,9 @@ use tenure_testing::proxy::Direction;
 use tenure_testing::{Data, Proxy, RedisServer, within};
 use tokio::time::sleep;
 
-use super::arena::{Arena, Ground, NODES, USERS};
+use super::arena::{Arena, Ground, NODES, USERS, kill};
 use super::fault::{Fault, Occurrence, Scene};
+use super::operator;
 use crate::Result;
 use crate::losses::{self, Change, Loss};
 
@@ -36,16 +37,18 @@ pub(super) struct Nemesis {
     pub(super) occurrences: Vec<Occurrence>,
     only: Vec<Fault>,
     pool: String,
+    /// The number of the users' keys.
+    keys: usize,
 }
 
 impl Nemesis {
     /// Chooses among the faults of the scene, or among `only`, if there are any.
-    pub(super) fn new(scene: Scene, only: &[Fault], random: StdRng, pool: &str) -> Self {
-        Self { scene, random, occurrences: Vec::new(), only: only.to_vec(), pool: pool.to_owned() }
+    pub(super) fn new(scene: Scene, only: &[Fault], random: StdRng, pool: &str, keys: usize) -> Self {
+        Self { scene, random, occurrences: Vec::new(), only: only.to_vec(), pool: pool.to_owned(), keys }
     }
 
-    /// Inflicts one fault, and heals it. Empty places are taken first.
-    pub(super) async fn strike(&mut self, arena: &mut Arena, watcher: &Node) -> Result<()> {
+    /// Inflicts one fault, and heals it. Empty places are taken first. An operator acts through a node of users.
+    pub(super) async fn strike(&mut self, arena: &mut Arena, watcher: &Node, operator: &Node) -> Result<()> {
         arena.look_for_the_dead();
         for place in arena.empty() {
             sleep(Duration::from_millis(self.random.random_range(VACANT_MS))).await;
@@ -63,7 +66,7 @@ impl Nemesis {
         }
         let from = boottime_ns();
         // A fault without a possible target, or without an effect, has not happened.
-        if self.make_happen(fault, arena).await? {
+        if self.make_happen(fault, arena, operator).await? {
             self.occurrences.push(Occurrence { fault, from });
         }
         if fault.loses_data() {
@@ -81,7 +84,7 @@ impl Nemesis {
         Ok(within(PATIENCE, "the pool to be open", is_open).await?)
     }
 
-    async fn make_happen(&mut self, fault: Fault, arena: &mut Arena) -> Result<bool> {
+    async fn make_happen(&mut self, fault: Fault, arena: &mut Arena, operator: &Node) -> Result<bool> {
         let (first, length) = (self.random.random_range(0..NODES), self.scene.disturbance(&mut self.random));
         let someone = self.random.random_range(0..NODES + USERS);
         let happened = match fault {
@@ -91,6 +94,10 @@ impl Nemesis {
             Fault::LongPause => pause(arena, first, self.scene.ttl() * 16 / 10).await?,
             Fault::Deploy => deploy(arena, first).await?,
             Fault::Drain => drain(arena, first).await?,
+            Fault::RemoteDrain => operator::drain(arena, operator, first, &mut self.random).await?,
+            Fault::Cordon => operator::cordon(arena, operator, first, self.scene.ttl()).await?,
+            Fault::Hold => operator::hold(arena, operator).await?,
+            Fault::Hang => operator::hang(arena, operator, self.keys, &mut self.random).await?,
             Fault::RequestsHeld
             | Fault::RepliesHeld
             | Fault::Partition
@@ -177,20 +184,6 @@ fn out_of_memory(server: &RedisServer) -> Result<u64> {
     let errors: String = server.query(cmd("INFO").arg("errorstats"))?;
     let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
     Ok(count.map_or(Ok(0), str::parse)?)
-}
-
-/// Kills `count` ready nodes, unless hardly one would be left.
-async fn kill(arena: &mut Arena, first: usize, count: usize) -> Result<bool> {
-    let ready = arena.ready_from(first);
-    if ready.len() < count + 2 {
-        return Ok(false);
-    }
-    for &place in &ready[..count] {
-        if let Some(mut node) = arena.take(place) {
-            arena.kill(&mut node).await?;
-        }
-    }
-    Ok(true)
 }
 
 async fn pause(arena: &mut Arena, first: usize, length: Duration) -> Result<bool> {

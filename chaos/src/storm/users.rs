@@ -1,60 +1,39 @@
-//! The users who dispatch, stop, notify and ask, one call after the other, each with keys of its own; and their answers.
+//! The users who dispatch, update, stop, notify and ask, one call after the other, each with keys of its own; and the
+//! askers, who ask the owners of all keys beside them.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use tenure_pool::{AskError, DispatchError, Error, Node, NotHandled};
-use tenure_testing::history::{Event, History, boottime_ns};
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+use tenure_pool::Node;
+use tenure_testing::history::History;
+use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The longest time for a dispatch or a stop.
-const DEADLINE: Duration = Duration::from_secs(8);
-/// An answer that is later than its deadline by this much counts as missing.
-const LATE: Duration = Duration::from_secs(10);
-/// The pause between two calls of a user, in ms.
+use super::books::{Books, DEADLINE, Question, Told};
+use super::key::{Key, Known};
+use crate::manner::Manner;
+
+/// The number of askers.
+const ASKERS: usize = 4;
+/// The pause between two calls of a user, and between two of an asker, in ms.
 const PAUSE_MS: std::ops::Range<u64> = 20..160;
+/// The deadlines of an asker's asks, in ms.
+const PATIENCE_MS: std::ops::Range<u64> = 200..6_000;
 
-/// A user's knowledge of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// No job of it exists, as far as known.
-    Gone,
-    /// Its job was accepted.
-    Lives,
-    /// A call failed.
-    Unknown,
-}
-
-/// A forbidden answer, or a missing one.
-#[derive(Clone, Debug)]
-pub(super) struct Told {
-    /// The moment, in nanoseconds of `CLOCK_BOOTTIME`.
-    pub(super) at: u64,
-    pub(super) what: String,
-    /// Whether the answer is missing, which no loss of data excuses.
-    pub(super) silent: bool,
-}
-
-/// The records of all users.
-#[derive(Debug)]
-struct Books {
-    history: History,
-    strange: Mutex<Vec<Told>>,
-    /// While somebody holds it exclusively, nobody calls.
-    calling: Arc<RwLock<()>>,
-}
-
-/// All users; they end when this is dropped.
+/// All users and askers; they end when this is dropped.
 pub(super) struct Users {
     books: Arc<Books>,
     tasks: JoinSet<()>,
-    /// The key with which each of them makes a trial at rest.
+    /// The key with which each user makes a trial at rest.
     trials: Vec<(Node, Key)>,
+    /// How often all jobs were asked at rest.
+    rounds: u64,
 }
 
 impl Users {
@@ -66,12 +45,12 @@ impl Users {
         history: History,
         random: &mut StdRng,
     ) -> Self {
-        let books = Arc::new(Books { history, strange: Mutex::default(), calling: Arc::default() });
+        let books = Arc::new(Books::new(history));
         let (mut tasks, mut trials) = (JoinSet::new(), Vec::new());
         for number in 0..users {
-            let keys = (number..keys).step_by(users).map(|key| Key::new(format!("key-{key}")));
+            let keys = (number..keys).step_by(users).map(|key| Key::new("key", key));
             let node = &nodes[number % nodes.len()];
-            trials.push((node.clone(), Key::new(format!("trial-{number}"))));
+            trials.push((node.clone(), Key::new("trial", number)));
             let user = User {
                 node: node.clone(),
                 keys: keys.collect(),
@@ -80,39 +59,58 @@ impl Users {
             };
             tasks.spawn(user.go_on());
         }
-        Self { books, tasks, trials }
+        for number in 0..ASKERS {
+            let asker = Asker {
+                node: nodes[number % nodes.len()].clone(),
+                number,
+                keys,
+                random: StdRng::from_rng(random),
+                books: Arc::clone(&books),
+            };
+            tasks.spawn(asker.go_on());
+        }
+        Self { books, tasks, trials, rounds: 0 }
     }
 
     /// Waits until every call is answered; nobody calls while the guard lives.
     pub(super) async fn silence(&self) -> OwnedRwLockWriteGuard<()> {
-        Arc::clone(&self.books.calling).write_owned().await
+        self.books.silence().await
     }
 
-    /// Dispatches, notifies and stops one job as each user, which must succeed at rest. Returns the failures.
+    /// Dispatches, updates, notifies, asks and stops one job as each user, which must succeed at rest. Returns the failures.
     pub(super) async fn try_all(&mut self) -> Vec<String> {
         let books = &self.books;
         let trials = self.trials.iter_mut().map(|(node, key)| key.try_all(node, books));
         join_all(trials).await.into_iter().flatten().collect()
     }
 
-    /// The forbidden and the missing answers.
-    pub(super) fn strange(&self) -> Vec<Told> {
-        self.books.strange.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Asks all these jobs, which must answer at rest. Returns the failures.
+    pub(super) async fn ask_all(&mut self, jobs: &BTreeMap<String, u64>) -> Vec<String> {
+        self.rounds += 1;
+        let asks = jobs.keys().zip(self.trials.iter().cycle()).map(async |(key, (node, _))| {
+            let question = Question {
+                key: key.clone(),
+                id: format!("rest-{}:{key}", self.rounds),
+                manner: Manner::Answer,
+                idempotent: false,
+                patience: DEADLINE,
+            };
+            let answer = self.books.ask(node, question).await;
+            let failed = answer.is_none_or(|answer| answer.is_err());
+            failed.then(|| format!("{key}: the ask of its owner did not succeed while all was at rest"))
+        });
+        join_all(asks).await.into_iter().flatten().collect()
     }
 
-    /// Whether all users still run; a panic would end one.
+    /// The forbidden and the missing answers.
+    pub(super) fn strange(&self) -> Vec<Told> {
+        self.books.all_strange()
+    }
+
+    /// Whether all of them still run; a panic would end one.
     pub(super) fn all_live(&mut self) -> bool {
         self.tasks.try_join_next().is_none()
     }
-}
-
-struct Key {
-    name: String,
-    known: Known,
-    notified: u64,
-    asked: u64,
-    /// The highest token under which an ask was answered.
-    answered: u64,
 }
 
 struct User {
@@ -135,7 +133,8 @@ impl User {
     }
 
     async fn call(&mut self, index: usize, only_submit: bool) {
-        let chance = self.random.random_range(0..100);
+        let (chance, way) = (self.random.random_range(0..100), self.random.random_range(0..3));
+        let manner = choose(&mut self.random);
         let Self { node, keys, books, .. } = self;
         let key = &mut keys[index];
         let _calling = books.calling.read().await;
@@ -148,174 +147,39 @@ impl User {
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,
             (Known::Unknown, _) | (Known::Lives, 5..13) => key.stop(node, books, true).await,
             (Known::Lives, 13..20) => key.stop(node, books, false).await,
-            (Known::Lives, 20..50) => drop(key.ask(node, books).await),
+            (Known::Lives, 20..45) => drop(key.ask(node, books, manner, way == 0).await),
+            (Known::Lives, 45..65) => drop(key.update(node, books, way == 0).await),
             (Known::Lives, _) => drop(key.notify(node, books).await),
         }
     }
 }
 
-impl Key {
-    fn new(name: String) -> Self {
-        Self { name, known: Known::Gone, notified: 0, asked: 0, answered: 0 }
-    }
+/// Asks the owners of all keys, whoever uses them.
+struct Asker {
+    node: Node,
+    number: usize,
+    keys: usize,
+    random: StdRng,
+    books: Arc<Books>,
+}
 
-    /// Returns the call that failed, if any did.
-    async fn try_all(&mut self, node: &Node, books: &Books) -> Option<String> {
-        self.dispatch(node, books).await;
-        let dispatched = self.known == Known::Lives;
-        let notified = dispatched && self.notify(node, books).await;
-        let answered = dispatched && self.ask(node, books).await;
-        self.stop(node, books, true).await;
-        let failed = match (dispatched, notified, answered, self.known) {
-            (true, true, true, Known::Gone) => return None,
-            (false, ..) => "dispatch",
-            (true, false, ..) => "notify",
-            (true, true, false, _) => "ask",
-            _ => "stop",
-        };
-        Some(format!("{}: the {failed} did not succeed while all was at rest", self.name))
-    }
-
-    async fn submit(&mut self, node: &Node, books: &Books) {
-        let asked = self.about_to_submit(books);
-        let answer = node.submit((&*self.name, &b"payload"[..])).deadline(DEADLINE);
-        let answer = books.within("a submit", &self.name, answer).await;
-        self.was_submitted(answer.map(|answer| answer.map(drop)), asked, books);
-    }
-
-    async fn dispatch(&mut self, node: &Node, books: &Books) {
-        let asked = self.about_to_submit(books);
-        let answer = node.dispatch((&*self.name, &b"payload"[..])).deadline(DEADLINE);
-        let answer = books.within("a dispatch", &self.name, answer).await;
-        self.was_submitted(answer, asked, books);
-    }
-
-    fn about_to_submit(&self, books: &Books) -> u64 {
-        let asked = boottime_ns();
-        books.history.submitted(&self.name);
-        asked
-    }
-
-    fn was_submitted(&mut self, answer: Option<Result<(), DispatchError>>, asked: u64, books: &Books) {
-        self.known = match answer {
-            Some(Ok(()) | Err(DispatchError::Deadline { accepted: true, .. })) => {
-                books.history.accepted(&self.name);
-                Known::Lives
-            }
-            Some(Err(DispatchError::JobExists { .. })) => {
-                books.history.record(Event::Existed { key: self.name.clone(), asked });
-                if self.known == Known::Lives { Known::Lives } else { Known::Unknown }
-            }
-            Some(Err(DispatchError::Deadline { .. } | DispatchError::Store(_))) | None => Known::Unknown,
-            Some(Err(other)) => {
-                books.strange(format!("{}: a dispatch was answered: {other}", self.name));
-                Known::Unknown
-            }
-        };
-    }
-
-    async fn stop(&mut self, node: &Node, books: &Books, until_stopped: bool) {
-        let asked = boottime_ns();
-        books.history.stop_requested(&self.name);
-        let stop = node.stop_job(&*self.name).deadline(DEADLINE);
-        let stop = if until_stopped { stop.until_stopped() } else { stop };
-        self.known = match books.within("a stop", &self.name, stop).await {
-            Some(Ok(())) => {
-                if until_stopped {
-                    books.history.stop_acknowledged(&self.name);
-                    books.history.record(Event::Freed { key: self.name.clone() });
-                } else {
-                    // It may come between a job's beginning and its handler's start.
-                    books.history.record(Event::StopRecorded { key: self.name.clone() });
-                }
-                Known::Gone
-            }
-            Some(Err(Error::JobNotFound(_))) => self.was_not_found(asked, books),
-            Some(Err(Error::Deadline(_) | Error::Store(_))) | None => Known::Unknown,
-            Some(Err(other)) => {
-                books.strange(format!("{}: a stop was answered: {other}", self.name));
-                Known::Unknown
-            }
-        };
-    }
-
-    /// Returns whether the notification was accepted.
-    async fn notify(&mut self, node: &Node, books: &Books) -> bool {
-        let asked = boottime_ns();
-        self.notified += 1;
-        let (key, number) = (self.name.clone(), self.notified);
-        match timeout(DEADLINE * 3, node.notify(&*key, number.to_string())).await {
-            Ok(Ok(())) => {
-                books.history.record(Event::NotifyAccepted { key, number, asked });
-                return true;
-            }
-            Ok(Err(Error::JobNotFound(_))) => self.known = self.was_not_found(asked, books),
-            Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull(_))) => {}
-            Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
-            Err(_) => books.silent(format!("{key}: a notification was not answered")),
+impl Asker {
+    async fn go_on(mut self) {
+        for count in 0_u64.. {
+            sleep(Duration::from_millis(self.random.random_range(PAUSE_MS))).await;
+            let question = Question {
+                key: format!("key-{}", self.random.random_range(0..self.keys)),
+                id: format!("asker-{}:{count}", self.number),
+                manner: choose(&mut self.random),
+                idempotent: self.random.random_range(0..3) == 0,
+                patience: Duration::from_millis(self.random.random_range(PATIENCE_MS)),
+            };
+            let _calling = self.books.calling.read().await;
+            drop(self.books.ask(&self.node, question).await);
         }
-        false
-    }
-
-    /// Returns whether the job has answered.
-    async fn ask(&mut self, node: &Node, books: &Books) -> bool {
-        let asked = boottime_ns();
-        self.asked += 1;
-        let question = self.asked.to_string();
-        let ask = node.ask(&*self.name, question.clone()).deadline(DEADLINE);
-        match books.within("an ask", &self.name, ask).await {
-            Some(Ok(answer)) => {
-                self.was_answered(&question, &String::from_utf8_lossy(&answer), books);
-                return true;
-            }
-            Some(Err(AskError::NotHandled(NotHandled::NoJob))) => {
-                self.known = self.was_not_found(asked, books);
-            }
-            Some(Err(AskError::NotHandled(_) | AskError::Unknown { .. })) | None => {}
-            Some(Err(other)) => books.strange(format!("{}: an ask was answered: {other}", self.name)),
-        }
-        false
-    }
-
-    /// The owner answers what it was asked. Its token is not below that of an owner that has answered before.
-    fn was_answered(&mut self, question: &str, answer: &str, books: &Books) {
-        let token = answer.strip_prefix(question).and_then(|rest| rest.trim_start().parse().ok());
-        match token {
-            Some(token) if token >= self.answered => self.answered = token,
-            _ => {
-                let (key, before) = (&self.name, self.answered);
-                books
-                    .strange(format!("{key}: ask {question} was answered '{answer}', after one by {before}"));
-            }
-        }
-    }
-
-    fn was_not_found(&self, asked: u64, books: &Books) -> Known {
-        books.history.record(Event::NotFound { key: self.name.clone(), asked });
-        Known::Gone
     }
 }
 
-impl Books {
-    /// The answer, if it comes. One that comes long after its deadline is a fault.
-    async fn within<T>(&self, what: &str, key: &str, call: impl IntoFuture<Output = T>) -> Option<T> {
-        let asked = Instant::now();
-        let answer = timeout(DEADLINE + LATE, call).await.ok();
-        if answer.is_none() {
-            self.silent(format!("{key}: {what} was not answered within {} s", asked.elapsed().as_secs()));
-        }
-        answer
-    }
-
-    fn strange(&self, what: String) {
-        self.tell(Told { at: boottime_ns(), what, silent: false });
-    }
-
-    fn silent(&self, what: String) {
-        self.tell(Told { at: boottime_ns(), what, silent: true });
-    }
-
-    fn tell(&self, told: Told) {
-        self.strange.lock().unwrap_or_else(PoisonError::into_inner).push(told);
-    }
+fn choose(random: &mut StdRng) -> Manner {
+    Manner::ALL.choose(random).copied().unwrap_or(Manner::Answer)
 }

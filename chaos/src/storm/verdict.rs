@@ -4,13 +4,32 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tenure_testing::history::{Fault as Broken, Report};
+use tenure_testing::history::{AskEnd, Entry, Event, Fault as Broken, Report};
 
 use super::fault::{Fault, Occurrence};
 use crate::resource::Counts;
 
 /// The most violations of an act that are printed one by one.
 const TOLD: usize = 20;
+
+/// The calls that show something only if there are some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    /// Asks that a handler has answered.
+    pub(super) answered: u64,
+    /// Updates that the pool has taken.
+    pub(super) updates: u64,
+}
+
+impl Calls {
+    pub(super) fn of(entries: &[Entry]) -> Self {
+        let count = |is: fn(&Event) -> bool| entries.iter().filter(|entry| is(&entry.event)).count() as u64;
+        Self {
+            answered: count(|event| matches!(event, Event::AskEnded { end: AskEnd::Answered(_), .. })),
+            updates: count(|event| matches!(event, Event::PayloadAccepted { generation: Some(_), .. })),
+        }
+    }
+}
 
 /// The outcome of one act.
 #[derive(Debug)]
@@ -20,6 +39,7 @@ pub struct Outcome {
     pub(super) report: Report,
     pub(super) occurrences: Vec<Occurrence>,
     pub(super) outside: Counts,
+    pub(super) calls: Calls,
     /// The number of lost replies for each of all scripts; empty where replies are not lost by script.
     pub(super) lost_replies: BTreeMap<String, u64>,
     pub(super) strange: Vec<String>,
@@ -90,7 +110,11 @@ impl Verdict {
         let idle = self.outcomes.iter().any(|outcome| outcome.report.starts == 0);
         let faultless = (faults == 0).then(|| "no fault has happened, so nothing is shown".to_owned());
         let idle = idle.then(|| "in an act no job was started, so nothing is shown".to_owned());
-        faultless.into_iter().chain(idle).collect()
+        let (asks, updates) =
+            (self.sum(|outcome| outcome.calls.answered), self.sum(|outcome| outcome.calls.updates));
+        let silent = (asks == 0 || updates == 0)
+            .then(|| format!("{asks} asks were answered and {updates} updates taken: that shows too little"));
+        faultless.into_iter().chain(idle).chain(silent).collect()
     }
 
     /// The faults by kind, and the longest time that a key was without a handler after each.
@@ -127,13 +151,16 @@ impl Verdict {
         }
         let _ = write!(
             table,
-            "{} starts, {} overlaps, {} lost, {} writes taken outside, {} stale ones refused, {} stale ones accepted",
+            "{} starts, {} overlaps, {} lost, {} writes taken outside, {} stale ones refused, {} stale ones accepted, \
+             {} asks answered, {} updates taken",
             self.sum(|outcome| outcome.report.starts as u64),
             self.sum(|outcome| outcome.overlaps() as u64),
             self.sum(|outcome| outcome.lost() as u64),
             self.sum(|outcome| outcome.outside.accepted),
             self.sum(|outcome| outcome.outside.refused),
             self.sum(|outcome| outcome.outside.stale_accepted),
+            self.sum(|outcome| outcome.calls.answered),
+            self.sum(|outcome| outcome.calls.updates),
         );
         table
     }
@@ -160,6 +187,8 @@ impl Verdict {
                 "scripts_unanswered",
                 self.lost_replies().values().filter(|&&count| count > 0).count() as u64,
             ),
+            field("asks_answered", self.sum(|outcome| outcome.calls.answered)),
+            field("updates", self.sum(|outcome| outcome.calls.updates)),
         ];
         format!("{{{}}}", fields.join(","))
     }
@@ -220,6 +249,7 @@ mod tests {
             report: check(&history, &Expect::default()),
             occurrences: vec![kill, later],
             outside: Counts { accepted: 7, refused: 2, stale_accepted: 0 },
+            calls: Calls { answered: 5, updates: 6 },
             lost_replies: [("begin".to_owned(), 3), ("purge".to_owned(), 0)].into(),
             strange: Vec::new(),
         }
@@ -231,7 +261,7 @@ mod tests {
         assert_eq!(verdict.violations(), Vec::<String>::new());
         assert_eq!(
             verdict.json(),
-            r#"{"overlaps":0,"lost":0,"stale_writes_accepted":0,"faults":4,"starts":4,"worst_crash_gap_ms":3000,"violations":0,"stale_writes_refused":4,"scripts_unanswered":1}"#
+            r#"{"overlaps":0,"lost":0,"stale_writes_accepted":0,"faults":4,"starts":4,"worst_crash_gap_ms":3000,"violations":0,"stale_writes_refused":4,"scripts_unanswered":1,"asks_answered":10,"updates":12}"#
         );
     }
 
@@ -269,5 +299,8 @@ mod tests {
         let idle = Verdict { outcomes: vec![crash(), Outcome { report, ..crash() }] };
         assert_eq!(idle.violations(), ["in an act no job was started, so nothing is shown"]);
         assert!(idle.json().contains("\"violations\":1,"), "{}", idle.json());
+        let silent =
+            Verdict { outcomes: vec![Outcome { calls: Calls { answered: 5, updates: 0 }, ..crash() }] };
+        assert_eq!(silent.violations(), ["5 asks were answered and 0 updates taken: that shows too little"]);
     }
 }

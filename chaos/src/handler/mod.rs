@@ -1,14 +1,19 @@
-//! The handler of the jobs under faults. It records its starts, notifications, checkpoints and ends, answers asks, and
-//! writes to the world outside.
+//! The handler of the jobs under faults. It records its starts, payloads, notifications, asks, checkpoints and ends, and
+//! writes to the world outside. It hangs when it is asked to.
 
+mod answering;
+mod hanging;
+
+use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tenure_pool::{Ask, BoxError, Job, JobHandler, Start};
+use tenure_pool::{Ask, BoxError, Job, JobHandler, NewPayload, Restart, Start};
 use tenure_testing::history::{Event, History, boottime_ns};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+pub(crate) use self::hanging::Hanging;
 use crate::resource::Access;
 
 /// The interval of a job's writes to the world outside.
@@ -28,6 +33,7 @@ pub(crate) struct Recorder {
     pub(crate) access: Option<Access>,
     /// The upper bound of the time that a job takes to end.
     pub(crate) longest_end_ms: u64,
+    pub(crate) hanging: Hanging,
 }
 
 /// One run of a job: it begins before the first effect, and ends after the last one, for any reason.
@@ -42,7 +48,6 @@ struct Run {
 impl Run {
     fn begin(recorder: &Recorder, job: &Job) -> Self {
         let (key, token) = (job.key().to_string(), job.token().0);
-        let number = |bytes: &Bytes| std::str::from_utf8(bytes).ok()?.parse().ok();
         let brought = job.checkpointed().and_then(|kept| number(kept.bytes())).unwrap_or_default();
         let run = Self { recorder: recorder.clone(), key, token, brought };
         recorder.history.record(Event::Begun {
@@ -56,6 +61,7 @@ impl Run {
             token: run.token,
             number: brought,
         });
+        recorder.has_payload(job, &job.payload());
         recorder.history.started(&run.key, run.token, &recorder.worker);
         run
     }
@@ -89,12 +95,39 @@ impl Run {
             tokio::select! {
                 () = job.cancelled() => break,
                 () = &mut keeping => {}
-                _ = beats.tick(), if self.recorder.access.is_some() => self.recorder.beat(&self.key, self.token),
+                _ = beats.tick(), if self.recorder.access.is_some() => {
+                    if self.recorder.hanging.take(&self.key, self.token) && job.progress_timeout().is_some() {
+                        drop(keeping);
+                        return self.hang(&job).await;
+                    }
+                    job.progress();
+                    self.recorder.beat(&self.key, self.token);
+                }
             }
         }
         drop(keeping);
+        self.told_to_end(&job);
         sleep(Duration::from_millis(self.token % self.recorder.longest_end_ms)).await;
         Ok(())
+    }
+}
+
+impl Run {
+    /// Makes no progress until it must end. Every second run does not end by itself even then.
+    async fn hang(&self, job: &Job) -> Result<(), BoxError> {
+        self.recorder.history.record(Event::Hangs { key: self.key.clone(), token: self.token });
+        job.cancelled().await;
+        self.told_to_end(job);
+        if self.token.is_multiple_of(2) {
+            pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn told_to_end(&self, job: &Job) {
+        let why = job.stop_reason().map(|why| format!("{why:?}")).unwrap_or_default();
+        let (key, worker) = (self.key.clone(), self.recorder.worker.clone());
+        self.recorder.history.record(Event::ToldToEnd { key, token: self.token, worker, why });
     }
 }
 
@@ -112,7 +145,19 @@ fn in_boottime(moment: SystemTime) -> u64 {
     now.saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// The number that these bytes are, if they are one.
+fn number(bytes: &Bytes) -> Option<u64> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
 impl Recorder {
+    /// The run has this payload from now on.
+    fn has_payload(&self, job: &Job, payload: &Bytes) {
+        let Some(number) = number(payload) else { return };
+        let (key, dispatch) = (job.key().to_string(), job.dispatch_id().to_string());
+        self.history.record(Event::PayloadGiven { key, dispatch, token: job.token().0, number });
+    }
+
     fn beat(&self, key: &str, token: u64) {
         if let Some(access) = &self.access {
             access.beat(key, token, &self.worker);
@@ -134,10 +179,17 @@ impl JobHandler for Recorder {
         }
     }
 
-    /// Says what was asked, and who answers.
     async fn ask(&self, job: &Job, ask: Ask) {
-        let answer = format!("{} {}", String::from_utf8_lossy(ask.body()), job.token());
-        ask.answer(answer);
+        self.take(job, ask);
+    }
+
+    /// Takes two of three payloads in place.
+    async fn update(&self, job: &Job, new: NewPayload) -> Result<(), BoxError> {
+        if number(new.payload()).is_none_or(|number| number.is_multiple_of(3)) {
+            return Err(Restart.into());
+        }
+        self.has_payload(job, new.payload());
+        Ok(())
     }
 
     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
