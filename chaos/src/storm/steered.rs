@@ -12,6 +12,8 @@ pub(super) const HEARD: Duration = Duration::from_secs(4);
 pub(crate) const PROGRESS: Duration = Duration::from_secs(2);
 /// The time for which a handler may go on once it was told to end.
 pub(crate) const STOPS: Duration = Duration::from_secs(2);
+/// The time within which a job with a failed attempt is routed after a hold.
+const ROUTED: Duration = Duration::from_secs(30);
 /// How much later a hung handler may have ended, on a busy machine.
 const MARGIN: Duration = Duration::from_secs(4);
 
@@ -38,6 +40,22 @@ fn times(entries: &[Entry], is: impl Fn(&Event) -> Option<bool>) -> Vec<(u64, u6
 
 fn within(times: &[(u64, u64)], at: u64) -> bool {
     times.iter().any(|&(from, to)| from <= at && at < to)
+}
+
+/// Whether a hold explains that nobody ran a key for longer than this: a job that waits under it may wait for a while
+/// after it, too.
+pub(super) fn is_excused((from, to): (u64, u64), longest: Duration, entries: &[Entry]) -> bool {
+    let held = |since: u64, until: u64| since <= to && from <= until;
+    let mut since = None;
+    let waited = entries.iter().any(|entry| match entry.event {
+        Event::Held => {
+            since = Some(entry.at);
+            false
+        }
+        Event::HoldLifted => since.take().is_some_and(|since| held(since, entry.at)),
+        _ => false,
+    });
+    (waited || since.is_some_and(|since| held(since, u64::MAX))) && to - from <= nanos(longest + ROUTED)
 }
 
 /// The starts that no operator wants, and the handlers that hang for too long, in words.
@@ -178,6 +196,19 @@ mod tests {
         let of = |at| begins(&Event::Held, &Event::HoldLifted, at);
         assert_eq!(of(15), ["k: n1-1/0 began it under 9 while the pool was on hold"]);
         assert_eq!((of(13), of(20)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_hold_explains_half_a_minute_more_without_a_handler() {
+        let history = History::new();
+        history.record_at(10 * SECOND, Event::Held);
+        history.record_at(20 * SECOND, Event::HoldLifted);
+        let excused = |from: u64, to: u64| {
+            let gap = (from * SECOND, to * SECOND);
+            is_excused(gap, Duration::from_secs(5), &history.entries())
+        };
+        assert!(excused(8, 43) && excused(19, 40));
+        assert!(!excused(8, 44) && !excused(21, 40) && !excused(1, 9));
     }
 
     #[test]
