@@ -92,7 +92,8 @@ impl Users {
                 key: key.clone(),
                 id: format!("rest-{}:{key}", self.rounds),
                 manner: Manner::Answer,
-                idempotent: false,
+                // A machine that stands still for a moment ends leases, and the next owner answers.
+                idempotent: true,
                 patience: DEADLINE,
             };
             let answer = self.books.ask(node, question).await;
