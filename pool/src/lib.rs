@@ -23,6 +23,7 @@ pub mod store;
 
 pub use api::builder::{Backend, NodeBuilder};
 pub use api::events::{EventCursor, EventPage};
+pub use api::explain::pool::{AwaitedWorker, Opening, PoolShutdown};
 pub use api::explain::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 pub use api::figures::{Figures, WorkerJobs};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};

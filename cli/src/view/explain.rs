@@ -13,7 +13,10 @@ pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
         Verdict::Paused => format!("`tenure resume {key}`, when it may run again"),
         Verdict::Parked => format!("mend the cause, then `tenure retry {key}`; or `tenure stop {key}`"),
         Verdict::BackOff => format!("mend the cause; `tenure retry {key}` does not wait for the pause"),
-        Verdict::NoWorker => "start a node with a worker".to_owned(),
+        Verdict::NoWorker | Verdict::AllLeaving { .. } => "start a node with a worker".to_owned(),
+        Verdict::Recovering | Verdict::NotReported if awaits(seen) => {
+            "if this lasts, look at the processes of the workers that it waits for".to_owned()
+        }
         Verdict::NobodyLives { .. } => {
             "start a node with a worker: those that are members are dead".to_owned()
         }
@@ -45,6 +48,11 @@ pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
     })
 }
 
+/// Whether the pool waits for workers before it opens.
+fn awaits(seen: &Explanation) -> bool {
+    seen.opening.as_ref().is_some_and(|opening| !opening.awaited.is_empty())
+}
+
 /// The document: lengths of time end in `_ms`, points in time are RFC 3339.
 pub(crate) fn fields(seen: &Explanation) -> Value {
     let (key, key64) = shown::key_fields(&seen.key);
@@ -53,7 +61,7 @@ pub(crate) fn fields(seen: &Explanation) -> Value {
         for name in ["lasting", "due", "age"] {
             rename(all, name);
         }
-        for (inner, name) in [("owner", "renewed"), ("checkpoint", "age")] {
+        for (inner, name) in [("owner", "renewed"), ("checkpoint", "age"), ("shutdown", "left")] {
             if let Some(Value::Object(inner)) = all.get_mut(inner) {
                 rename(inner, name);
             }
@@ -91,6 +99,7 @@ pub(crate) fn tone(verdict: &Verdict) -> Tone {
         | Verdict::NoWorker
         | Verdict::NobodyLives { .. }
         | Verdict::AllCordoned
+        | Verdict::AllLeaving { .. }
         | Verdict::Unreadable { .. } => Tone::Bad,
         _ => Tone::Warn,
     }

@@ -26,6 +26,7 @@ async fn a_job_is_parked_explained_and_retried() {
     let seen = world.json(&["explain", "acme"]).await;
     assert_eq!((&seen["verdict"], &seen["state"]), (&json!("parked"), &json!("parked")));
     assert!(seen["remedy"].as_str().unwrap().contains("tenure retry acme"));
+    assert_eq!((&seen["opening"], &seen["shutdown"]), (&json!(null), &json!(null)), "the pool is open");
     assert_eq!(status(&world.run(&["bounce", "acme"]).await), Some(4), "nothing of it runs");
     world.run(&["retry", "acme"]).await.success();
     world.run(&["wait", "acme"]).await.success();
@@ -34,6 +35,27 @@ async fn a_job_is_parked_explained_and_retried() {
     assert_eq!(status(&done), Some(4), "it runs");
     assert!(said(&done).contains("nothing to retry"), "{}", said(&done));
     assert_eq!(status(&world.run(&["retry", "none"]).await), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_is_explained_with_the_time_that_is_left() {
+    let world = World::with_workers(1).await;
+    let other = world.another("n2").await;
+    world.node.hold(true).await.unwrap();
+    world.node.submit(("acme", "x")).await.unwrap();
+    let ends = tokio::spawn({
+        let node = world.node.clone();
+        async move { node.shutdown().closing(PATIENCE).await }
+    });
+    let shutdown = async || {
+        let seen = world.json(&["explain", "acme"]).await;
+        (!seen["shutdown"].is_null()).then_some(seen)
+    };
+    let seen = eventually(PATIENCE, "the shutdown to be named", shutdown).await;
+    assert_eq!((&seen["verdict"], &seen["shutdown"]["by"]), (&json!("on_hold"), &json!("n1")), "{seen}");
+    assert!(seen["shutdown"]["left_ms"].as_u64().is_some_and(|left| left > 0), "{seen}");
+    assert!(other.shutdown().drop_queued().await.unwrap().complete);
+    assert!(ends.await.unwrap().unwrap().complete);
 }
 
 #[tokio::test(flavor = "multi_thread")]

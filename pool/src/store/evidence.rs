@@ -1,7 +1,9 @@
 //! The answer of explain.
 
+use std::collections::BTreeSet;
+
 use super::{Lookup, Pause};
-use crate::model::id::Token;
+use crate::model::id::{Token, WorkerId};
 use crate::model::settings::ShutdownFlag;
 
 /// All that the store knows of a key's job, at one moment.
@@ -11,6 +13,8 @@ pub struct Evidence {
     pub now: u64,
     /// The pool is in phase R.
     pub recovering: bool,
+    /// In phase R: the workers that have attested all that they have.
+    pub attested: BTreeSet<WorkerId>,
     /// The shutdown flag.
     pub flag: Option<ShutdownFlag>,
     /// The record, and what is remembered of the dispatch.

@@ -17,6 +17,7 @@ mod deadline;
 mod deployments;
 mod dispatch;
 mod ensure;
+mod explaining;
 mod faults;
 mod hash_keys;
 mod health;

@@ -16,6 +16,7 @@ scenarios! {
     explain_knows_when_a_worker_was_heard_last,
     explain_remembers_an_ended_dispatch,
     explain_tells_the_phase_and_the_flag,
+    explain_names_who_has_attested,
     explain_answers_what_cannot_be_read,
     explain_of_no_pool_is_refused,
 }
@@ -131,6 +132,25 @@ async fn explain_tells_the_phase_and_the_flag(kind: Kind) {
     lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
     let flag = ShutdownFlag::Stopping { deadline_ms: None, by: "node1".to_owned() };
     assert_eq!(lab.explain("k").await.flag, Some(flag));
+}
+
+async fn explain_names_who_has_attested(kind: Kind) {
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let attested = async |lab: &Lab| lab.explain("k").await.attested.into_iter().collect::<Vec<_>>();
+    lab.recover().await;
+    assert_eq!(attested(&lab).await, []);
+    lab.attend(second).await;
+    assert_eq!(attested(&lab).await, [second]);
+    lab.attend(first).await;
+    assert_eq!(attested(&lab).await, [first, second]);
+    lab.recover().await;
+    assert_eq!(attested(&lab).await, [], "what was said in another incarnation does not count");
+    for worker in [first, second] {
+        lab.attend(worker).await;
+    }
+    lab.store().open_normal(lab.inc).await.unwrap();
+    assert_eq!(attested(&lab).await, [], "an open pool waits for nobody");
 }
 
 async fn explain_answers_what_cannot_be_read(kind: Kind) {

@@ -1,14 +1,16 @@
 //! Why a key's job is where it is: a pure function of what the store knows at one moment.
 
+pub(crate) mod pool;
 mod text;
 
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use self::pool::{Opening, PoolShutdown};
 use crate::core::ring::Ring;
 use crate::error::Obstacle;
-use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::member::{MemberState, Members};
 use crate::model::paused::Paused;
 use crate::model::record::{Begun, JobState, Record};
@@ -71,6 +73,10 @@ pub struct Explanation {
     pub age: Option<Duration>,
     /// The schedule whose plan wants it.
     pub plan: Option<String>,
+    /// The opening of its pool. `None` if the pool is open.
+    pub opening: Option<Opening>,
+    /// The shutdown of its pool. `None` if nobody has asked for it.
+    pub shutdown: Option<PoolShutdown>,
 }
 
 /// A dispatch that the caller named, whose key has a job of another dispatch.
@@ -100,6 +106,8 @@ pub struct OwnerSeen {
     /// How long ago it renewed its lease. `None` if it has not yet, or is expired.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub renewed: Option<Duration>,
+    /// All workers of its node are leaving: the node is closing, or was drained.
+    pub node_leaves: bool,
 }
 
 /// The checkpoint of an explained job.
@@ -156,6 +164,11 @@ pub enum Verdict {
     NoWorker,
     /// Queued: every worker that is up lives on a cordoned node.
     AllCordoned,
+    /// Queued: no worker is up, and those that were are leaving.
+    AllLeaving {
+        /// How many workers are leaving.
+        workers: u32,
+    },
     /// Queued: no worker is up, and some are about to take their places.
     Settling,
     /// Queued: it failed, and pauses before its next attempt.
@@ -205,7 +218,7 @@ pub enum Verdict {
         /// Nothing moves, because the pool is on hold.
         on_hold: bool,
     },
-    /// Running on a worker that leaves.
+    /// Assigned to a worker that leaves, or running on it.
     Leaving,
     /// Its worker has not renewed its lease for most of the worker TTL, and others have.
     OwnerSilent,
@@ -263,6 +276,7 @@ pub(crate) fn explain(
                 address: member.map(|member| member.address.clone()).unwrap_or_default(),
                 token,
                 renewed: seen.heard.filter(|at| *at >= EARLIEST).map(ago),
+                node_leaves: member.is_some_and(|member| leaves(&member.node, members)),
             }
         }),
         attempts: record.map_or(0, |record| record.attempts),
@@ -281,6 +295,8 @@ pub(crate) fn explain(
         accepted: record.map(|record| SystemTime::UNIX_EPOCH + Duration::from_millis(record.created)),
         age: record.map(|record| ago(record.created)),
         plan: plan.filter(|plan| !plan.is_empty()),
+        opening: Opening::of(&seen, members),
+        shutdown: PoolShutdown::of(&seen),
         error: seen.pause.error.filter(|_| paused.is_none()),
         paused,
     }
@@ -309,11 +325,12 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
         (JobState::Queued | JobState::Assigned, _) if seen.recovering => Verdict::Recovering,
         (JobState::Parked, _) if record.is_paused() => Verdict::Paused,
         (JobState::Parked, _) => Verdict::Parked,
-        (JobState::Queued, of_all) => queued(key, record, seen, &ring, settings, of_all),
+        (JobState::Queued, of_all) => queued(key, record, seen, (members, &ring), settings, of_all),
         (_, Some(renewed)) => Verdict::NobodyLives { renewed },
         _ if is_lost => Verdict::OwnerLost,
         _ if silence.of_owner => Verdict::OwnerSilent,
         (JobState::Stopping, _) => Verdict::Stopping,
+        (JobState::Assigned, _) if is_leaving(record, members) => Verdict::Leaving,
         (JobState::Assigned, _) => Verdict::NotBegun,
         (JobState::Running, _) if is_stopping => Verdict::Dropped,
         (JobState::Running, _) => running(key, record, members, &ring, settings),
@@ -343,7 +360,7 @@ fn queued(
     key: &JobKey,
     record: &Record,
     seen: &Evidence,
-    ring: &Ring,
+    (members, ring): (&Members, &Ring),
     settings: &Settings,
     silence: Option<Duration>,
 ) -> Verdict {
@@ -352,7 +369,7 @@ fn queued(
         (_, Some(renewed)) => return Verdict::NobodyLives { renewed },
         (None, _) if ring.is_filling() => return Verdict::Settling,
         (None, _) if ring.obstacle() == Some(Obstacle::Cordoned) => return Verdict::AllCordoned,
-        (None, _) => return Verdict::NoWorker,
+        (None, _) => return nobody_up(members),
         _ if record.strikes / settings.strikes.max(1) >= ring.live() => {
             return Verdict::NoRoom { workers: ring.live() };
         }
@@ -366,11 +383,31 @@ fn queued(
     }
 }
 
-fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settings: &Settings) -> Verdict {
+/// No worker is up, and none is about to be.
+fn nobody_up(members: &Members) -> Verdict {
+    let leaving = members.entries.values().filter(|member| member.state == MemberState::Draining).count();
+    match u32::try_from(leaving) {
+        Ok(workers @ 1..) => Verdict::AllLeaving { workers },
+        _ => Verdict::NoWorker,
+    }
+}
+
+/// Whether the owner of the job leaves its pool.
+fn is_leaving(record: &Record, members: &Members) -> bool {
     let member = record.owner.and_then(|owner| members.entries.get(&owner));
+    member.is_some_and(|member| member.state == MemberState::Draining)
+}
+
+/// Whether all workers of a node leave their pool. It has one.
+fn leaves(node: &NodeName, members: &Members) -> bool {
+    let mut of_node = members.entries.values().filter(|member| member.node == *node);
+    of_node.all(|member| member.state == MemberState::Draining)
+}
+
+fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settings: &Settings) -> Verdict {
     let to = ring.pick(key.as_bytes(), record.strikes);
     match ring.pick(key.as_bytes(), 0) {
-        _ if member.is_some_and(|member| member.state == MemberState::Draining) => Verdict::Leaving,
+        _ if is_leaving(record, members) => Verdict::Leaving,
         _ if record.begun == Begun::Begun => Verdict::Starting,
         _ if record.owner.is_some_and(|owner| ring.is_cordoned(owner)) => Verdict::Cordoned,
         _ if to != record.owner => Verdict::Moving { to, on_hold: settings.hold },

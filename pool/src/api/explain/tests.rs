@@ -34,6 +34,17 @@ fn stopping(seen: Evidence) -> Evidence {
     Evidence { flag: Some(ShutdownFlag::Stopping { deadline_ms: None, by: "ops".to_owned() }), ..seen }
 }
 
+/// Asked for by `ops`: accepted jobs may begin for so long.
+fn closing(seen: Evidence, left: u64) -> Evidence {
+    Evidence { flag: Some(ShutdownFlag::Closing { deadline_ms: NOW + left, by: "ops".to_owned() }), ..seen }
+}
+
+/// In a pool that is being opened, in which these workers have reported.
+fn recovering(seen: Evidence, reported: &[u64]) -> Evidence {
+    let attested = reported.iter().copied().map(WorkerId).collect();
+    Evidence { recovering: true, attested, ..seen }
+}
+
 fn due(seen: Evidence, within: u64, error: Option<&str>) -> Evidence {
     let pause = Pause { until: Some(NOW + within), error: error.map(str::to_owned) };
     Evidence { pause, ..seen }
@@ -64,6 +75,12 @@ fn members(entries: &[(u64, MemberState)]) -> Members {
 /// The same, and the node of worker 41 is cordoned.
 fn cordoned(members: Members) -> Members {
     Members { cordoned: [NodeName::new("feeds-41").unwrap()].into(), ..members }
+}
+
+/// The same, and worker 42 is up on the node of worker 41.
+fn with_sibling(mut members: Members) -> Members {
+    members.entries.insert(WorkerId(42), member(MemberState::Up, Some(7), "feeds-41"));
+    members
 }
 
 fn one() -> Members {
@@ -119,9 +136,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::Cordoned => 26,
         Verdict::NoRoom { .. } => 27,
         Verdict::Paused => 28,
+        Verdict::AllLeaving { .. } => 29,
     }
 }
-const VERDICTS: usize = 29;
+const VERDICTS: usize = 30;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -161,7 +179,8 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
         row(
             Evidence { recovering: true, ..found(Lookup { outcome: outcome.clone(), ..ended }) },
             Verdict::Ended { outcome },
-            "acme: there is no job with this key; the dispatch has ended: e:no route",
+            "acme: there is no job with this key; the dispatch has ended: e:no route\n  before the pool opens, it waits \
+             for the report of worker 41 (node feeds-41)",
         ),
         row(
             Evidence {
@@ -169,12 +188,20 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
                 ..found(Lookup { outcome: Some("ok".to_owned()), ..Lookup::default() })
             },
             Verdict::NotReported,
-            "acme: the pool is being opened, and no worker has reported this job so far",
+            "acme: the pool is being opened, and no worker has reported this job so far\n  before the pool opens, it \
+             waits for the report of worker 41 (node feeds-41)",
         ),
         row(
-            Evidence { recovering: true, ..none() },
+            recovering(none(), &[41]),
             Verdict::NotReported,
-            "acme: the pool is being opened, and no worker has reported this job so far",
+            "acme: the pool is being opened, and no worker has reported this job so far\n  every worker has reported: \
+             a full node opens the pool soon",
+        ),
+        row(
+            closing(none(), 0),
+            Verdict::Absent,
+            "acme: there is no job with this key\n  node ops asked for the shutdown of the pool: accepted jobs may \
+             begin for 0 ms more",
         ),
         row(
             found(Lookup { bad_id: true, ..Lookup::default() }),
@@ -214,14 +241,43 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             one(),
             defaults,
             Verdict::Dropped,
-            "queued for 8 s: the pool is being shut down, and drops it",
+            "queued for 8 s: the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends",
         ),
         row(
-            Evidence { recovering: true, ..new() },
+            recovering(new(), &[]),
             one(),
             defaults,
             Verdict::Recovering,
-            "queued for 8 s: the pool is being opened",
+            "queued for 8 s: the pool is being opened\n  before the pool opens, it waits for the report of worker 41 (node feeds-41)",
+        ),
+        row(
+            recovering(new(), &[41]),
+            one(),
+            defaults,
+            Verdict::Recovering,
+            "queued for 8 s: the pool is being opened\n  every worker has reported: a full node opens the pool soon",
+        ),
+        row(
+            closing(new(), 25 * S),
+            one(),
+            defaults,
+            Verdict::Unrouted { next },
+            "queued for 8 s: it is about to be assigned to worker 41\n  node ops asked for the shutdown of the pool: \
+             accepted jobs may begin for 25 s more",
+        ),
+        row(
+            new(),
+            members(&[(41, MemberState::Draining)]),
+            defaults,
+            Verdict::AllLeaving { workers: 1 },
+            "queued for 8 s: the only worker is leaving",
+        ),
+        row(
+            new(),
+            members(&[(41, MemberState::Draining), (12, MemberState::Draining)]),
+            defaults,
+            Verdict::AllLeaving { workers: 2 },
+            "queued for 8 s: all 2 workers are leaving",
         ),
         row(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
         row(new(), Members::default(), defaults, Verdict::NoWorker, "queued for 8 s: no worker is up"),
@@ -365,14 +421,14 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             one(),
             defaults,
             Verdict::Dropped,
-            "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it\n  here because an operator paused it",
+            "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends\n  here because an operator paused it",
         ),
         row(
             stopping(due(job("P||17", 20, 1, 50 * H, 0), 0, Some("no route"))),
             one(),
             defaults,
             Verdict::Dropped,
-            "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  the pool is being shut down, and drops it",
+            "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends",
         ),
     ]
 }
@@ -471,7 +527,30 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             draining(),
             defaults,
             Verdict::Leaving,
+            "running on {here}, for 3 h 12 min, attempt 1\n  the whole node is leaving, and hands the job on",
+        ),
+        row(
+            runs(0),
+            with_sibling(draining()),
+            defaults,
+            Verdict::Leaving,
             "running on {here}, for 3 h 12 min, attempt 1\n  that worker is leaving, and hands the job on",
+        ),
+        row(
+            job("A|41|8812", 0, 0, 2 * S, 0),
+            draining(),
+            defaults,
+            Verdict::Leaving,
+            "assigned to {here}, begun by nobody for 2 s\n  the whole node is leaving, and hands the job on",
+        ),
+        row(
+            recovering(runs(0), &[12]),
+            two(),
+            defaults,
+            Verdict::AtHome,
+            &format!(
+                "{at_home}\n  before the pool opens, it waits for the report of worker 41 (node feeds-41)"
+            ),
         ),
         row(
             Evidence { heard: Some(NOW - 7 * S), ..runs(0) },
@@ -522,12 +601,12 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         (
             stopping(job("A|41|8812", 0, 0, 2 * S, 0)),
             Verdict::Dropped,
-            "the pool is being shut down, and drops it",
+            "the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends",
         ),
         (
-            Evidence { recovering: true, ..job("A|41|8812", 0, 0, 2 * S, 0) },
+            recovering(job("A|41|8812", 0, 0, 2 * S, 0), &[41]),
             Verdict::Recovering,
-            "the pool is being opened",
+            "the pool is being opened\n  before the pool opens, it waits for the report of worker 12 (node feeds-12)",
         ),
     ] {
         let line = format!("assigned to {{here}}, begun by nobody for 2 s\n  {second}");
@@ -539,7 +618,8 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         defaults,
         Verdict::Dropped,
         &format!(
-            "running on {here}, for 3 h 12 min, attempt 1\n  the pool is being shut down: its handler is told to end"
+            "running on {here}, for 3 h 12 min, attempt 1\n  the pool is being shut down: its handler is told to end\n  \
+             node ops asked for the shutdown of the pool: every job ends"
         ),
     ));
     let unheard = || Evidence { heard: None, freshest: None, ..runs(0) };
@@ -622,7 +702,13 @@ fn fits(verdict: &Verdict, seen: &Evidence, members: &Members, settings: &Settin
         }
         Verdict::Unrouted { next } => queued && record.begun == Begun::Never && is_live(*next),
         Verdict::RanBefore { next } => queued && record.begun != Begun::Never && is_live(*next),
-        Verdict::Leaving => runs && state_of(owner) == Some(MemberState::Draining),
+        Verdict::Leaving => {
+            let is_there = runs || state == JobState::Assigned;
+            is_there && state_of(owner) == Some(MemberState::Draining)
+        }
+        Verdict::AllLeaving { .. } => {
+            queued && members.entries.values().all(|member| member.state == MemberState::Draining)
+        }
         Verdict::Starting => runs && record.begun == Begun::Begun,
         Verdict::Cordoned => runs && is_cordoned(owner),
         Verdict::Moving { to, on_hold } => runs && *to != owner && *on_hold == settings.hold,
@@ -638,6 +724,7 @@ fn no_verdict_contradicts_the_record_and_its_pool() {
         members(&[]),
         members(&[(41, MemberState::Standby)]),
         members(&[(41, MemberState::Draining), (12, MemberState::Up)]),
+        members(&[(41, MemberState::Draining)]),
         one(),
         cordoned(one()),
         two(),
@@ -672,6 +759,35 @@ fn no_verdict_contradicts_the_record_and_its_pool() {
     let unmet: Vec<_> = (0..VERDICTS).filter(|number| !met.contains(number)).collect();
     // A job without a record, and a pause.
     assert_eq!(unmet, [0, 1, 2, 3, 24, 28]);
+}
+
+#[test]
+fn a_pool_that_opens_names_those_it_waits_for() {
+    let many: Vec<_> = (1..=8).map(|id| (id, MemberState::Up)).collect();
+    let seen = recovering(job("Q||0", 0, 0, 8 * S, 0), &[2]);
+    let explained = explain(JobKey::new("acme").unwrap(), None, seen, &members(&many), &Settings::default());
+    let awaited: Vec<_> = explained.opening.iter().flat_map(|of| &of.awaited).map(|of| of.worker.0).collect();
+    assert_eq!(awaited, [1, 3, 4, 5, 6, 7, 8]);
+    let named = "worker 5 (node feeds-5), worker 6 (node feeds-6) and 2 more\n";
+    assert!(explained.to_string().contains(named), "{explained}");
+}
+
+#[test]
+fn a_shutdown_names_its_node_and_the_time_that_is_left() {
+    let shutdown = |seen| {
+        explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default()).shutdown.unwrap()
+    };
+    let seen = job("R|41|8812", 1, 2, S, 0);
+    let closing = shutdown(closing(seen.clone(), 25 * S));
+    assert_eq!((&*closing.by, closing.left), ("ops", Some(Duration::from_secs(25))));
+    let stopping = shutdown(stopping(seen));
+    assert_eq!((&*stopping.by, stopping.left), ("ops", None));
+    let flag = Some(ShutdownFlag::Stopping { deadline_ms: None, by: "n\u{1b}[31m1".to_owned() });
+    assert!(
+        shutdown(Evidence { flag, ..Evidence::default() })
+            .to_string()
+            .starts_with(r"node n\u{1b}[31m1 asked")
+    );
 }
 
 #[test]

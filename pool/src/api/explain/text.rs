@@ -9,7 +9,7 @@ use crate::model::record::{JobState, Record};
 use crate::store::Lookup;
 
 /// A time in the two largest units that it has.
-struct For(Duration);
+pub(super) struct For(pub(super) Duration);
 
 impl Display for For {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -25,7 +25,7 @@ impl Display for For {
 }
 
 /// A text of a handler. Characters that would break its line, move a terminal or turn the text round are escaped.
-struct Shown<'a>(&'a str);
+pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -77,6 +77,12 @@ impl Display for Explanation {
         write!(f, "{}: ", self.key)?;
         self.first_line(f)?;
         self.more(f)?;
+        if let Some(opening) = &self.opening {
+            write!(f, "\n  {opening}")?;
+        }
+        if let Some(shutdown) = &self.shutdown {
+            write!(f, "\n  {shutdown}")?;
+        }
         if let Some(why) = self.why {
             write!(f, "\n  here because {why}")?;
         }
@@ -164,6 +170,8 @@ impl Explanation {
             Verdict::OnHold => f.write_str(": the pool is on hold"),
             Verdict::NoWorker => f.write_str(": no worker is up"),
             Verdict::AllCordoned => f.write_str(": every node with a worker is cordoned"),
+            Verdict::AllLeaving { workers: 1 } => f.write_str(": the only worker is leaving"),
+            Verdict::AllLeaving { workers } => write!(f, ": all {workers} workers are leaving"),
             Verdict::Settling => f.write_str(": workers are about to take their places"),
             Verdict::BackOff => {
                 let Self { attempts, max_attempts, .. } = self;
@@ -225,7 +233,11 @@ impl Explanation {
                     (None, false) => "it stays where it is",
                 })
             }
-            Verdict::Leaving => f.write_str("\n  that worker is leaving, and hands the job on"),
+            Verdict::Leaving => {
+                let node_leaves = self.owner.as_ref().is_some_and(|owner| owner.node_leaves);
+                let who = if node_leaves { "the whole node is" } else { "that worker is" };
+                write!(f, "\n  {who} leaving, and hands the job on")
+            }
             Verdict::OwnerSilent => {
                 write!(f, "\n  that worker renewed its lease {} ago: ", For(renewed))?;
                 f.write_str("unless it renews it soon, it loses its jobs")

@@ -12,9 +12,10 @@ impl State {
         key: &JobKey,
         id: Option<&DispatchId>,
     ) -> Result<Evidence, Refusal> {
-        if self.meta.incarnation.is_none() {
+        let Some(inc) = self.meta.incarnation else {
             return Err(if self.tombstone.is_some() { Refusal::Closed } else { Refusal::NoPool });
-        }
+        };
+        let attested = self.meta.attested.iter().filter(|(_, of)| self.meta.recovering && **of == inc);
         let found = self.lookup(&[(key.clone(), id.cloned())]).pop().unwrap_or_default();
         let fresh = |count: &u64| if *count == 1 { now } else { *count };
         let is_to_run = found.record.as_ref().is_some_and(|record| record.state != JobState::Parked);
@@ -29,6 +30,7 @@ impl State {
         Ok(Evidence {
             now,
             recovering: self.meta.recovering,
+            attested: attested.map(|(worker, _)| *worker).collect(),
             flag: self.flag(),
             found,
             pause: self.pause(key),

@@ -4,14 +4,14 @@ use bytes::Bytes;
 
 use super::jobs::found;
 use super::steps::Steps;
-use crate::model::id::{DispatchId, JobKey};
+use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::model::settings::ShutdownFlag;
 use crate::store::{Checkpoint, CheckpointSeen, Evidence, Pause, Result};
 
 pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
     let mut call = steps.scripts.explain.call(&[]);
     call.arg(key.as_bytes()).arg(id.map_or("", DispatchId::as_str));
-    let mut values = steps.run("explain", call).await?.items(12)?;
+    let mut values = steps.run("explain", call).await?.items(13)?;
     let (now, recovering) = (values.number()?, &*values.bytes()? == b"R");
     let flag = ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?));
     let found = found(&mut values.list()?)?;
@@ -23,6 +23,19 @@ pub(super) async fn explain(steps: &Steps, key: &JobKey, id: Option<&DispatchId>
     let checkpoint = header.map(|Checkpoint { token, at, .. }| CheckpointSeen { token, at, len });
     let (heard, expired) = (values.number_or_empty()?, values.number()? == 1);
     let freshest = values.number_or_empty()?;
+    let attested = values.groups(1, |of| Ok(WorkerId(of.number()?)))?.into_iter().collect();
     let pause = Pause { until, error };
-    Ok(Evidence { now, recovering, flag, found, pause, notifications, checkpoint, heard, expired, freshest })
+    Ok(Evidence {
+        now,
+        recovering,
+        attested,
+        flag,
+        found,
+        pause,
+        notifications,
+        checkpoint,
+        heard,
+        expired,
+        freshest,
+    })
 }

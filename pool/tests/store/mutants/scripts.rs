@@ -810,6 +810,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "entry and entry.outcome or false", by "explain_remembers_an_ended_dispatch";
     "a worker that has just joined lives no more": "explain", "if count == 1 then count = t end"
         => "", by "explain_knows_when_a_worker_was_heard_last";
+    "what was attested before a loss counts": "explain", " and facts[i + 1] == phase[1] then"
+        => " then", by "explain_names_who_has_attested";
     "one silent worker is all": "explain", "math.max(highest or 0, count)"
         => "count", by "explain_knows_when_a_worker_was_heard_last";
     "damaged errors hide the parked jobs": "parked", "redis.pcall('HMGET', ERRORS"
