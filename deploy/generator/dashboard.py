@@ -6,7 +6,7 @@ import json
 ROWS = {
     "Jobs": [
         "jobs", "queued_jobs", "parked_jobs", "stuck_jobs", "starts_total", "stops_total", "releases_total",
-        "start_wait_seconds", "waiting_starts", "waiting_moves",
+        "start_wait_seconds", "waiting_starts", "start_pace", "waiting_moves", "moves_total", "move_rate", "move_pace",
     ],
     "Dispatches and messages": [
         "dispatches_total", "open_dispatches", "notifications_total", "refused_notifications_total",

@@ -290,13 +290,27 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
     a.stop_job("is-lost").await.unwrap();
 
     // Another node takes over: jobs move, and a worker leaves.
-    let b = builder(&store, "b").join().await.unwrap();
+    for n in 0..40 {
+        a.dispatch((format!("moves-{n}"), "")).await.unwrap();
+    }
+    let b = builder(&store, "b").moves_per_second(700).starts_per_second(800).join().await.unwrap();
     b.add_worker(ByKey).await.unwrap();
+    seen.counts("tenure_pool_moves_total").await;
+    for (gauge, value) in [("move_pace", 700.0), ("start_pace", 800.0), ("move_rate", 0.0)] {
+        seen.shows(gauge, "b", |shown| shown.total_cmp(&value).is_eq()).await;
+        seen.shows(gauge, "a", |shown| shown == 0.0).await;
+    }
+    a.limit_moves(900).await.unwrap();
+    for node in ["a", "b"] {
+        seen.shows("move_rate", node, |shown| shown.total_cmp(&900.0).is_eq()).await;
+    }
     seen.shows("open", "a", |open| open > 0.0).await;
     seen.shows("jobs", "a", |jobs| jobs > 0.0).await;
     seen.shows("lease_age_seconds", "a", |age| age > 0.0).await;
     assert!(a.close().await.unwrap().complete);
-    for gauge in ["open", "jobs", "workers", "open_dispatches", "queued_jobs", "lease_age_seconds"] {
+    let gauges =
+        ["open", "jobs", "workers", "open_dispatches", "queued_jobs", "move_rate", "lease_age_seconds"];
+    for gauge in gauges {
         seen.shows(gauge, "a", |value| value == 0.0).await;
     }
     seen.counts("tenure_pool_releases_total/handed_off").await;

@@ -101,6 +101,7 @@ impl Shard {
                 return Err(error);
             }
         };
+        metrics.pace(config.starts_per_second, config.moves_per_second);
         let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let (inputs, events) = mpsc::unbounded_channel();
         let (messages, inbox) = mpsc::channel(QUEUE);

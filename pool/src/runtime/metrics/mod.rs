@@ -2,6 +2,8 @@
 //! Each handle is registered when the node joins, or when a label's value is first used. `docs/observability.md` has
 //! names, units and labels. Labels are the pool, the node, and names from fixed lists.
 
+use std::num::NonZeroU32;
+
 use metrics::{Counter, Gauge, Histogram, Label, Unit};
 
 use crate::core::call::{Call, Done};
@@ -43,6 +45,7 @@ pub(crate) struct Metrics {
     failures: Family<Counter>,
     stops: Family<Counter>,
     releases: Family<Counter>,
+    moves: Counter,
     notifications: Counter,
     refused: Counter,
     updates: Counter,
@@ -65,6 +68,9 @@ pub(crate) struct Metrics {
     waiting: Gauge,
     queued: Gauge,
     parked: Gauge,
+    move_rate: Gauge,
+    move_pace: Gauge,
+    start_pace: Gauge,
     lease_age: Gauge,
     open: Gauge,
 }
@@ -97,6 +103,7 @@ impl Metrics {
             failures: counters("tenure_pool_failures_total", "kind"),
             stops: counters("tenure_pool_stops_total", "reason"),
             releases: counters("tenure_pool_releases_total", "outcome"),
+            moves: counter("tenure_pool_moves_total"),
             notifications: counter("tenure_pool_notifications_total"),
             refused: counter("tenure_pool_refused_notifications_total"),
             updates: counter("tenure_pool_taken_updates_total"),
@@ -121,6 +128,9 @@ impl Metrics {
             waiting: gauge("tenure_pool_open_dispatches"),
             queued: gauge("tenure_pool_queued_jobs"),
             parked: gauge("tenure_pool_parked_jobs"),
+            move_rate: gauge("tenure_pool_move_rate"),
+            move_pace: gauge("tenure_pool_move_pace"),
+            start_pace: gauge("tenure_pool_start_pace"),
             lease_age: gauge("tenure_pool_lease_age_seconds"),
             open: gauge("tenure_pool_open"),
         }
@@ -161,6 +171,9 @@ impl Metrics {
                     if let Some(outcome) = released(item, *reply) {
                         self.releases.of(outcome).increment(1);
                     }
+                    if *reply == ReleaseReply::Queued && item.cause == Cause::Moved {
+                        self.moves.increment(1);
+                    }
                 }
             }
             Done::Begin { answer: Ok(replies), .. } => {
@@ -180,6 +193,7 @@ impl Metrics {
         match effect {
             Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
             Effect::Tick { .. } => self.ticks.increment(1),
+            Effect::Settings { settings, .. } => self.move_rate.set(f64::from(settings.move_rate)),
             Effect::Deliver { taken, .. } => self.notifications.increment(taken.bodies.len() as u64),
             Effect::Reply { answer: Answer::Submitted(result), .. } => {
                 self.dispatches.of(outcome(result.as_ref().err())).increment(1);
@@ -204,6 +218,13 @@ impl Metrics {
         }
     }
 
+    /// Shows the paces of the node's workers, which do not change.
+    pub(crate) fn pace(&self, starts: Option<NonZeroU32>, moves: Option<NonZeroU32>) {
+        let shown = |pace: Option<NonZeroU32>| f64::from(pace.map_or(0, NonZeroU32::get));
+        self.start_pace.set(shown(starts));
+        self.move_pace.set(shown(moves));
+    }
+
     /// The age of the oldest lease; the lease thread sets it.
     pub(crate) fn lease_age(&self) -> Gauge {
         self.lease_age.clone()
@@ -211,7 +232,7 @@ impl Metrics {
 
     /// The node has ended: its gauges go to zero.
     pub(super) fn rest(&self) {
-        let of_pool = [&self.queued, &self.parked, &self.open];
+        let of_pool = [&self.queued, &self.parked, &self.move_rate, &self.open];
         let own = [
             &self.jobs,
             &self.stuck,
@@ -220,6 +241,8 @@ impl Metrics {
             &self.full,
             &self.workers,
             &self.waiting,
+            &self.start_pace,
+            &self.move_pace,
         ];
         for gauge in own.into_iter().chain(of_pool) {
             gauge.set(0.0);
@@ -389,6 +412,7 @@ fn describe() {
     counter("tenure_pool_failures_total", "Handlers that failed, panicked or were aborted.");
     counter("tenure_pool_stops_total", "Jobs that were asked to end.");
     counter("tenure_pool_releases_total", "Jobs that this node's workers gave up.");
+    counter("tenure_pool_moves_total", "Jobs that this node's workers gave up because the ring has changed.");
     counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
     counter("tenure_pool_refused_notifications_total", "Notifications that handlers refused for now.");
     counter("tenure_pool_taken_updates_total", "Payloads that jobs of this node took without a restart.");
@@ -422,6 +446,15 @@ fn describe() {
     gauge(
         "tenure_pool_waiting_moves",
         "Jobs of this node's workers that belong elsewhere and wait for their move.",
+    );
+    gauge("tenure_pool_move_rate", "Jobs of the whole pool that may move in a second; 0 is no limit.");
+    gauge(
+        "tenure_pool_move_pace",
+        "Jobs that each worker of this node may hand off in a second when the ring has changed; 0 is no limit.",
+    );
+    gauge(
+        "tenure_pool_start_pace",
+        "Jobs that each worker of this node may start in a second; 0 is no limit.",
     );
     gauge("tenure_pool_workers", "Workers of this node that are members of the pool.");
     gauge("tenure_pool_open_dispatches", "Dispatches of this node that wait for what becomes of them.");
