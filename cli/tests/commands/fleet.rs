@@ -48,6 +48,23 @@ async fn workers_and_nodes_are_listed_with_their_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_listed_with_its_capacity() {
+    let world = World::with_workers(1).await;
+    let other = world.another("n2").await;
+    other.add_worker(tenure_pool::run(|_| async { Ok(()) })).capacity(10).await.unwrap();
+    let table = async || {
+        let table = printed(&world.run(&["workers", "--node", "n2"]).await.success());
+        if table.contains("  0 of 10  ") { Ok(()) } else { Err(table) }
+    };
+    eventually(PATIENCE, "the worker to have said its capacity", table).await;
+    for (node, capacity) in [("n1", json!(null)), ("n2", json!(10))] {
+        let workers = world.json(&["workers", "--node", node]).await;
+        let row = &workers["items"][0];
+        assert_eq!((&workers["v"], &row["jobs"], &row["capacity"]), (&json!(1), &json!(0), &capacity));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forecast_is_what_then_happens() {
     let world = World::with_workers(2).await;
     for n in 0..40 {

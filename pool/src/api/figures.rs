@@ -1,5 +1,6 @@
 //! How many jobs a pool has, and where: for dashboards and autoscalers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -10,6 +11,7 @@ use crate::error::Error;
 use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
 use crate::model::serial;
+use crate::model::status::NodeStatus;
 use crate::store::{LOOK_MAX, Store};
 
 /// How many jobs a pool has, and where, at one moment: the answer of [`Node::figures`](crate::Node::figures) and
@@ -49,16 +51,29 @@ pub struct WorkerJobs {
     pub state: MemberState,
     /// Its jobs: assigned, running and stopping ones.
     pub jobs: u64,
+    /// Its [capacity](crate::AddWorker::capacity), for its jobs in all shards together. `None` if it takes all that it is
+    /// given, and before its node has said it with a renewal.
+    pub capacity: Option<u32>,
     /// How long ago it renewed its lease. `None` if it has not yet.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub renewed: Option<Duration>,
 }
 
 impl Figures {
-    /// Those of all shards.
+    /// Those of all shards, without the capacities.
     pub(crate) async fn read(stores: &[std::sync::Arc<dyn Store>]) -> Result<Self, Error> {
         let shards = stores.iter().enumerate().map(|(shard, store)| of_shard(shard, &**store));
         Ok(try_join_all(shards).await?.into_iter().fold(Self::default(), Self::and))
+    }
+
+    /// Adds what the nodes of the workers say of them.
+    pub(crate) fn hear(&mut self, said: &[NodeStatus]) {
+        let of_workers = said.iter().flat_map(|of| of.workers.iter().map(|worker| (of.shard, worker)));
+        let capacities = of_workers.filter_map(|(shard, of)| Some(((shard, of.worker), of.capacity?)));
+        let capacities: BTreeMap<_, _> = capacities.collect();
+        for worker in &mut self.workers {
+            worker.capacity = capacities.get(&(worker.shard, worker.worker)).copied();
+        }
     }
 
     fn and(mut self, shard: Self) -> Self {
@@ -88,6 +103,7 @@ async fn of_shard(shard: usize, store: &dyn Store) -> Result<Figures, Error> {
         node: member.node.to_string(),
         state: member.state,
         jobs,
+        capacity: None,
         renewed: heard.get(&worker).filter(|at| **at >= EARLIEST).map(renewed),
     });
     Ok(Figures {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::{try_join_all, try_join3};
+use futures::future::{try_join, try_join_all, try_join3};
 use futures::stream::{self, Stream, TryStreamExt};
 
 use crate::api::events::{EventCursor, EventPage};
@@ -106,7 +106,9 @@ impl Reader {
     }
 
     pub(crate) async fn figures(&self) -> Result<Figures, Error> {
-        Figures::read(&self.stores).await
+        let (mut figures, said) = try_join(Figures::read(&self.stores), self.statuses()).await?;
+        figures.hear(&said);
+        Ok(figures)
     }
 
     pub(crate) async fn statuses(&self) -> Result<Vec<NodeStatus>, Error> {
@@ -123,8 +125,9 @@ impl Reader {
     }
 
     pub(crate) async fn overview(&self) -> Result<Overview, Error> {
-        let read = try_join3(self.pool_state(), self.figures(), self.statuses()).await?;
-        let (shards, figures, statuses) = read;
+        let read = try_join3(self.pool_state(), Figures::read(&self.stores), self.statuses()).await?;
+        let (shards, mut figures, statuses) = read;
+        figures.hear(&statuses);
         Ok(Overview { shards, settings: self.settings(), workers: self.workers(), figures, statuses })
     }
 

@@ -55,6 +55,9 @@ pub struct WorkerCounts {
     /// Those whose handler does not end.
     #[serde(default)]
     pub stuck: u64,
+    /// How many jobs it takes, in all shards together. `None`: all that it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
 }
 
 mod number {
@@ -113,7 +116,8 @@ mod tests {
 
     fn status() -> NodeStatus {
         let (worker, held, to_start) = (WorkerId(17), 3, 1);
-        let workers = vec![WorkerCounts { worker, held, to_start, coming: 2, to_move: 0, stuck: 0 }];
+        let workers =
+            vec![WorkerCounts { worker, held, to_start, coming: 2, to_move: 0, stuck: 0, capacity: None }];
         let (node, host, version) = ("n1".to_owned(), "box".to_owned(), "1.2.3".to_owned());
         NodeStatus { shard: 2, node, host, pid: 4, version, up: Duration::from_millis(1_500), workers }
     }
@@ -127,6 +131,15 @@ mod tests {
     fn a_status_has_these_bytes() {
         let bytes = b"\x86\xa1v\x01\xa4host\xa3box\xa3pid\x04\xa7version\xa51.2.3\xa2up\xcd\x05\xdc\xa7workers\x91\x86\xa6worker\x11\xa4held\x03\xa8to_start\x01\xa6coming\x02\xa7to_move\x00\xa5stuck\x00";
         assert_eq!(status().encode().escape_ascii().to_string(), bytes.escape_ascii().to_string());
+    }
+
+    #[test]
+    fn a_capacity_is_said_where_there_is_one() {
+        let mut status = status();
+        status.workers[0].capacity = Some(10);
+        let bytes = status.clone().encode();
+        assert!(bytes.ends_with(b"\xa5stuck\x00\xa8capacity\x0a"), "{}", bytes.escape_ascii());
+        assert_eq!(NodeStatus::decode(2, "n1".to_owned(), &bytes), Some(status));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::{Error, JobState, Node, Verdict};
+use tenure_pool::{Error, Figures, JobState, Node, Verdict};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -52,6 +52,15 @@ async fn what_exceeds_a_capacity_goes_to_the_next_worker_at_once(world: World) {
     let health = a.health().workers.remove(0);
     assert_eq!((health.jobs, health.capacity, health.full), (10, Some(10), true));
     assert!(a.health().is_healthy());
+    let seen = world.inspector().await;
+    eventually(PATIENCE, "the figures to name the capacities", async || {
+        let of_each = |figures: Figures| {
+            figures.workers.into_iter().map(|of| (of.jobs, of.capacity)).collect::<Vec<_>>()
+        };
+        let figures = [a.figures().await, seen.figures().await, seen.overview().await.map(|all| all.figures)];
+        figures.into_iter().all(|figures| of_each(figures.unwrap()) == [(10, Some(10)); 2])
+    })
+    .await;
     // Some have passed their first worker. Nothing moves them back while the ring stays as it is.
     let passed = keys.iter().filter(|key| a.guess(key.as_str()).unwrap().is_some());
     assert_eq!(passed.count(), 20);

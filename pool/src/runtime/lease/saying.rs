@@ -1,6 +1,7 @@
 //! The words of a node about itself with each renewal. They repeat the last state that the driver has shown, so the lease
 //! thread waits for nobody.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -33,6 +34,7 @@ impl Saying {
                 coming: worker.coming as u64,
                 to_move: worker.to_move as u64,
                 stuck: worker.stuck.len() as u64,
+                capacity: worker.capacity.map(NonZeroU32::get),
             })
         });
         let status = NodeStatus {

@@ -59,7 +59,7 @@ export async function workersPanel(signal, panel) {
       rows.push(h("tr", {},
         cell("Worker", [h("span", { class: `swatch back${hue} ${second ? "second" : ""}` }), h("a", { href: `#/jobs?${query({ worker: id })}`, title: `worker ${id}`, "data-id": `worker-${id}` }, short(id))]),
         cell("State", stateChip(worker)),
-        cell("Jobs", worker.jobs === null ? "–" : count(worker.jobs), { class: "number" }),
+        cell("Jobs", worker.jobs === null ? "–" : count(worker.jobs) + (worker.capacity === null ? "" : ` of ${count(worker.capacity)}`), { class: "number" }),
         cell("Share", worker.share_percent !== null && [h("span", { class: "meter" }, h("i", { class: `back${hue}`, "width%": (100 * worker.share_percent) / most }), h("b", { "left%": (100 * even) / most })), ` ${worker.share_percent} %`]),
         cell("Lease", lease(worker)),
         cell("Trouble", worker.trouble && h("span", { class: "bad" }, plain(worker.trouble)))));
