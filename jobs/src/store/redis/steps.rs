@@ -174,10 +174,16 @@ impl Store for RedisStore {
         let more = !values.bytes()?.is_empty();
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
-            let id = values.id()?;
-            let record =
-                values.record()?.ok_or_else(|| StoreError::damaged("take gave a job without a record"))?;
-            jobs.push(TakenJob { id, record, body: values.bytes()?, lease: values.number()? });
+            let (id, record) = (values.id()?, values.record());
+            let (body, lease) = (values.bytes()?, values.number()?);
+            match record {
+                Ok(Some(record)) => jobs.push(TakenJob { id, record, body, lease }),
+                Ok(None) => return Err(StoreError::damaged("take gave a job without a record")),
+                // Its lease runs out. The other jobs need not wait for the end of theirs.
+                Err(error) => {
+                    tracing::warn!(job = %id, %error, "took a job that cannot be read, and leaves it alone");
+                }
+            }
         }
         Ok(TakeReply::Taken { jobs, registration, more })
     }
