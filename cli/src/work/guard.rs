@@ -67,10 +67,12 @@ pub(crate) fn run() -> io::Result<u8> {
     // In a group of its own: the terminal's signals come to the guard alone.
     let node = node.stdin(Stdio::from(theirs)).process_group(0).spawn()?;
     let node = Pid::from_child(&node);
-    let status = stay(node, &mut signals);
+    let (status, told) = stay(node, &mut signals);
     end_all();
     Ok(match status.map(End::of) {
         Some(End::Exit(status)) => u8::try_from(status).unwrap_or(LOST),
+        // It was told to end before it listened. It listens before it has a worker.
+        Some(End::Signal(SIGTERM)) if told => 0,
         Some(end @ End::Signal(_)) => {
             let _ = writeln!(io::stderr(), "tenure: the node was {end}; all its processes were killed");
             LOST
@@ -85,24 +87,25 @@ fn place() -> OsString {
     runtime.unwrap_or_else(|| env::temp_dir().into_os_string())
 }
 
-/// Serves the node until it has ended.
-fn stay(node: Pid, signals: &mut Signals) -> Option<WaitStatus> {
+/// Serves the node until it has ended. Says how it did, and whether it was told to.
+fn stay(node: Pid, signals: &mut Signals) -> (Option<WaitStatus>, bool) {
+    let mut told = false;
     for signal in signals.forever() {
         match signal {
             SIGCHLD => {
                 if let Reaped::Node(status) = reap(Some(node)) {
-                    return Some(status);
+                    return (Some(status), told);
                 }
             }
             // A stopped guard could not pass the next signal on.
             SIGTSTP => {}
             _ => {
                 // It has ended if this fails, and SIGCHLD comes.
-                let _ = kill_process(node, Signal::TERM);
+                told |= kill_process(node, Signal::TERM).is_ok();
             }
         }
     }
-    None
+    (None, told)
 }
 
 enum Reaped {

@@ -3,9 +3,11 @@
 use rustix::process::Signal;
 use tenure_pool::{DispatchError, JobSpec, JobState};
 use tenure_testing::eventually;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::processes::{Sleepers, number_in};
-use super::world::{PATIENCE, SCRIPT, World, signal};
+use super::world::{PATIENCE, SCRIPT, Worker, World, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_fails_at_once_tells_its_dispatcher_why() {
@@ -112,5 +114,17 @@ async fn a_drain_by_another_node_ends_the_worker() {
     let world = World::new().await;
     let mut worker = world.worker("w", SCRIPT).await;
     assert_eq!(world.node.drain_node("w").await.unwrap(), 1);
+    assert_eq!(worker.ended().await.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_to_end_before_it_joins_ends_in_order() {
+    let world = World::new().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let redis = format!("redis://{}", silent.local_addr().unwrap());
+    let mut command = world.command("w");
+    let mut worker = Worker { guard: command.args(SCRIPT).env("REDIS_URL", redis).spawn().unwrap() };
+    let _connection = timeout(PATIENCE, silent.accept()).await.expect("it connects").unwrap();
+    signal(worker.guard(), Signal::TERM);
     assert_eq!(worker.ended().await.code(), Some(0));
 }
