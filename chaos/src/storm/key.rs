@@ -62,7 +62,7 @@ impl Key {
         let dispatched = self.known == Known::Lives;
         let updated = dispatched && self.update(node, books, true).await;
         let notified = dispatched && self.notify(node, books).await;
-        let answered = dispatched && self.ask(node, books, Manner::Answer, false).await;
+        let answered = dispatched && self.ask(node, books, Manner::Answer, true).await;
         self.stop(node, books, true).await;
         let failed = match (dispatched, updated, notified, answered, self.known) {
             (true, true, true, true, Known::Gone) => return None,

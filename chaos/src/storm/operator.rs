@@ -38,13 +38,14 @@ async fn insist(
 
 /// Holds the pool for a while, and kills nobody: jobs wait, and what runs runs on.
 pub(super) async fn hold(arena: &mut Arena, operator: &Node) -> Result<bool> {
-    if !insist(arena, "a hold", async || operator.hold(true).await).await {
-        return Ok(false);
+    let held = insist(arena, "a hold", async || operator.hold(true).await).await;
+    if held {
+        arena.history.record(Event::Held);
+        sleep(HEARD + HOLDS).await;
+        arena.history.record(Event::HoldLifted);
     }
-    arena.history.record(Event::Held);
-    sleep(HEARD + HOLDS).await;
-    arena.history.record(Event::HoldLifted);
-    Ok(insist(arena, "the end of a hold", async || operator.hold(false).await).await)
+    // Even without an answer the pool may be on hold.
+    Ok(insist(arena, "the end of a hold", async || operator.hold(false).await).await && held)
 }
 
 /// Cordons a node, and kills another one. The jobs of that one go elsewhere.
@@ -52,17 +53,18 @@ pub(super) async fn cordon(arena: &mut Arena, operator: &Node, first: usize, ttl
     let Some(&place) = arena.ready_from(first).first() else { return Ok(false) };
     let Some(cordoned) = arena.take(place) else { return Ok(false) };
     let node = cordoned.name().to_owned();
+    let mut killed = false;
     if insist(arena, "a cordon", async || operator.cordon(&node).await).await {
         arena.history.record(Event::Cordoned { node: node.clone() });
         sleep(HEARD).await;
-        kill(arena, first, 1).await?;
+        killed = kill(arena, first, 1).await?;
         // The jobs of the killed node run again by then.
         sleep(ttl * 2).await;
         arena.history.record(Event::CordonLifted { node: node.clone() });
     }
     let lifted = insist(arena, "the end of a cordon", async || operator.uncordon(&node).await).await;
     arena.put(place, cordoned);
-    Ok(lifted)
+    Ok(lifted && killed)
 }
 
 /// Drains a worker of a node, and lets the node leave when the worker is no member any more.
@@ -80,21 +82,21 @@ pub(super) async fn drain(
     let worker = names[random.random_range(0..names.len())].clone();
     let (name, meta) = (node.name().to_owned(), worker_meta(&worker));
     let is_it = |info: &WorkerInfo| info.node == name && info.meta == meta;
-    let member = || operator.workers().into_iter().find(is_it);
-    let Some(info) = member() else {
+    let Some(info) = operator.workers().into_iter().find(is_it) else {
         arena.leave(node).await?;
         return Ok(false);
     };
-    // A worker that has left between two calls was drained.
+    // It may have lost its lease, and have joined again under another id. That one is not drained.
+    let mut taken = false;
     let drained = insist(arena, "a drain of a worker", async || match operator.drain(&info).await {
         Err(Error::WorkerNotFound(_)) => Ok(()),
-        answer => answer,
+        answer => answer.map(|()| taken = true),
     });
-    let mut happened = drained.await;
-    let gone =
-        within(PATIENCE, "a worker that was drained from elsewhere to be gone", async || member().is_none());
-    match gone.await {
-        Ok(()) => arena.history.record(Event::Drained { worker }),
+    let mut happened = drained.await && taken;
+    let is_gone = async || operator.workers().into_iter().all(|member| member.id != info.id);
+    match within(PATIENCE, "a worker that was drained from elsewhere to be gone", is_gone).await {
+        Ok(()) if happened => arena.history.record(Event::Drained { worker }),
+        Ok(()) => {}
         Err(late) => {
             arena.strange.push(format!("{worker}: {late}"));
             happened = false;

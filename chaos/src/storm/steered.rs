@@ -1,6 +1,6 @@
 //! The wishes of operators: holds, cordons, drains. And hung handlers, which the pool replaces by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tenure_testing::history::{Entry, Event};
@@ -14,6 +14,9 @@ pub(crate) const PROGRESS: Duration = Duration::from_secs(2);
 pub(crate) const STOPS: Duration = Duration::from_secs(2);
 /// The time within which a job with a failed attempt is routed after a hold.
 const ROUTED: Duration = Duration::from_secs(30);
+/// How much earlier than it was a begin may seem: the server counts in ms, and a busy machine reads its clocks one after
+/// the other.
+const EARLY: Duration = Duration::from_millis(100);
 /// How much later a hung handler may have ended, on a busy machine.
 const MARGIN: Duration = Duration::from_secs(4);
 
@@ -31,7 +34,10 @@ fn times(entries: &[Entry], is: impl Fn(&Event) -> Option<bool>) -> Vec<(u64, u6
     for entry in entries {
         match is(&entry.event) {
             Some(true) => times.push((entry.at.saturating_add(nanos(HEARD)), u64::MAX)),
-            Some(false) => times.last_mut().into_iter().for_each(|last| last.1 = last.1.min(entry.at)),
+            Some(false) => {
+                let until = entry.at.saturating_sub(nanos(EARLY));
+                times.last_mut().into_iter().for_each(|last| last.1 = last.1.min(until));
+            }
             None => {}
         }
     }
@@ -117,6 +123,7 @@ pub(super) fn unwanted(entries: &[Entry]) -> Vec<String> {
 /// The handlers that hang and go on, and those that are taken for hung and are not.
 fn hung(entries: &[Entry]) -> Vec<String> {
     let mut hangs: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    let mut ever: BTreeSet<(&str, u64)> = BTreeSet::new();
     let mut workers: BTreeMap<(&str, u64), &str> = BTreeMap::new();
     let mut found = Vec::new();
     for Entry { at, event, .. } in entries {
@@ -126,13 +133,14 @@ fn hung(entries: &[Entry]) -> Vec<String> {
             }
             Event::Hangs { key, token } => {
                 hangs.insert((key, *token), *at);
+                ever.insert((key, *token));
             }
             Event::Stopped { key, token, .. } => {
                 let since = hangs.remove(&(&**key, *token));
                 found.extend(since.and_then(|since| ran_on(key, *token, since, *at)));
             }
             Event::ToldToEnd { key, token, why, .. }
-                if why == STALLED && !hangs.contains_key(&(&**key, *token)) =>
+                if why == STALLED && !ever.contains(&(&**key, *token)) =>
             {
                 found.push(format!("{key}: {token} was taken for hung, and made progress"));
             }
@@ -257,6 +265,10 @@ mod tests {
     fn only_a_handler_that_hangs_is_taken_for_hung() {
         let told = || Event::ToldToEnd { key: key(), token: 9, worker: worker(), why: STALLED.into() };
         assert_eq!(found(&[(2, told())]), ["k: 9 was taken for hung, and made progress"]);
-        assert_eq!(found(&[(1, Event::Hangs { key: key(), token: 9 }), (2, told())]), [""; 0]);
+        let hangs = Event::Hangs { key: key(), token: 9 };
+        assert_eq!(found(&[(1, hangs.clone()), (2, told())]), [""; 0]);
+        let [_, started] = begun(0);
+        let paused = Event::Paused { worker: worker() };
+        assert_eq!(found(&[(0, started), (1, hangs), (2, paused), (3, told())]), [""; 0]);
     }
 }

@@ -19,6 +19,10 @@ use super::books::{Books, DEADLINE, Question, Told};
 use super::key::{Key, Known};
 use crate::manner::Manner;
 
+/// The beginning of the ids of asks at rest.
+pub(super) const REST: &str = "rest-";
+/// The beginning of the keys that are tried at rest.
+pub(super) const TRIAL: &str = "trial";
 /// The number of askers.
 const ASKERS: usize = 4;
 /// The pause between two calls of a user, and between two of an asker, in ms.
@@ -50,7 +54,7 @@ impl Users {
         for number in 0..users {
             let keys = (number..keys).step_by(users).map(|key| Key::new("key", key));
             let node = &nodes[number % nodes.len()];
-            trials.push((node.clone(), Key::new("trial", number)));
+            trials.push((node.clone(), Key::new(TRIAL, number)));
             let user = User {
                 node: node.clone(),
                 keys: keys.collect(),
@@ -90,7 +94,7 @@ impl Users {
         let asks = jobs.keys().zip(self.trials.iter().cycle()).map(async |(key, (node, _))| {
             let question = Question {
                 key: key.clone(),
-                id: format!("rest-{}:{key}", self.rounds),
+                id: format!("{REST}{}:{key}", self.rounds),
                 manner: Manner::Answer,
                 // A machine that stands still for a moment ends leases, and the next owner answers.
                 idempotent: true,

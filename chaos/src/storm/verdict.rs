@@ -7,6 +7,7 @@ use std::time::Duration;
 use tenure_testing::history::{AskEnd, Entry, Event, Fault as Broken, Report};
 
 use super::fault::{Fault, Occurrence};
+use super::users::{REST, TRIAL};
 use crate::resource::Counts;
 
 /// The most violations of an act that are printed one by one.
@@ -15,9 +16,9 @@ const TOLD: usize = 20;
 /// The calls that show something only if there are some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Calls {
-    /// Asks that a handler has answered.
+    /// Asks that a handler has answered, without those at rest.
     pub(super) answered: u64,
-    /// Updates that the pool has taken.
+    /// Updates that the pool has taken, without those at rest.
     pub(super) updates: u64,
 }
 
@@ -25,8 +26,16 @@ impl Calls {
     pub(super) fn of(entries: &[Entry]) -> Self {
         let count = |is: fn(&Event) -> bool| entries.iter().filter(|entry| is(&entry.event)).count() as u64;
         Self {
-            answered: count(|event| matches!(event, Event::AskEnded { end: AskEnd::Answered(_), .. })),
-            updates: count(|event| matches!(event, Event::PayloadAccepted { generation: Some(_), .. })),
+            answered: count(|event| match event {
+                Event::AskEnded { key, id, end: AskEnd::Answered(_) } => {
+                    !(key.starts_with(TRIAL) || id.starts_with(REST))
+                }
+                _ => false,
+            }),
+            updates: count(|event| match event {
+                Event::PayloadAccepted { key, generation: Some(_), .. } => !key.starts_with(TRIAL),
+                _ => false,
+            }),
         }
     }
 }

@@ -138,11 +138,16 @@ pub(super) fn broken_promises(entries: &[Entry], losses: &Losses, grace: Duratio
             answered_by_another(id, &ask),
             answered_by_a_former_owner(&ask, &known, losses),
             handed_to_a_former_owner(&ask, &known, grace),
-            handed_before_a_notification(&ask, &known, losses),
+            handed_before_a_notification(&ask, &known, losses, grace),
         ];
         found.into_iter().flatten().map(move |what| format!("{}: ask {id} {what}", ask.key))
     });
     judged.collect()
+}
+
+/// Whether an ask came to handlers more often than it may.
+pub(super) fn any_is_handed_twice(entries: &[Entry], losses: &Losses) -> bool {
+    by_id(entries).values().any(|ask| handed_twice(ask, losses).is_some())
 }
 
 fn handed_twice(ask: &Ask<'_>, losses: &Losses) -> Option<String> {
@@ -199,9 +204,19 @@ fn handed_to_a_former_owner(ask: &Ask<'_>, known: &Known<'_>, grace: u64) -> Opt
 }
 
 /// A notification of the same run that was accepted before the ask was made comes before it.
-fn handed_before_a_notification(ask: &Ask<'_>, known: &Known<'_>, losses: &Losses) -> Option<String> {
+fn handed_before_a_notification(
+    ask: &Ask<'_>,
+    known: &Known<'_>,
+    losses: &Losses,
+    grace: u64,
+) -> Option<String> {
     let notes = known.notes.get(ask.key)?;
     ask.handed.iter().find_map(|handed| {
+        // A process that wakes may act for a lease that it has lost, and a later run took the notification.
+        let is_former = known.later_start(ask.key, handed.token, handed.at).is_some();
+        if is_former && known.stood_still(handed.worker, handed.at, grace) {
+            return None;
+        }
         let started = known.starts(ask.key).iter().find(|&&(_, token)| token == handed.token)?.0;
         notes.iter().find_map(|&(number, asked, accepted)| {
             let concerns = started <= asked && accepted <= ask.made;
