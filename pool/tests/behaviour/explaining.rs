@@ -103,7 +103,7 @@ async fn a_job_of_a_node_that_closes_says_so(world: World) {
     let explained = b.explain("runs").await.unwrap();
     assert!(explained.owner.as_ref().unwrap().node_leaves);
     assert!(
-        explained.to_string().contains("\n  the whole node is leaving, and hands the job on"),
+        explained.to_string().contains("\n  all workers of its node are leaving: the job is handed on"),
         "{explained}"
     );
     slow.told.notify_one();

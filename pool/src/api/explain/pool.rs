@@ -69,7 +69,7 @@ impl PoolShutdown {
 impl Display for Opening {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.awaited.is_empty() {
-            return f.write_str("every worker has reported: a full node opens the pool soon");
+            return f.write_str("every member has reported: a full node opens the pool");
         }
         f.write_str("before the pool opens, it waits for the report of ")?;
         for (at, AwaitedWorker { worker, node }) in self.awaited.iter().take(NAMED).enumerate() {

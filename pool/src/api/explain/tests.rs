@@ -194,8 +194,8 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
         row(
             recovering(none(), &[41]),
             Verdict::NotReported,
-            "acme: the pool is being opened, and no worker has reported this job so far\n  every worker has reported: \
-             a full node opens the pool soon",
+            "acme: the pool is being opened, and no worker has reported this job so far\n  every member has reported: \
+             a full node opens the pool",
         ),
         row(
             closing(none(), 0),
@@ -255,7 +255,7 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             one(),
             defaults,
             Verdict::Recovering,
-            "queued for 8 s: the pool is being opened\n  every worker has reported: a full node opens the pool soon",
+            "queued for 8 s: the pool is being opened\n  every member has reported: a full node opens the pool",
         ),
         row(
             closing(new(), 25 * S),
@@ -527,21 +527,21 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             draining(),
             defaults,
             Verdict::Leaving,
-            "running on {here}, for 3 h 12 min, attempt 1\n  the whole node is leaving, and hands the job on",
+            "running on {here}, for 3 h 12 min, attempt 1\n  all workers of its node are leaving: the job is handed on",
         ),
         row(
             runs(0),
             with_sibling(draining()),
             defaults,
             Verdict::Leaving,
-            "running on {here}, for 3 h 12 min, attempt 1\n  that worker is leaving, and hands the job on",
+            "running on {here}, for 3 h 12 min, attempt 1\n  that worker is leaving: the job is handed on",
         ),
         row(
             job("A|41|8812", 0, 0, 2 * S, 0),
             draining(),
             defaults,
             Verdict::Leaving,
-            "assigned to {here}, begun by nobody for 2 s\n  the whole node is leaving, and hands the job on",
+            "assigned to {here}, begun by nobody for 2 s\n  all workers of its node are leaving: the job is handed on",
         ),
         row(
             recovering(runs(0), &[12]),

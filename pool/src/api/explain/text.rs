@@ -235,8 +235,8 @@ impl Explanation {
             }
             Verdict::Leaving => {
                 let node_leaves = self.owner.as_ref().is_some_and(|owner| owner.node_leaves);
-                let who = if node_leaves { "the whole node is" } else { "that worker is" };
-                write!(f, "\n  {who} leaving, and hands the job on")
+                let who = if node_leaves { "all workers of its node are" } else { "that worker is" };
+                write!(f, "\n  {who} leaving: the job is handed on")
             }
             Verdict::OwnerSilent => {
                 write!(f, "\n  that worker renewed its lease {} ago: ", For(renewed))?;
