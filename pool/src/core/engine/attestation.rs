@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::core::call::Done;
 use crate::model::member::MemberState;
-use crate::store::{AttestReply, Refusal, Result, StoreError};
+use crate::store::{Refusal, Result, StoreError};
 
 impl Engine {
     /// A worker's report, or its final report, was answered. An answer from an earlier incarnation is ignored.
@@ -40,19 +40,8 @@ impl Engine {
                 worker.jobs.on_attended(ctx, None);
                 return Ok(());
             }
-            // The report of this job fails, and all others wait for the end of the worker's attestation.
-            Done::Attest { items, answer: Err(StoreError::Damaged(_)), .. } if items.len() == 1 => {
-                worker.jobs.on_attested(ctx, items, &[AttestReply::Unreadable]);
-            }
-            Done::Attest { items, answer: Err(error), .. } => {
-                let goes_on = worker.jobs.attest_again(ctx.now, items, &error);
-                if !goes_on {
-                    return Ok(());
-                }
-            }
-            Done::Attend { answer: Err(error), .. } => {
-                worker.jobs.attest_again(ctx.now, Vec::new(), &error);
-            }
+            Done::Attest { items, answer: Err(_), .. } => worker.jobs.attest_again(ctx.now, items),
+            Done::Attend { answer: Err(_), .. } => worker.jobs.attest_again(ctx.now, Vec::new()),
             _ => {}
         }
         match error {

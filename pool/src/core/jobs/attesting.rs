@@ -31,9 +31,7 @@ use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::member::Member;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::store::{
-    ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply, StoreError,
-};
+use crate::store::{ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply};
 
 /// One item of the report.
 #[derive(Debug)]
@@ -373,17 +371,12 @@ impl Jobs {
         self.attesting.as_ref().is_none_or(|attesting| attesting.known)
     }
 
-    /// A call has failed: its items are reported again. Returns whether the error is news.
-    pub(in crate::core) fn attest_again(
-        &mut self,
-        now: Time,
-        items: Vec<AttestItem>,
-        error: &StoreError,
-    ) -> bool {
-        let Some(attesting) = &mut self.attesting else { return true };
-        let whole = items.len();
+    /// A call has failed: all its items are reported again, also after a failure on stored data. Passing over one of them
+    /// would free a job that runs here.
+    pub(in crate::core) fn attest_again(&mut self, now: Time, items: Vec<AttestItem>) {
+        let Some(attesting) = &mut self.attesting else { return };
         let words = items.into_iter().map(|item| Statement::of(now, item)).collect();
-        attesting.words.failed(now, words, whole, error)
+        attesting.words.put_back(now, words);
     }
 
     pub(in crate::core) fn on_attended(&mut self, ctx: &mut Ctx, next: Option<JobKey>) {

@@ -365,6 +365,19 @@ fn a_worker_that_the_pool_has_expired_is_fenced() {
 }
 
 #[test]
+fn a_job_whose_report_fails_is_not_given_up() {
+    let mut bench = lost_with(&["a", "b"]);
+    bench.all();
+    for _ in 0..20 {
+        bench.fail_with("attest", StoreError::Damaged(std::sync::Arc::new(std::fmt::Error)));
+        observe(&mut bench, 2, 1);
+        assert_eq!(bench.of(&["attest", "attend", "STOP"]), ["attest 1: a@3 started, b@3 started"]);
+    }
+    bench.attested(&[Kept, Kept]);
+    assert_eq!(bench.of(&["attend", "STOP"]), ["attend 1"]);
+}
+
+#[test]
 fn a_report_without_progress_is_given_up_after_three_ttls() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
