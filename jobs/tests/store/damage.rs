@@ -26,6 +26,36 @@ async fn a_record_that_cannot_be_read_holds_up_no_other_job() {
 }
 
 #[tokio::test]
+async fn a_watched_record_that_cannot_be_read_holds_up_no_other_job() {
+    let lab = Lab::new(Which::Redis, &[("a", "")]).await;
+    lab.add("a", &["j", "k"]).await;
+    lab.raw("HSET", "jobs", &["j", "1|Q|0|0|||w|strange"]).await;
+    assert_eq!(lab.take("a").await, ["k"]);
+}
+
+#[tokio::test]
+async fn a_record_whose_end_is_damaged_keeps_no_slot() {
+    for (words, group) in [("conc=1", ""), ("g gconc=1", "t")] {
+        let lab = Lab::new(Which::Redis, &[("a", words)]).await;
+        let add = async |id| lab.add_one("a", id, |kind| kind.group = super::lab::group(group)).await;
+        add("j").await;
+        let record = lab.dump().await.value("jobs", "j").unwrap().to_owned();
+        let beginning = record.rsplitn(3, '|').last().unwrap();
+        lab.raw("HSET", "jobs", &["j", beginning]).await;
+        // Its consumer cannot read it, and leaves it.
+        assert_eq!(lab.take("a").await, [""; 0], "{words}");
+        add("k").await;
+        assert_eq!(lab.take("a").await, [""; 0], "{words}: the slot is taken");
+        lab.advance(60_000).await;
+        for _ in 0..2 {
+            lab.advance(9_000).await;
+            lab.tick().await;
+        }
+        assert_eq!(lab.take("a").await, ["k"], "{words}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_of_another_type_is_damage() {
     let (_, why) = take_after("SET", &["a text"]).await;
     assert!(why.contains("WRONGTYPE"), "{why}");

@@ -22,6 +22,7 @@ scenarios! {
     a_lost_child_is_counted_again,
     a_later_life_of_a_child_is_its_own,
     a_lost_child_of_an_ended_life_is_cancelled,
+    a_lost_child_of_a_removed_parent_goes_with_it,
     a_new_life_of_a_job_is_no_execution_of_the_old_one,
     a_request_after_a_loss_is_not_met_by_what_ran_before_it,
     what_is_removed_or_cancelled_after_a_loss_stays_so,
@@ -255,6 +256,37 @@ async fn a_lost_child_of_an_ended_life_is_cancelled(which: Which) {
     assert_eq!(lab.take("c").await, ["P.1"]);
     assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
     assert_eq!(lab.take("a").await, ["P"]);
+}
+
+async fn a_lost_child_of_a_removed_parent_goes_with_it(which: Which) {
+    let queues = [("a", ""), ("c", "")];
+    for ends in [false, true] {
+        let lab = Lab::new(which, &queues).await;
+        lab.add("a", &["P"]).await;
+        lab.take("a").await;
+        let parent = lab.jobs.borrow_mut().pop().unwrap();
+        lab.spawn("c", "P", Some(parent.record.token), "P.1").await;
+        lab.take("c").await;
+        let child = lab.jobs.borrow_mut().pop().unwrap();
+        lose(&lab, &queues).await;
+        lab.attest_one(&parent, true).await;
+        assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
+        lab.tick().await;
+        // Its node is late.
+        assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
+        if ends {
+            lab.settle_as("P.1", child.record.token, super::lab::with_result("r")).await;
+        }
+        lab.tick().await;
+        assert_eq!(lab.state("P.1").await, None, "ends: {ends}");
+        assert_eq!(lab.attest_one(&child, true).await, SettleReply::Halt);
+        lab.advance(60_000).await;
+        for _ in 0..2 {
+            lab.tick().await;
+        }
+        let left = lab.dump().await;
+        assert_eq!(["timers", "index", "extras"].map(|name| left.get(name)), [None; 3], "ends: {ends}");
+    }
 }
 
 async fn a_lost_child_is_counted_again(which: Which) {

@@ -213,6 +213,14 @@ const MUTANTS: &[Mutant] = mutants! {
         => "  leave(j)\n", by "a_child_that_is_taken_over_has_its_new_deadline";
     "a running child keeps the deadline of its former life": "add", "    set_deadline(j, kind)\n    j.again"
         => "    j.again", by "a_child_that_is_taken_over_has_its_new_deadline";
+    "a lost child of a removed parent goes on": "attest", "timers[taken] = t\n"
+        => "", by "a_lost_child_of_a_removed_parent_goes_with_it";
+    "a lost child is not found by its removed parent": "attest", "if id and call('ZSCORE', TIMERS, taken) then"
+        => "if false then", by "a_lost_child_of_a_removed_parent_goes_with_it";
+    "a removed parent has no children to come": "steer", "if has(j, 'c') or may_come then"
+        => "if has(j, 'c') then", by "a_lost_child_of_a_removed_parent_goes_with_it";
+    "a removed parent takes along the first children alone": "tick", "tonumber(call('ZSCORE', TIMERS, 'a:' .. match(of, '^[^#]*'))) or false"
+        => "false", by "a_lost_child_of_a_removed_parent_goes_with_it";
     "a lost child of an ended life goes on": "attest", "if is_over_there then flag(j, 'x') end"
         => "", by "a_lost_child_of_an_ended_life_is_cancelled";
     "a stranger with the name of a child becomes one": "add", "return (is_over(j) or has(j, 'x')) and"

@@ -27,12 +27,17 @@ local function number_of(prefix)
   return call('ZLEXCOUNT', INDEX, '[' .. prefix .. '|', '(' .. prefix .. '}')
 end
 
--- A parent counts the child that it has lost. One that is not there may come back, and counts then.
+-- A parent counts the child that it has lost. One that is not there may come back, and counts then. One that was removed takes it
+-- along.
 local function join(j)
   local id, birth = match(j.parent, '^(.*)#(%x+)$')
-  local parent, child = id and sound(id), j.parent .. '|' .. j.id
+  local parent, child, taken = id and sound(id), j.parent .. '|' .. j.id, 'x:' .. j.parent
   local is_over_there = parent and (parent.birth ~= birth or is_over(parent))
-  if not id or is_over_there or call('ZSCORE', INDEX, 'c:' .. child) then
+  if id and call('ZSCORE', TIMERS, taken) then
+    call('ZADD', INDEX, 0, 'o:' .. child)
+    timers[taken] = t
+    arm(t)
+  elseif not id or is_over_there or call('ZSCORE', INDEX, 'c:' .. child) then
     -- Children of an ended life end.
     if is_over_there then flag(j, 'x') end
     flag(j, 'e')

@@ -261,10 +261,10 @@ if #ids > 0 then
       if g then g.ready = max(0, g.ready - 1) end
       -- The fields that change stand first in a record.
       local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
-      if attempts then
-        local record = start .. num(attempts + 1) .. runner .. rest
-        if find(rest, '^%d*|%a*w') then
-          local j = parse(id, record)
+      local record = attempts and start .. num(attempts + 1) .. runner .. rest
+      local j = attempts and find(rest, '^%d*|%a*w') and parse(id, record)
+      if attempts and j ~= 'X' then
+        if j then
           j.news = j.news + 1
           record = pack(j)
           local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false })

@@ -34,6 +34,18 @@ elseif t >= grace and spared > 0 then
 end
 local lost, promoted, gone, more = 0, 0, 0, false
 
+-- A job without an execution loses its lease. A record that cannot be read may still name the queue and the group in which it has
+-- a slot.
+local function drop_lease(id)
+  local queue, group = match(job(id) == 'X' and call('HGET', JOBS, id) or '',
+    '^1|R|%d+|%d+|[^|]*|%d*|%a*|[^|]*|%d+|%-?%d+|([^|]+)|([^|]*)|')
+  if queue then
+    leave({ id = id, state = 'R', queue = queue, group = group })
+  else
+    call('ZREM', LEASES, id)
+  end
+end
+
 if t >= grace then
   local due = call('ZRANGE', LEASES, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)
   more = #due == most
@@ -45,7 +57,7 @@ if t >= grace then
       retry(j, 0, 'lease expired')
       lost = lost + 1
     else
-      call('ZREM', LEASES, due[i])
+      drop_lease(due[i])
     end
   end
 end
@@ -95,7 +107,8 @@ local function clear_children(of, member)
   end
 end
 
--- The children of a parent that was removed go with it: those that wait, that run and that have ended.
+-- The children of a parent that was removed go with it: those that wait, that run and that have ended. While its executions may
+-- not be made again, its children still may come.
 local function remove_children(of, member)
   for _, kind in ipairs({ 'o:', 'c:' }) do
     local from, till = '[' .. kind .. of .. '|', '(' .. kind .. of .. '}'
@@ -112,7 +125,11 @@ local function remove_children(of, member)
     if #members > 0 then call('HDEL', EXTRAS, unpack(members)) end
     children = children - #members
   end
-  if children > 0 then timers[member] = false else more = true end
+  if children > 0 then
+    timers[member] = tonumber(call('ZSCORE', TIMERS, 'a:' .. match(of, '^[^#]*'))) or false
+  else
+    more = true
+  end
 end
 
 local due = call('ZRANGE', TIMERS, '-inf', num(t), 'BYSCORE', 'LIMIT', 0, most)

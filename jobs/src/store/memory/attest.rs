@@ -24,17 +24,18 @@ pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
 
 impl Step<'_> {
     /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
-    /// were, or are over.
-    pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) {
+    /// were, or are over. Returns whether they could have been.
+    pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) -> bool {
         let meta = &self.state.data.meta;
         let till = meta.grace.max(meta.hold + lease);
         if meta.hold == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
-            return;
+            return false;
         }
         let token = token.map_or_else(|| self.mint(), |token| token.0);
         self.state.data.extras.insert(format!("a:{id}"), token.to_string().into());
         self.timer(format!("a:{id}"), Some(till));
         self.arm(till);
+        true
     }
 
     /// A word from outside: executions that began before it do not answer for the job, also those that the data do not
@@ -141,7 +142,8 @@ impl Step<'_> {
         job
     }
 
-    /// A parent counts the child that it has lost. One that is not there may come back, and counts then.
+    /// A parent counts the child that it has lost. One that is not there may come back, and counts then. One that was
+    /// removed takes it along.
     fn join(&mut self, id: &JobId, job: &mut Record) {
         let of = job.parent.rsplit_once('#').map(|(parent, birth)| (parent.to_owned(), birth.to_owned()));
         let parent = of.as_ref().and_then(|(parent, _)| self.job(parent));
@@ -150,6 +152,13 @@ impl Step<'_> {
             job.parent.clear();
             return;
         };
+        let taken = format!("x:{}", job.parent);
+        if self.state.data.timers.contains(&taken) {
+            self.state.data.index.insert(open);
+            self.timer(taken, Some(self.now));
+            self.arm(self.now);
+            return;
+        }
         let over = parent.as_ref().is_some_and(|parent| parent.birth != birth || parent.state.is_over());
         if over || self.state.data.index.contains(&ended) {
             if over {

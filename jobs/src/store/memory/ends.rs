@@ -225,20 +225,21 @@ impl Step<'_> {
         members.len()
     }
 
-    /// Removes a job, also one that runs. Its children go with it, in the ticks that follow.
+    /// Removes a job, also one that runs. Its children go with it, in the ticks that follow. After a loss of data, nodes may
+    /// still attest some that the data do not know.
     pub(super) fn remove(&mut self, id: &str, job: &mut Record) {
         if job.state == JobState::Running {
             self.halt(id, job);
         }
         let lease = self.settings(&job.queue).lease;
-        self.bury(id, lease, None);
+        let may_come = self.bury(id, lease, None);
         self.leave(id, job);
         if counts_for(job) {
             self.count_child(id, job, JobState::Cancelled, &Bytes::from_static(b"removed"));
         }
         self.tell(id, job, None, None, None);
         self.drop(id, job);
-        if job.has('c') && !self.state.data.is_broken(Breakage::RemovesAlone) {
+        if (job.has('c') || may_come) && !self.state.data.is_broken(Breakage::RemovesAlone) {
             self.timer(format!("w:{id}#{}", job.birth), None);
             self.timer(format!("x:{id}#{}", job.birth), Some(self.now));
         }

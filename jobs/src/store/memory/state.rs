@@ -36,6 +36,10 @@ impl Scored {
         self.scores.contains_key(member)
     }
 
+    pub(super) fn score(&self, member: &str) -> Option<u64> {
+        self.scores.get(member).copied()
+    }
+
     /// The members with a score up to this one, the lowest first.
     pub(super) fn until(&self, score: u64, most: usize) -> Vec<String> {
         self.order

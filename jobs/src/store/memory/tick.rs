@@ -150,7 +150,9 @@ impl Step<'_> {
                 if tally.children == 0 {
                     tally.more = true;
                 } else {
-                    self.timer(member.to_owned(), None);
+                    let burial = format!("a:{}", of.split('#').next().unwrap_or_default());
+                    let till = self.state.data.timers.score(&burial);
+                    self.timer(member.to_owned(), till);
                 }
             }
             b'a' => {

@@ -171,16 +171,17 @@ local function abandon(of, most)
   return #members
 end
 
--- Removes a job, also one that runs. Its children go with it, in the ticks that follow.
+-- Removes a job, also one that runs. Its children go with it, in the ticks that follow. After a loss of data, nodes may still
+-- attest some that the data do not know.
 local function remove(j)
   if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end
-  bury(j.id, queue_of(j.queue).lease)
+  local may_come = bury(j.id, queue_of(j.queue).lease)
   leave(j)
   if counts_for(j) then count_child(j, 'X', 'removed') end
   j.state = '-'
   tell(j)
   drop(j)
-  if has(j, 'c') then
+  if has(j, 'c') or may_come then
     local of = j.id .. '#' .. j.birth
     timers['w:' .. of], timers['x:' .. of] = false, t
   end

@@ -96,13 +96,15 @@ end
 -- After a loss of data, nodes say what they run, and jobs that are gone are made again. Until when that may be.
 local hold, grace = tonumber(meta[3]) or 0, tonumber(meta[4]) or 0
 
--- Executions of a job up to a token, or all of before this call, are not made again: they were, or are over.
+-- Executions of a job up to a token, or all of before this call, are not made again: they were, or are over. Returns whether
+-- they could have been.
 local function bury(id, lease, of_token)
   local till = max(grace, hold + lease)
-  if hold == 0 or t >= till then return end
+  if hold == 0 or t >= till then return false end
   set_extra('a:' .. id, num(of_token or mint()))
   timers['a:' .. id] = till
   arm(till)
+  return true
 end
 
 -- A word from outside: executions that began before it do not answer for the job, also those that the data do not know.
