@@ -95,8 +95,12 @@ pub(super) async fn drain(
     let mut happened = drained.await && taken;
     let is_gone = async || operator.workers().into_iter().all(|member| member.id != info.id);
     match within(PATIENCE, "a worker that was drained from elsewhere to be gone", is_gone).await {
-        Ok(()) if happened => arena.history.record(Event::Drained { worker }),
-        Ok(()) => {}
+        Ok(()) => {
+            happened &= !operator.workers().iter().any(is_it);
+            if happened {
+                arena.history.record(Event::Drained { worker });
+            }
+        }
         Err(late) => {
             arena.strange.push(format!("{worker}: {late}"));
             happened = false;

@@ -145,9 +145,9 @@ pub(super) fn broken_promises(entries: &[Entry], losses: &Losses, grace: Duratio
     judged.collect()
 }
 
-/// Whether an ask came to handlers more often than it may.
+/// Whether an ask that may come to one handler only came to several.
 pub(super) fn any_is_handed_twice(entries: &[Entry], losses: &Losses) -> bool {
-    by_id(entries).values().any(|ask| handed_twice(ask, losses).is_some())
+    by_id(entries).values().any(|ask| !ask.idempotent && handed_twice(ask, losses).is_some())
 }
 
 fn handed_twice(ask: &Ask<'_>, losses: &Losses) -> Option<String> {
