@@ -17,6 +17,9 @@ pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
         Verdict::Recovering | Verdict::NotReported if awaits(seen) => {
             "if this lasts, look at the processes of the workers that it waits for".to_owned()
         }
+        Verdict::Recovering | Verdict::NotReported => {
+            "a full node opens the pool: start one, if none runs".to_owned()
+        }
         Verdict::NobodyLives { .. } => {
             "start a node with a worker: those that are members are dead".to_owned()
         }

@@ -48,6 +48,7 @@ impl Fleet {
                 slot: worker.slot,
                 jobs,
                 capacity: figures.and_then(|of| of.capacity),
+                alone: self.seen.shards.len() == 1,
                 share_percent: jobs.filter(|_| all > 0).map(|own| percent(own, all)),
                 host,
                 version,
@@ -164,7 +165,11 @@ pub(crate) struct WorkerRow {
     pub(crate) cordoned: bool,
     slot: Option<u32>,
     pub(crate) jobs: Option<u64>,
+    /// For the jobs of its node's shards together.
     capacity: Option<u32>,
+    /// Whether its jobs are all that its capacity is for: the pool has one shard.
+    #[serde(skip)]
+    alone: bool,
     share_percent: Option<f64>,
     host: Option<String>,
     version: Option<String>,
@@ -221,7 +226,7 @@ impl Row for WorkerRow {
             Cell::new(&self.node),
             state(self.state, self.cordoned),
             Cell::maybe(self.slot),
-            Cell::maybe(self.jobs.map(|jobs| match self.capacity {
+            Cell::maybe(self.jobs.map(|jobs| match self.capacity.filter(|_| self.alone) {
                 Some(most) => format!("{jobs} of {most}"),
                 None => jobs.to_string(),
             })),

@@ -65,6 +65,16 @@ async fn a_worker_is_listed_with_its_capacity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_capacity_for_two_shards_is_not_shown_as_that_of_one() {
+    let world = World::shaped(|builder| builder.shards(2)).await;
+    world.node.add_worker(tenure_pool::run(|_| async { Ok(()) })).capacity(10).await.unwrap();
+    let said = async || world.json(&["workers"]).await["items"][1]["capacity"] == json!(10);
+    eventually(PATIENCE, "the worker to have said its capacity", said).await;
+    let table = printed(&world.run(&["workers"]).await.success());
+    assert!(!table.contains(" of 10"), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forecast_is_what_then_happens() {
     let world = World::with_workers(2).await;
     for n in 0..40 {

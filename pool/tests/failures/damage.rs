@@ -1,10 +1,10 @@
 //! Strange writes into the pool's keys: a46.
 
-use tenure_pool::Node;
 use tenure_pool::mutation::ScriptPatch;
+use tenure_pool::{Inspector, Node};
 use tenure_testing::eventually;
 
-use crate::ground::{Ground, cases, key, patch, scripts};
+use crate::ground::{Ground, POOL, cases, key, patch, patient, scripts};
 
 /// A deletion raises an error if it cannot read a header of notifications.
 const RAISES_AT_DAMAGE: ScriptPatch =
@@ -83,4 +83,17 @@ async fn a_step_that_fails_for_one_job_holds_up_no_other() {
     is_gone(&ground, &a, "job-7").await;
     assert!(a.job("job-3").await.unwrap().is_some(), "it waits until its release is carried out");
     ground.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_counted_where_no_node_can_be_heard() {
+    let ground = Ground::sound();
+    let a = ground.node_with("a", 1).await;
+    ground.dispatch(&a, 3).await;
+    let mut redis = ground.redis();
+    redis::pipe().atomic().del(key("nodes")).set(key("nodes"), "a text").exec(&mut redis).unwrap();
+    let figures = a.figures().await.unwrap();
+    assert_eq!((figures.jobs, figures.workers[0].jobs, figures.workers[0].capacity), (3, 3, None));
+    let overview = Inspector::open(POOL, patient(&ground.server.url())).await.unwrap().overview().await;
+    assert!(overview.is_err(), "what the nodes say cannot be read: {overview:?}");
 }

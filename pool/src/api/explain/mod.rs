@@ -106,7 +106,7 @@ pub struct OwnerSeen {
     /// How long ago it renewed its lease. `None` if it has not yet, or is expired.
     #[serde(serialize_with = "serial::maybe_lapse")]
     pub renewed: Option<Duration>,
-    /// All workers of its node are leaving: the node is closing, or was drained.
+    /// All workers of its node are leaving.
     pub node_leaves: bool,
 }
 

@@ -86,6 +86,7 @@ impl Display for PoolShutdown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "node {} asked for the shutdown of the pool: ", Shown(&self.by))?;
         match self.left {
+            Some(Duration::ZERO) => f.write_str("the time in which accepted jobs may begin is over"),
             Some(left) => write!(f, "accepted jobs may begin for {} more", For(left)),
             None => f.write_str("every job ends"),
         }

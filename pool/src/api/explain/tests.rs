@@ -200,8 +200,8 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
         row(
             closing(none(), 0),
             Verdict::Absent,
-            "acme: there is no job with this key\n  node ops asked for the shutdown of the pool: accepted jobs may \
-             begin for 0 ms more",
+            "acme: there is no job with this key\n  node ops asked for the shutdown of the pool: the time in \
+             which accepted jobs may begin is over",
         ),
         row(
             found(Lookup { bad_id: true, ..Lookup::default() }),

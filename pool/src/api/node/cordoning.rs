@@ -17,7 +17,7 @@ impl Node {
     /// the node, so it lasts when the node is started anew. It ends with [`uncordon`](Self::uncordon), with the pool, or
     /// with a loss of its members. A node without workers can be cordoned, too.
     ///
-    /// A whole node is the unit: its workers share its process, and their ids end with it, so a cordon of one of them
+    /// A whole node is the unit, because its workers share its process. Their ids end with it, so a cordon of one of them
     /// would not last. The node of a worker is [`WorkerInfo::node`](crate::WorkerInfo::node). To empty one worker,
     /// [`drain`](Self::drain) it.
     ///

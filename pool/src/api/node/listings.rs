@@ -167,8 +167,8 @@ impl Node {
     }
 
     /// How many jobs the pool has, and where: for a dashboard or an autoscaler. A read of the counts for each shard costs
-    /// Redis about 3 µs a worker and at most 1 ms more. Two small ones have the leases, and what the nodes say of their
-    /// workers. The pool itself never asks.
+    /// Redis about 3 µs a worker and at most 1 ms more. Two others have the leases, and what the nodes say: some 100 bytes
+    /// a worker. Where that cannot be read, no capacity is known. The pool itself never asks.
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {

@@ -48,6 +48,9 @@ export async function workersPanel(signal, panel) {
   const even = 100 / Math.max(1, up.length);
   const most = Math.max(even * 1.5, ...workers.items.map((worker) => worker.share_percent ?? 0), 1);
   panel.note.textContent = `${nodes.items.length} nodes, ${workers.items.length} workers; the mark is an even share`;
+  // A capacity is for the jobs in all shards together.
+  const alone = workers.items.every((worker) => worker.shard === 0);
+  const of = (worker) => (alone && worker.capacity !== null ? ` of ${count(worker.capacity)}` : "");
   const rows = [];
   for (const node of nodes.items) {
     if (rows.length > ROWS) break;
@@ -59,7 +62,7 @@ export async function workersPanel(signal, panel) {
       rows.push(h("tr", {},
         cell("Worker", [h("span", { class: `swatch back${hue} ${second ? "second" : ""}` }), h("a", { href: `#/jobs?${query({ worker: id })}`, title: `worker ${id}`, "data-id": `worker-${id}` }, short(id))]),
         cell("State", stateChip(worker)),
-        cell("Jobs", worker.jobs === null ? "–" : count(worker.jobs) + (worker.capacity === null ? "" : ` of ${count(worker.capacity)}`), { class: "number" }),
+        cell("Jobs", worker.jobs === null ? "–" : count(worker.jobs) + of(worker), { class: "number" }),
         cell("Share", worker.share_percent !== null && [h("span", { class: "meter" }, h("i", { class: `back${hue}`, "width%": (100 * worker.share_percent) / most }), h("b", { "left%": (100 * even) / most })), ` ${worker.share_percent} %`]),
         cell("Lease", lease(worker)),
         cell("Trouble", worker.trouble && h("span", { class: "bad" }, plain(worker.trouble)))));
