@@ -13,6 +13,7 @@ use super::world::{Event, MS, World};
 use crate::core::effect::{HandedAsk, HandedPayload, NewJob};
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::wire::ProgressTimeout;
 use crate::mutation::Mutation;
 
 /// The behaviour of a handler; `None` for a time is for ever.
@@ -101,8 +102,10 @@ pub(super) struct Actor {
     pub(super) cancelled: bool,
     pub(super) orders: VecDeque<Order>,
     ends_at: Option<u64>,
-    /// For a job with a progress timeout.
+    /// For a job with a progress timeout, as the engine knows it.
     pub(super) progress: Option<Progress>,
+    /// The progress timeout of the payload that the handler has taken.
+    pub(super) timeout: Option<ProgressTimeout>,
     pub(super) saver: Saver,
     /// Events of an earlier generation are void.
     generation: u64,
@@ -171,7 +174,8 @@ impl World {
             script.start = Opening::Refuses;
         }
         let NewJob { key, token, id: dispatch, payload, checkpoint, .. } = job;
-        let progress = self.draw_progress(payload.progress, at);
+        let timeout = payload.progress;
+        let progress = self.draw_progress(timeout, at);
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.running.insert((worker, key.clone()), id);
         let actor = Actor {
@@ -188,6 +192,7 @@ impl World {
             orders: VecDeque::new(),
             ends_at: None,
             progress,
+            timeout,
             saver: Saver::new(checkpoint),
             generation: 0,
         };
@@ -368,7 +373,7 @@ impl World {
         };
         if let Some(result) = reception.result() {
             if result.is_ok() {
-                actor.payload = payload.body;
+                (actor.payload, actor.timeout) = (payload.body, payload.progress);
                 self.judge.taken += 1;
             }
             self.note(|| format!("handler {id} has generation {generation} in hand: {result:?}"));

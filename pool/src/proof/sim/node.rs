@@ -169,6 +169,7 @@ impl World {
     pub(super) fn step(&mut self, at: usize, input: Input) {
         self.count_turn(at);
         self.note(|| format!("n{at} <- {input:?}"));
+        self.hears_of_update(at, &input);
         let now = self.local(at);
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.progress = now;

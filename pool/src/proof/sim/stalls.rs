@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::node::nanos;
 use super::rng::Rng;
 use super::world::{MS, World};
-use crate::core::input::HandlerEvent;
+use crate::core::input::{HandlerEvent, Input};
 use crate::core::time::Time;
 use crate::model::wire::ProgressTimeout;
 
@@ -38,6 +38,8 @@ impl Stalls {
 #[derive(Debug)]
 pub(super) struct Progress {
     timeout: ProgressTimeout,
+    /// Since when the engine goes by this timeout.
+    since: u64,
     /// How often it is still seen to make progress.
     left: u32,
     /// When it last did, and by the clock of its node.
@@ -49,7 +51,28 @@ impl World {
     pub(super) fn draw_progress(&mut self, timeout: Option<ProgressTimeout>, at: usize) -> Option<Progress> {
         let hangs = !self.healed && self.stalls.rng.chance(4_000);
         let left = if hangs { self.stalls.rng.below(2) as u32 } else { u32::MAX };
-        Some(Progress { timeout: timeout?, left, last: (self.now, self.local(at)) })
+        Some(Progress { timeout: timeout?, since: self.now, left, last: (self.now, self.local(at)) })
+    }
+
+    /// An engine hears that a handler has taken another payload, and goes by its timeout from now on.
+    pub(super) fn hears_of_update(&mut self, at: usize, input: &Input) {
+        let Input::Handler { worker, key, token, event: HandlerEvent::Updated { result: Ok(()), .. } } =
+            input
+        else {
+            return;
+        };
+        let (now, local) = (self.now, self.local(at));
+        let id = self.nodes.get(at).and_then(|node| node.running.get(&(*worker, key.clone())));
+        let Some(actor) = id.and_then(|id| self.actors.get_mut(id)).filter(|actor| actor.token == *token)
+        else {
+            return;
+        };
+        let former = actor.progress.take();
+        actor.progress = actor.timeout.map(|timeout| match former {
+            Some(former) if former.timeout == timeout => former,
+            Some(former) => Progress { timeout, since: now, ..former },
+            None => Progress { timeout, since: now, left: u32::MAX, last: (now, local) },
+        });
     }
 
     /// A handler's start has succeeded: its time begins.
@@ -95,7 +118,7 @@ impl World {
             let end = nanos(config.stop_timeout + config.abort_grace + config.timing.kill) + LATE;
             actor.runs()
                 && actor.progress.as_ref().is_some_and(|progress| {
-                    let since = progress.last.0.max(node.resumed_at);
+                    let since = progress.last.0.max(progress.since).max(node.resumed_at);
                     progress.left == 0 && self.now > since + nanos(progress.timeout.get()) + end
                 })
         });
