@@ -95,7 +95,7 @@ pub(super) fn again(step: &Step<'_>, remembered: &str) -> TakeReply {
 
 impl Take<'_, '_> {
     fn bound(&self, queue: &QueueName) -> Option<String> {
-        self.taking.until.map(|until| format!("{queue}|{:011x}", until + 1))
+        self.taking.until.map(|until| format!("{queue}|{:011x}", until.saturating_add(1)))
     }
 
     /// How many a queue's own limits let begin.
