@@ -363,32 +363,6 @@ impl World {
         self.go_on(id);
     }
 
-    /// It says what it does with the payload in hand.
-    fn answer_update(&mut self, id: u64) {
-        let Some(actor) = self.actors.get_mut(&id) else { return };
-        let State::Updating(HandedPayload { generation, payload }, reception) =
-            std::mem::replace(&mut actor.state, State::Running)
-        else {
-            return;
-        };
-        if let Some(result) = reception.result() {
-            if result.is_ok() {
-                (actor.payload, actor.timeout) = (payload.body, payload.progress);
-                self.judge.taken += 1;
-            }
-            self.note(|| format!("handler {id} has generation {generation} in hand: {result:?}"));
-            self.tell(id, HandlerEvent::Updated { generation, result });
-        }
-        self.go_on(id);
-    }
-
-    pub(super) fn hand_update(&mut self, id: u64, new: HandedPayload) {
-        if let Some(actor) = self.actors.get_mut(&id) {
-            actor.orders.push_back(Order::Update(new));
-            self.nudge(id);
-        }
-    }
-
     /// A message for the actor has come: it reads it at once unless it is busy.
     pub(super) fn nudge(&mut self, id: u64) {
         let idle = self.actors.get(&id).is_some_and(|a| matches!(a.state, State::Running | State::Asked));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Fault;
+use super::actor::{Order, State};
 use super::calls::{Reply, Request};
 use super::judge::Judge;
 use super::lives::Life;
@@ -19,7 +20,8 @@ use super::rng::Rng;
 use super::users::Ask;
 use super::world::{Event, MS, World};
 use crate::core::call::{Call, Done, PlanStep};
-use crate::core::input::{Command, NewUpdate, NotTaken};
+use crate::core::effect::HandedPayload;
+use crate::core::input::{Command, HandlerEvent, NewUpdate, NotTaken};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
 use crate::model::wire::{self, Envelope};
@@ -110,6 +112,32 @@ impl Updates {
 }
 
 impl World {
+    /// It says what it does with the payload in hand.
+    pub(super) fn answer_update(&mut self, id: u64) {
+        let Some(actor) = self.actors.get_mut(&id) else { return };
+        let State::Updating(HandedPayload { generation, payload }, reception) =
+            std::mem::replace(&mut actor.state, State::Running)
+        else {
+            return;
+        };
+        if let Some(result) = reception.result() {
+            if result.is_ok() {
+                (actor.payload, actor.timeout) = (payload.body, payload.progress);
+                self.judge.taken += 1;
+            }
+            self.note(|| format!("handler {id} has generation {generation} in hand: {result:?}"));
+            self.tell(id, HandlerEvent::Updated { generation, result });
+        }
+        self.go_on(id);
+    }
+
+    pub(super) fn hand_update(&mut self, id: u64, new: HandedPayload) {
+        if let Some(actor) = self.actors.get_mut(&id) {
+            actor.orders.push_back(Order::Update(new));
+            self.nudge(id);
+        }
+    }
+
     /// A user gives a job another payload, with the options that it has.
     pub(super) fn update(&mut self) {
         if !self.updates.happen || self.healed || !self.updates.rng.chance(1_000) {
