@@ -69,14 +69,16 @@ impl BrokenJobs {
         }
     }
 
-    fn patch(self) -> Option<ScriptPatch> {
+    fn patches(self) -> Vec<ScriptPatch> {
         let (script, from, to) = match self {
-            Self::NothingAttested | Self::JournalForgotten => return None,
+            Self::NothingAttested | Self::JournalForgotten => return Vec::new(),
             Self::TokensRepeat => ("take", "unpack(ids)), num(mint())", "unpack(ids)), '7'"),
             Self::LostLeasesForgotten => ("tick", "retry(j, 0, 'lease expired')", "leave(j)"),
             Self::CancelsForgotten => ("steer", "flag(j, 'x')\n    call('SPUBLISH'", "call('SPUBLISH'"),
         };
-        Some(ScriptPatch { script, from, to })
+        // A patch changes the first place that it finds, and plain queues have a place of their own.
+        let places = if self == Self::TokensRepeat { 2 } else { 1 };
+        vec![ScriptPatch { script, from, to }; places]
     }
 }
 
@@ -134,7 +136,7 @@ pub(super) fn builder(url: &str, name: &str, broken: Option<BrokenJobs>) -> Resu
     let builder = match broken {
         None => Jobs::builder(SET, client),
         Some(broken) => {
-            let store = RedisStore::open_broken(&client, &SetName::new(SET)?, broken.patch().as_slice());
+            let store = RedisStore::open_broken(&client, &SetName::new(SET)?, &broken.patches());
             let builder = Jobs::over(Arc::new(store) as Arc<dyn Store>);
             match broken.breakage() {
                 Some(breakage) => builder.break_with(breakage),

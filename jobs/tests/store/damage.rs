@@ -1,11 +1,11 @@
 //! Data that somebody else has damaged, and servers that no set can be kept on. A step that meets the first is not sent again.
 
 use tenure_connection::Client;
-use tenure_jobs::store::{RedisStore, Store, StoreError};
+use tenure_jobs::store::{RedisStore, SettleReply, Store, StoreError};
 use tenure_jobs::{SetName, Token};
 use tenure_testing::RedisServer;
 
-use super::lab::{Lab, Which, taking};
+use super::lab::{Lab, Which, done, taking};
 
 /// A take of the queue `a` after this command about the hash of the jobs: why it was refused.
 async fn take_after(command: &str, words: &[&str]) -> (Lab, String) {
@@ -52,6 +52,11 @@ async fn a_record_whose_end_is_damaged_keeps_no_slot() {
             lab.tick().await;
         }
         assert_eq!(lab.take("a").await, ["k"], "{words}");
+        // Its consumer comes back, and the slot is another job's.
+        let token = lab.dump().await.value("jobs", "j").unwrap().split('|').nth(2).unwrap().parse().unwrap();
+        assert_ne!(lab.settle_as("j", Token(token), done()).await, SettleReply::Ended, "{words}");
+        add("l").await;
+        assert_eq!(lab.take("a").await, [""; 0], "{words}: the slot is taken");
     }
 }
 

@@ -105,8 +105,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "max(0, until_ms)", by "a_node_that_may_take_a_job_is_woken_first";
     "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
         => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
-    "a watched job begins unseen": "take", "if find(rest, '^%d*|%a*w') then"
-        => "if false then", by "every_transition_is_told_once_with_its_number";
+    "a watched job begins unseen": "take", "and find(rest, '^%d*|%a*w') and parse(id, record)"
+        => "and false", by "every_transition_is_told_once_with_its_number";
     "a late word takes a later watch back": "watch", "if last and last > own then own, stays = last, true end"
         => "", by "a_late_end_takes_back_no_later_watch";
     "an end is not kept for who did not hear": "settle", "flag(j, 'v')"
@@ -181,8 +181,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "  leave(j)\n  finish", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
     "a cancelled job that is not kept comes back": "steer", "changed[j.id] = j\n  bury(j.id, queue_of(j.queue).lease)"
         => "changed[j.id] = j", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
-    "a removed job comes back": "steer", "  bury(j.id, queue_of(j.queue).lease)\n  leave(j)"
-        => "  leave(j)", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
+    "a removed job comes back": "steer", "local may_come = bury(j.id, queue_of(j.queue).lease)"
+        => "local may_come = true", by "what_is_removed_or_cancelled_after_a_loss_stays_so";
     "a job that is there anew has its former birth": "add", "  j.birth = birth or birth_at(999)\n"
         => "", by "each_life_has_a_birth_of_its_own";
     "a job that runs again has its former birth": "settle", "  j.birth = birth or birth_at(999)\n"
@@ -341,8 +341,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "ten_jobs_of_two_groups_keep_to_their_reservoir";
     "a job of a group runs without a lease": "take", "unpack(leases))\n    out[2] = of_token"
         => "unpack({ 1, 'x' }))\n    out[2] = of_token", by "a_job_that_comes_back_keeps_its_turn";
-    "attempts in a group are not counted": "take", "local record = start .. num(attempts + 1)"
-        => "local record = start .. attempts", by "a_limited_group_waits_and_others_go_on";
+    "attempts in a group are not counted": "take", "local record = attempts and start .. num(attempts + 1)"
+        => "local record = attempts and start .. attempts", by "a_limited_group_waits_and_others_go_on";
     "running jobs of a limited queue are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
         => "", by "a_queue_has_a_concurrency";
     "a node waits beside ready jobs of a group": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
@@ -479,8 +479,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_paused_job_waits_until_it_is_resumed";
     "a closed parent waits on": "steer", "if j.state == 'W' and j.open == 0 then"
         => "if false then", by "an_open_parent_waits_for_more";
-    "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  bury"
-        => "bury", by "a_removed_job_halts_whoever_runs_it";
+    "whoever runs a removed job is not told": "steer", "if j.state == 'R' then call('SPUBLISH', CHANNEL .. j.node, 'h|' .. j.id .. '|' .. j.token) end\n  local may_come"
+        => "local may_come", by "a_removed_job_halts_whoever_runs_it";
     "an answer about jobs has no bound": "peek", "if behind or bytes > 1048576 then break end"
         => "if behind then break end", by "an_answer_with_much_data_ends_early";
     "ends of children count for nothing": "peek", "bytes, ends = bytes + #behind + #text, ends + 1"

@@ -35,15 +35,17 @@ end
 local lost, promoted, gone, more = 0, 0, 0, false
 
 -- A job without an execution loses its lease. A record that cannot be read may still name the queue and the group in which it has
--- a slot.
+-- a slot. It gives that up once: nobody runs it from now on.
 local function drop_lease(id)
-  local queue, group = match(job(id) == 'X' and call('HGET', JOBS, id) or '',
-    '^1|R|%d+|%d+|[^|]*|%d*|%a*|[^|]*|%d+|%-?%d+|([^|]+)|([^|]*)|')
-  if queue then
-    leave({ id = id, state = 'R', queue = queue, group = group })
-  else
+  local of_token, rest = match(job(id) == 'X' and call('HGET', JOBS, id) or '', '^1|R|(%d+)(|.*)$')
+  local runner, queue, group = match(rest or '', '^|%d+|([^|]*)|%d*|%a*|[^|]*|%d+|%-?%d+|([^|]+)|([^|]*)|')
+  if not queue then
     call('ZREM', LEASES, id)
+    return
   end
+  call('SPUBLISH', CHANNEL .. runner, 'h|' .. id .. '|' .. of_token)
+  call('HSET', JOBS, id, '1|Q|' .. of_token .. rest)
+  leave({ id = id, state = 'R', queue = queue, group = group })
 end
 
 if t >= grace then
