@@ -167,11 +167,6 @@ impl News {
         Self { text: text.get(..end).unwrap_or_default().to_owned(), ..self }
     }
 
-    /// Whether it is told only where the pool wants all to be told.
-    pub(crate) fn is_ordinary(&self) -> bool {
-        matches!(self.kind, EventKind::Started | EventKind::Ended)
-    }
-
     /// Its size in an entry, about, in bytes.
     pub(crate) fn size(&self) -> usize {
         48 + self.text.len() + self.keys.iter().map(|key| key.as_bytes().len() + 3).sum::<usize>()

@@ -15,7 +15,7 @@ impl Chronicle {
     pub(in crate::runtime) fn hear(&mut self, now: Time, input: &Input) {
         let done = match input {
             Input::Done(done) => done,
-            Input::Handler { worker, key, event: HandlerEvent::Started, .. } if self.all => {
+            Input::Handler { worker, key, event: HandlerEvent::Started, .. } if self.tells_ordinary(now) => {
                 return self.add(now, News::of_job(EventKind::Started, key.clone()).at(*worker));
             }
             _ => return,
@@ -31,7 +31,7 @@ impl Chronicle {
                         let moved = News::of_job(EventKind::Moved, item.key.clone()).at(*worker);
                         self.add(now, News { why: Some(cause), ..moved });
                     }
-                    if *reply == ReleaseReply::Deleted && self.all {
+                    if *reply == ReleaseReply::Deleted && self.tells_ordinary(now) {
                         let ended = News::of_job(EventKind::Ended, item.key.clone()).at(*worker);
                         self.add(now, ended.saying(&item.result));
                     }

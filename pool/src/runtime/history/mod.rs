@@ -24,6 +24,9 @@ use crate::store::{Refusal, Result, Store, StoreError};
 const WAITING_MAX: usize = 4_096;
 /// How many news wait, at most, before one of a start or an end is forgotten.
 const ORDINARY_MAX: usize = WAITING_MAX / 2;
+/// How many starts and ends are told in a second, at most. The history of a pool with more of them would soon be over, and
+/// dispatches would pay for it.
+const ORDINARY_A_SECOND: u32 = 1_000;
 /// A batch is written when it has this many news, or this many bytes, or when its oldest one has waited for this long.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 8 << 10;
@@ -48,6 +51,8 @@ pub(super) struct Chronicle {
     most: u64,
     /// Starts and ends of jobs are told, too.
     all: bool,
+    /// How many of them were told since this time, a second ago at most.
+    ordinary: (Time, u32),
     incarnation: Option<Incarnation>,
     waiting: VecDeque<(Time, News)>,
     /// The bytes of those.
@@ -74,6 +79,7 @@ impl Chronicle {
             next: 1,
             most,
             all,
+            ordinary: Default::default(),
             incarnation: None,
             waiting: VecDeque::new(),
             bytes: 0,
@@ -106,13 +112,23 @@ impl Chronicle {
         (self.due, self.writing) = (None, None);
     }
 
+    /// Whether a start or an end is told. One that is not is counted.
+    fn tells_ordinary(&mut self, now: Time) -> bool {
+        if !self.all || self.most == 0 {
+            return false;
+        }
+        if now.since(self.ordinary.0) >= Duration::from_secs(1) {
+            self.ordinary = (now, 0);
+        }
+        let told = self.ordinary.1 < ORDINARY_A_SECOND && self.waiting.len() < ORDINARY_MAX;
+        self.ordinary.1 += u32::from(told);
+        self.dropped += u64::from(!told);
+        told
+    }
+
     /// Something has happened. News of the same worker and cause are told together.
     pub(super) fn add(&mut self, now: Time, news: News) {
         if self.most == 0 {
-            return;
-        }
-        if news.is_ordinary() && self.waiting.len() >= ORDINARY_MAX {
-            self.dropped += 1;
             return;
         }
         if let Some((_, known)) =

@@ -80,12 +80,25 @@ fn a_flood_of_starts_is_counted_and_leaves_room_for_failures() {
     chronicle.go_by(&Settings { history_all: true, ..keeping(100) });
     chronicle.add(at(1), failed(0));
     for n in 0..100_000 {
-        chronicle.hear(at(1), &started(n));
+        chronicle.hear(at(n as u64 / 10), &started(n));
     }
     assert_eq!((chronicle.waiting.len(), chronicle.dropped), (ORDINARY_MAX, 100_001 - ORDINARY_MAX as u64));
     chronicle.add(at(1), failed(1));
     let kinds = [chronicle.waiting.front(), chronicle.waiting.back()].map(|news| news.unwrap().1.kind);
     assert_eq!(kinds, [EventKind::Failed; 2], "no start takes the place of a failure");
+}
+
+#[test]
+fn a_thousand_starts_a_second_are_told_and_the_others_counted() {
+    let mut chronicle = chronicle();
+    chronicle.go_by(&Settings { history_all: true, ..keeping(100) });
+    for n in 0..1_500 {
+        chronicle.hear(at(0), &started(n));
+    }
+    assert_eq!((chronicle.waiting.len(), chronicle.dropped), (1_000, 500));
+    chronicle.hear(at(999), &started(1_500));
+    chronicle.hear(at(1_000), &started(1_501));
+    assert_eq!((chronicle.waiting.len(), chronicle.dropped), (1_001, 501));
 }
 
 #[test]
