@@ -68,7 +68,8 @@ pub struct Settings {
     /// [`Inspector::events`](crate::Inspector::events).
     pub history_max: u64,
     /// The history also has each start and each end of a job. Off: it has only what is notable, and costs nothing for a job that
-    /// starts, runs and ends. On, the history reaches back less far: what is notable goes out with the rest.
+    /// starts, runs and ends. On, the history reaches back less far: what is notable goes out with the rest. A node tells of 1,000
+    /// starts and ends a second at most, and counts the others.
     pub history_all: bool,
     /// While it is set, no worker is given a job: see [`Node::hold`](crate::Node::hold). Off.
     pub hold: bool,

@@ -112,7 +112,7 @@ impl Updates {
 }
 
 impl World {
-    /// It says what it does with the payload in hand.
+    /// A handler says what it does with the payload in hand.
     pub(super) fn answer_update(&mut self, id: u64) {
         let Some(actor) = self.actors.get_mut(&id) else { return };
         let State::Updating(HandedPayload { generation, payload }, reception) =
@@ -131,6 +131,7 @@ impl World {
         self.go_on(id);
     }
 
+    /// A handler is given another payload. It reads it when it is idle.
     pub(super) fn hand_update(&mut self, id: u64, new: HandedPayload) {
         if let Some(actor) = self.actors.get_mut(&id) {
             actor.orders.push_back(Order::Update(new));
