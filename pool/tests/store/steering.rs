@@ -26,6 +26,7 @@ scenarios! {
     a_stopping_job_is_not_steered,
     a_job_that_somebody_has_is_not_retried,
     the_steers_of_a_batch_see_each_other,
+    a_record_that_a_call_has_made_is_none_that_was_seen,
     a_recovering_pool_steers_nothing,
     a_stopping_pool_steers_nothing,
 }
@@ -286,6 +287,19 @@ async fn the_steers_of_a_batch_see_each_other(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     let items = [steer("k", &record, Way::Now), steer("k", &record, Way::Park)];
     assert_eq!(lab.steer_all(&items).await, [SteerReply::Queued, SteerReply::Changed]);
+}
+
+async fn a_record_that_a_call_has_made_is_none_that_was_seen(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let twice = [("k", Way::Now, Way::Park), ("l", Way::Park, Way::Now), ("m", Way::Pause, Way::Resume)];
+    for (name, way, next) in twice {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        let record = lab.record(name).await.unwrap();
+        let guessed = Record { since: record.since + 1, ..record.clone() };
+        let replies = lab.steer_all(&[steer(name, &record, way), steer(name, &guessed, next)]).await;
+        assert_eq!(replies[1], SteerReply::Changed, "{way:?}");
+        assert_eq!(lab.record(name).await.unwrap().since, guessed.since, "{way:?}: it changed once");
+    }
 }
 
 async fn a_recovering_pool_steers_nothing(kind: Kind) {

@@ -46,6 +46,13 @@ end
 -- Whether a paused job has the end that the caller saw. A pause that was made longer meanwhile is not resumed.
 local function ends_as(p, seen) return (tonumber(end_of(seen)) or 9e15) == tonumber(wakes_at(p)) end
 
+-- Queues or parks a job. Nobody can have seen its new record, so a later item of this call finds another one.
+local function place(key, p, at, most, reason)
+  local letter = requeue(key, p, at, 0, route_ms, most, reason)
+  p.since = ''
+  return letter
+end
+
 local function answer(i)
   local key, way, reason = argv[base + i], sub(ways, i, i), argv[of_reasons + i]
   if head[2] == 'R' then return 'R' end -- an owner that has not attested yet may run it
@@ -79,7 +86,7 @@ local function answer(i)
   if way == 'p' or way == 'z' then
     if p.state == 'P' and is_paused(p) then at = tonumber(p.since) end -- it goes on being paused
     because(p, way)
-    requeue(key, p, at, 0, route_ms, 0, reason)
+    place(key, p, at, 0, reason)
     return way == 'z' and 'Y' or 'P'
   end
   if p.state == 'P' then
@@ -91,7 +98,7 @@ local function answer(i)
     because(p, 'b')
     if way == 'h' then p.strikes = '0' else elsewhere(p, 4294967296) end
   end
-  return requeue(key, p, at, 0, route_ms, max_attempts, '')
+  return place(key, p, at, max_attempts, '')
 end
 
 for i = 1, n do letters[i] = answer(i) end

@@ -1,6 +1,6 @@
 //! Steers of single jobs, as an operator wants it: they begin now, begin anew, or rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::State;
 use super::streams::Starts;
@@ -26,8 +26,8 @@ impl State {
         if self.stopping() {
             return Err(Refusal::ShuttingDown);
         }
-        let (mut told, mut starts) = (Told::new(), Starts::new());
-        let steer = |item| self.steer_one(now, item, recovering, &mut told, &mut starts);
+        let (mut told, mut starts, mut changed) = (Told::new(), Starts::new(), BTreeSet::new());
+        let steer = |item| self.steer_one(now, item, recovering, &mut told, &mut starts, &mut changed);
         let replies = items.iter().map(steer).collect();
         self.emit(now, &starts);
         for (worker, jobs) in told {
@@ -43,6 +43,7 @@ impl State {
         recovering: bool,
         told: &mut Told,
         starts: &mut Starts,
+        changed: &mut BTreeSet<JobKey>,
     ) -> SteerReply {
         let SteerItem { key, id, token, since, way, guess, reason } = item;
         // An owner that has not attested yet may run it.
@@ -56,7 +57,8 @@ impl State {
             return SteerReply::Absent;
         }
         let was_paused = record.is_paused();
-        let is_seen = record.token == *token && record.since == *since;
+        // Nobody can have seen a record that this call has made.
+        let is_seen = record.token == *token && record.since == *since && !changed.contains(key);
         match (record.state, way) {
             (JobState::Stopping, _) => return SteerReply::Stopping,
             (JobState::Parked, Way::Pause) if record.is_paused_for(reason) => return SteerReply::Paused,
@@ -107,6 +109,7 @@ impl State {
             _ if is_as_new => record.since + 1,
             _ => now,
         };
+        changed.insert(key.clone());
         let state = match way {
             Way::Park | Way::Pause => self.park(key, record, at, reason),
             _ => self.requeue(key, record, at, 0, "", starts),

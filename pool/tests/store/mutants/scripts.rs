@@ -752,8 +752,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_parked_job_that_is_retried_starts_anew";
     "a retried job keeps its error": "steer", "redis.pcall('HDEL', ERRORS, unpack(unparked))"
         => "", by "a_parked_job_that_is_retried_starts_anew";
-    "a job is parked without its reason": "steer", "route_ms, 0, reason)"
-        => "route_ms, 0, '')", by "a_job_that_nobody_has_begun_is_parked_with_the_reason";
+    "a job is parked without its reason": "steer", "place(key, p, at, 0, reason)"
+        => "place(key, p, at, 0, '')", by "a_job_that_nobody_has_begun_is_parked_with_the_reason";
     "an assigned job goes nowhere else": "steer", "else elsewhere(p, 4294967296) end"
         => "end", by "an_assigned_job_goes_to_the_next_worker_or_home";
     "an assigned job does not go home": "steer", "if way == 'h' then p.strikes = '0' else"
@@ -764,6 +764,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_stopping_pool_steers_nothing";
     "an owner hears of no steer": "steer", "if event.n > 0 then send"
         => "if false then send", by "the_owner_of_a_running_job_is_told_what_is_wanted";
+    "a batch steers one job twice": "steer", "  p.since = ''\n"
+        => "", by "a_record_that_a_call_has_made_is_none_that_was_seen";
     "the steers of a batch do not see each other": "steer", "  jobs[key] = p\n"
         => "", by "the_steers_of_a_batch_see_each_other";
     "a retry starts a paused job": "steer", "if paused and way ~= 'y' and not (way == 'z' and lasts(p, reason)) then return 'Y' end"
