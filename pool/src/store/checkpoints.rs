@@ -45,7 +45,7 @@ pub struct SaveItem {
     pub token: Token,
     /// The token under which the checkpoint was given: the worker's own, or that of a former owner.
     pub given: Token,
-    /// Its number among those that were given under that token.
+    /// Its number among those that were given under that token, from 1.
     pub number: u64,
     /// The bytes.
     pub bytes: Bytes,

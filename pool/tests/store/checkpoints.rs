@@ -73,15 +73,17 @@ async fn a_checkpoint_is_the_owners_to_write(kind: Kind) {
     let kept = Checkpoint { token, number: 1, at, bytes: "one".into() };
     assert_eq!(lab.checkpoint("k").await, Some(kept));
     let before = lab.backend.dump().await;
-    let later = Token(token.0 + 1);
+    let (later, longer, shorter) = (Token(token.0 + 1), Token(token.0 * 10), Token(token.0 / 10));
     assert_eq!(lab.save(other, save("k", token, 2, "two")).await, SaveReply::Stale);
     let others = [
         save("k", later, 2, "two"),
+        save("k", longer, 2, "two"),
+        save("k", shorter, 2, "two"),
         save("queued", Token(0), 1, "x"),
         save("assigned", assigned, 1, "x"),
         save("absent", token, 1, "x"),
     ];
-    assert_eq!(lab.save_all(worker, &others).await, [SaveReply::Stale; 4]);
+    assert_eq!(lab.save_all(worker, &others).await, [SaveReply::Stale; 6]);
     assert_eq!(lab.backend.dump().await, before);
     assert_eq!(lab.checkpoint("absent").await, None);
 }

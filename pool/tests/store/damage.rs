@@ -44,6 +44,7 @@ scenarios! {
     a_damaged_counter_of_a_worker_beats_on,
     a_dispatch_that_fails_half_way_is_made_again,
     an_end_that_fails_half_way_is_made_again,
+    a_save_reads_a_record_up_to_its_token,
     a_save_answers_when_its_key_is_of_another_type,
     parked_jobs_are_listed_and_unparked_without_their_errors,
     explain_and_figures_pass_over_keys_of_another_type,
@@ -510,6 +511,39 @@ async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
             }
         }
     }
+}
+
+async fn a_save_reads_a_record_up_to_its_token(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let token = Token(worker.0 + 9);
+    let of = |name: &str| {
+        let (key, bytes) = (key(name), "state".into());
+        SaveItem { key, token, given: token, number: 1, bytes }
+    };
+    for (state, reply) in [
+        ('R', SaveReply::Kept),
+        ('S', SaveReply::Kept),
+        ('A', SaveReply::Stale),
+        ('P', SaveReply::Stale),
+        ('Z', SaveReply::Stale),
+    ] {
+        for (name, tail) in TAILS {
+            let record = format!("1|{state}|{worker}|{token}|{tail}");
+            lab.backend.write_record(&key(name), record.as_bytes()).await;
+        }
+        let items = TAILS.map(|(name, _)| of(name));
+        let replies = lab.store().save(lab.inc, worker, &items).await.unwrap();
+        assert_eq!(replies, TAILS.map(|_| reply), "state {state}");
+    }
+    for start in ["2|R|", "1|R", "x1|R|"] {
+        let record = format!("{start}{worker}|{token}|1|1|17|node1.g|17||0|");
+        lab.backend.write_record(&key("other"), record.as_bytes()).await;
+        let replies = lab.store().save(lab.inc, worker, &[of("other")]).await.unwrap();
+        assert_eq!(replies, [SaveReply::Stale], "{start}");
+    }
+    lab.backend.write_record(&key("cut"), format!("1|R|{worker}|{token}").as_bytes()).await;
+    assert_eq!(lab.store().save(lab.inc, worker, &[of("cut")]).await.unwrap(), [SaveReply::Stale]);
 }
 
 /// In memory no key is of another type.

@@ -10,7 +10,6 @@
 --@guard
 --@clock
 --@settings
---@records
 --@checkpoints
 local head, refusal = guard(true)
 if not head then return refusal end
@@ -20,17 +19,17 @@ local of_givens = of_tokens + argv[of_tokens] + 2
 local base = of_givens + argv[of_givens] + 1
 local n, token_of, given_of = (#argv - base) / 3, argv[of_givens - 1], argv[base]
 local of_numbers, of_bytes = base + n, base + 2 * n
-local stored, headers, rest = call('HMGET', JOBS, unpack(argv, base + 1, of_numbers)), {}, '^' .. REST
+local stored, headers = call('HMGET', JOBS, unpack(argv, base + 1, of_numbers)), {}
 for i = 1, n do headers[i] = 'h:' .. argv[base + i] end
 local known, ts = redis.pcall('HMGET', CHECKPOINTS, unpack(headers)), num(now())
 local letters, fields, written = {}, {}, {}
-local last, running, stopping = nil, nil, nil
+local at, last, running, stopping = '|' .. ts, nil, nil, nil
 
 -- Whether the present checkpoint is this one, or a newer one.
 local function is_late(header, token, of, number)
   local theirs, count = given(header or '')
   if not theirs then return false end
-  if theirs == of then return tonumber(count) >= tonumber(number) end
+  if theirs == of then return #count > #number or #count == #number and count >= number end
   return of ~= token and tonumber(theirs) > tonumber(of)
 end
 
@@ -38,12 +37,11 @@ for i = 1, n do
   local key, r, letter = argv[base + i], stored[i], 'S'
   local token, of = argv[of_tokens + byte(token_of, i)], argv[of_givens + byte(given_of, i)]
   if token ~= last then
-    last, running, stopping = token, '1|R|' .. wid .. '|' .. token, '1|S|' .. wid .. '|' .. token
+    last, running, stopping = token, '1|R|' .. wid .. '|' .. token .. '|', '1|S|' .. wid .. '|' .. token .. '|'
   end
-  local start = r and sub(r, 1, #running)
   if not r then
     letter = head[2] == 'R' and 'R' or 'S'
-  elseif (start == running or start == stopping) and find(r, rest, #running + 1) then
+  elseif find(r, running, 1, true) == 1 or find(r, stopping, 1, true) == 1 then
     local number, state = argv[of_numbers + i], argv[of_bytes + i]
     local late = is_late(written[key] or known[i], token, of, number)
     letter = 'K'
@@ -53,7 +51,7 @@ for i = 1, n do
       letter = 'X'
     elseif not late then
       local j = #fields
-      written[key] = '1|' .. of .. '|' .. number .. '|' .. ts
+      written[key] = '1|' .. of .. '|' .. number .. at
       fields[j + 1], fields[j + 2], fields[j + 3], fields[j + 4] = headers[i], written[key], 'b:' .. key, state
     end
   end

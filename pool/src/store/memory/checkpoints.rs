@@ -1,10 +1,23 @@
 //! The states that owners leave with their jobs.
 
-use super::state::State;
-use crate::model::id::{Incarnation, JobKey, WorkerId};
+use super::state::{State, Stored};
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::JobState;
 use crate::mutation::Mutation;
 use crate::store::{Checkpoint, Refusal, SaveItem, SaveReply};
+
+/// Whether the record names this owner and token. A damaged rest of it does not matter.
+fn is_run_by(stored: &Stored, worker: WorkerId, token: Token) -> bool {
+    match stored {
+        Stored::Record(record) => {
+            (record.owner, record.token) == (Some(worker), token)
+                && matches!(record.state, JobState::Running | JobState::Stopping)
+        }
+        Stored::Damaged(text) => {
+            ['R', 'S'].iter().any(|state| text.starts_with(format!("1|{state}|{worker}|{token}|").as_bytes()))
+        }
+    }
+}
 
 impl State {
     /// Keeps checkpoints, each in place of the one before.
@@ -21,10 +34,11 @@ impl State {
 
     fn save_one(&mut self, now: u64, worker: WorkerId, item: &SaveItem, recovering: bool) -> SaveReply {
         let SaveItem { key, token, given, number, bytes } = item;
-        let record = self.record_of(key, worker, *token);
-        if !record.is_some_and(|r| matches!(r.state, JobState::Running | JobState::Stopping)) {
-            let absent = !self.jobs.contains_key(key);
-            return if absent && recovering { SaveReply::Recovering } else { SaveReply::Stale };
+        let Some(job) = self.jobs.get(key) else {
+            return if recovering { SaveReply::Recovering } else { SaveReply::Stale };
+        };
+        if !is_run_by(&job.stored, worker, *token) {
+            return SaveReply::Stale;
         }
         let is_late = self.checkpoints.get(key).is_some_and(|kept| {
             kept.token == *given && kept.number >= *number || given != token && kept.token > *given

@@ -249,14 +249,18 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "id", by "the_end_of_a_run_is_known_from_every_node";
     "any generation is attested": "attest", " and #argv[at + 10] <= 15"
         => "", by "a_generation_that_no_pool_gives_is_not_attested";
-    "who is no owner keeps a checkpoint": "save", "(start == running or start == stopping) and find"
-        => "find", by "a_checkpoint_is_the_owners_to_write";
-    "a checkpoint is kept under any token": "save", "'1|R|' .. wid .. '|' .. token, '1|S|'"
+    "who is no owner keeps a checkpoint": "save", "find(r, running, 1, true) == 1 or"
+        => "true or", by "a_checkpoint_is_the_owners_to_write";
+    "a checkpoint is kept under any token": "save", "'1|R|' .. wid .. '|' .. token .. '|', '1|S|'"
         => "'1|R|' .. wid .. '|', '1|S|'", by "a_new_owner_begins_to_count_again";
-    "a stopping job keeps no checkpoint": "save", "start == running or start == stopping"
-        => "start == running", by "a_stopping_job_may_still_save";
-    "a late copy of a save wins": "save", "return tonumber(count) >= tonumber(number)"
+    "a token is that of another with the same first digits": "save", "token .. '|', '1|S|'"
+        => "token, '1|S|'", by "a_checkpoint_is_the_owners_to_write";
+    "a stopping job keeps no checkpoint": "save", " or find(r, stopping, 1, true) == 1"
+        => "", by "a_stopping_job_may_still_save";
+    "a late copy of a save wins": "save", "return #count > #number or #count == #number and count >= number"
         => "return false", by "a_late_copy_of_a_save_undoes_nothing";
+    "numbers of checkpoints compare as texts": "save", "#count > #number or #count == #number and count >= number"
+        => "count >= number", by "a_late_copy_of_a_save_undoes_nothing";
     "an owner's first checkpoint counts as late": "save", "if theirs == of then return"
         => "do return", by "a_new_owner_begins_to_count_again";
     "what was inherited wins": "save", "return of ~= token and tonumber(theirs) > tonumber(of)"

@@ -429,7 +429,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(items, placed)| Op::NotifyOrStart { items, placed }),
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
-        8 => vec((key(), aim(), aim(), 0_u64..4, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
+        8 => vec((key(), aim(), aim(), 1_u64..5, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
         6 => (vec((key(), aim(), aim(), -2_i64..60_000, 0_usize..14), 1..5), node())
             .prop_map(|(items, node)| Op::Ask { items, node }),
         6 => (vec((key(), aim(), node(), 0_usize..4), 1..4), any::<bool>())
