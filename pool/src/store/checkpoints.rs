@@ -24,15 +24,17 @@ impl Checkpoint {
         format!("1|{}|{}|{}", self.token, self.number, self.at)
     }
 
-    /// Reads a checkpoint as stored. `None` for a damaged header, or one of a newer version.
+    /// Reads a checkpoint as stored. `None` for a header that the pool cannot have written, or one of a newer version.
     pub(crate) fn parse(header: &[u8], bytes: Bytes) -> Option<Self> {
         let mut fields = std::str::from_utf8(header).ok()?.split('|');
         let mut next = || fields.next();
         let ("1", token, number, at) = (next()?, next()?, next()?, next()?) else { return None };
         let rest = next();
-        let count = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
-        let (token, number, at) = (count(token)?, count(number)?, count(at)?);
-        rest.is_none().then_some(Self { token: Token(token), number, at, bytes })
+        let count =
+            |text: &str, digits| text.parse().ok().filter(|_| !text.starts_with('+') && text.len() <= digits);
+        let is_written = rest.is_none() && !number.starts_with('0');
+        let (token, number, at) = (count(token, 16)?, count(number, 15)?, count(at, 15)?);
+        is_written.then_some(Self { token: Token(token), number, at, bytes })
     }
 }
 
@@ -75,7 +77,17 @@ mod tests {
     fn a_checkpoint_is_read_as_it_was_written() {
         let kept = Checkpoint { token: Token(7), number: 3, at: 12, bytes: "state".into() };
         assert_eq!(Checkpoint::parse(b"1|7|3|12", "state".into()), Some(kept));
-        for header in ["", "1|7|3", "2|7|3|12", "1|7|3|12|", "1|x|3|12", "1|7|3|12|9", "1|+7|3|12"] {
+        for header in [
+            "",
+            "1|7|3",
+            "2|7|3|12",
+            "1|7|3|12|",
+            "1|x|3|12",
+            "1|7|3|12|9",
+            "1|+7|3|12",
+            "1|7|0|12",
+            "1|7|03|12",
+        ] {
             assert_eq!(Checkpoint::parse(header.as_bytes(), Bytes::new()), None, "{header}");
         }
     }

@@ -93,6 +93,7 @@ async fn a_stopping_job_may_still_save(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
+    assert_eq!(lab.save(worker, save("k", Token(token.0 / 10), 1, "zero")).await, SaveReply::Stale);
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
     assert_eq!(lab.kept("k").await.unwrap(), "one");
 }

@@ -36,6 +36,7 @@ scenarios! {
     a_pause_that_is_over_lets_its_job_go_on,
     a_waiting_job_is_paused_until_a_time,
     a_pause_is_made_longer_and_not_shorter,
+    a_pause_is_made_longer_twice_in_one_call,
     a_late_resume_ends_no_longer_pause,
     a_pause_lasts_as_long_as_its_record_says,
     a_pause_with_an_end_outlives_the_index_of_parked_jobs,
@@ -400,6 +401,18 @@ async fn a_waiting_job_is_paused_until_a_time(kind: Kind) {
     let before = lab.record("queued").await;
     lab.store().sweep(lab.inc, 10, None).await.unwrap();
     assert_eq!(lab.record("queued").await, before, "that pause is forgotten");
+}
+
+async fn a_pause_is_made_longer_twice_in_one_call(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    lab.dispatch("k", "node1.k").await;
+    let (record, now) = (lab.record("k").await.unwrap(), lab.backend.now());
+    lab.steer_all(&[pause("k", &record, &until(now + 5_000))]).await;
+    let record = lab.record("k").await.unwrap();
+    let longer = [7_000, 6_000, 8_000].map(|ms| pause("k", &record, &until(now + ms)));
+    assert_eq!(lab.steer_all(&longer).await, [SteerReply::Paused; 3]);
+    let (paused, since) = (lab.record("k").await.unwrap(), record.since);
+    assert_eq!((paused.paused_until(), paused.since), (Some(now + 8_000), since));
 }
 
 async fn a_pause_is_made_longer_and_not_shorter(kind: Kind) {

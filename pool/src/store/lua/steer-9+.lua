@@ -46,10 +46,11 @@ end
 -- Whether a paused job has the end that the caller saw. A pause that was made longer meanwhile is not resumed.
 local function ends_as(p, seen) return (tonumber(end_of(seen)) or 9e15) == tonumber(wakes_at(p)) end
 
--- Queues or parks a job. Nobody can have seen its new record, so a later item of this call finds another one.
+-- Queues or parks a job. Nobody can have seen a time that this call sets, so a later item of the call finds another record.
 local function place(key, p, at, most, reason)
+  local stays = p.since == num(at)
   local letter = requeue(key, p, at, 0, route_ms, most, reason)
-  p.since = ''
+  if not stays then p.since = '' end
   return letter
 end
 

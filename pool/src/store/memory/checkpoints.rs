@@ -6,7 +6,7 @@ use crate::model::record::JobState;
 use crate::mutation::Mutation;
 use crate::store::{Checkpoint, Refusal, SaveItem, SaveReply};
 
-/// Whether the record names this owner and token. A damaged rest of it does not matter.
+/// Whether the record is in R or S and names this owner and token. A damaged rest of it does not matter.
 fn is_run_by(stored: &Stored, worker: WorkerId, token: Token) -> bool {
     match stored {
         Stored::Record(record) => {

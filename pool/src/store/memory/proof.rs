@@ -251,7 +251,7 @@ impl Snapshot {
             ("parked", state.parked.iter().any(|(_, key)| state.record(key).is_none())),
             ("errors", state.errors.keys().any(|key| !state.may_have_error(key))),
             ("notifications", state.mailboxes.keys().any(|key| state.record(key).is_none())),
-            ("checkpoints", state.checkpoints.keys().any(|key| state.record(key).is_none())),
+            ("checkpoints", state.checkpoints.keys().any(|key| !state.jobs.contains_key(key))),
             ("queued", state.meta.queued != never_begun),
         ];
         strays.iter().find(|(_, wrong)| *wrong).map(|(name, _)| format!("{name} contradicts the records"))

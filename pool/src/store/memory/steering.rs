@@ -57,7 +57,7 @@ impl State {
             return SteerReply::Absent;
         }
         let was_paused = record.is_paused();
-        // Nobody can have seen a record that this call has made.
+        // Nobody can have seen a time that this call has set.
         let is_seen = record.token == *token && record.since == *since && !changed.contains(key);
         match (record.state, way) {
             (JobState::Stopping, _) => return SteerReply::Stopping,
@@ -109,7 +109,9 @@ impl State {
             _ if is_as_new => record.since + 1,
             _ => now,
         };
-        changed.insert(key.clone());
+        if at != record.since {
+            changed.insert(key.clone());
+        }
         let state = match way {
             Way::Park | Way::Pause => self.park(key, record, at, reason),
             _ => self.requeue(key, record, at, 0, "", starts),

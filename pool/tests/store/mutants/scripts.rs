@@ -255,6 +255,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'1|R|' .. wid .. '|', '1|S|'", by "a_new_owner_begins_to_count_again";
     "a token is that of another with the same first digits": "save", "token .. '|', '1|S|'"
         => "token, '1|S|'", by "a_checkpoint_is_the_owners_to_write";
+    "a token is that of a longer one where the job stops": "save", "'1|S|' .. wid .. '|' .. token .. '|'"
+        => "'1|S|' .. wid .. '|' .. token", by "a_stopping_job_may_still_save";
     "a stopping job keeps no checkpoint": "save", " or find(r, stopping, 1, true) == 1"
         => "", by "a_stopping_job_may_still_save";
     "a late copy of a save wins": "save", "return #count > #number or #count == #number and count >= number"
@@ -768,7 +770,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_stopping_pool_steers_nothing";
     "an owner hears of no steer": "steer", "if event.n > 0 then send"
         => "if false then send", by "the_owner_of_a_running_job_is_told_what_is_wanted";
-    "a batch steers one job twice": "steer", "  p.since = ''\n"
+    "a pause is made longer once in a call": "steer", "if not stays then p.since = '' end"
+        => "p.since = ''", by "a_pause_is_made_longer_twice_in_one_call";
+    "a batch steers one job twice": "steer", "if not stays then p.since = '' end"
         => "", by "a_record_that_a_call_has_made_is_none_that_was_seen";
     "the steers of a batch do not see each other": "steer", "  jobs[key] = p\n"
         => "", by "the_steers_of_a_batch_see_each_other";
