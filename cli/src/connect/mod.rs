@@ -5,7 +5,7 @@ pub(crate) mod contexts;
 use std::env;
 use std::time::Duration;
 
-use tenure_pool::{Client, Inspector, Node, NodeBuilder};
+use tenure_pool::{Client, Error, Inspector, Node, NodeBuilder};
 
 use self::contexts::{Context, Contexts, without_password};
 use crate::args::Global;
@@ -71,12 +71,25 @@ impl Place {
         Ok(self.builder(kind).await?.client_only().join().await?)
     }
 
-    /// A full node of the pool: only such a one may shut it down.
+    /// A full node of the pool: only such a one may shut it down. `None` if the pool is shutting down already, or has
+    /// ended meanwhile.
     ///
     /// # Errors
     /// As [`node`](Self::node).
-    pub(crate) async fn full_node(&self) -> Result<Node, Failure> {
-        Ok(self.builder("cli").await?.join().await?)
+    pub(crate) async fn full_node(&self) -> Result<Option<Node>, Failure> {
+        match self.builder("cli").await?.join().await {
+            Ok(node) => Ok(Some(node)),
+            Err(Error::ShuttingDown | Error::NoPool { .. } | Error::PoolClosed) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Has a pool that is shutting down drop all jobs that have not begun. False if none is shutting down.
+    ///
+    /// # Errors
+    /// Redis does not answer in time.
+    pub(crate) async fn hasten_shutdown(&self) -> Result<bool, Failure> {
+        Ok(self.builder("cli").await?.hasten_shutdown().await?)
     }
 
     async fn builder(&self, kind: &str) -> Result<NodeBuilder, Failure> {

@@ -115,3 +115,23 @@ async fn a_shutdown_ends_the_pool_only_when_it_is_confirmed() {
     world.node.closed().await;
     assert_eq!(status(&world.run(&["ls"]).await), Some(3));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_shutdown_hastens_the_first_or_waits_for_it() {
+    for shards in [1, 3] {
+        let world = World::shaped(|builder| builder.shards(shards)).await;
+        world.add_worker().await;
+        world.node.hold(true).await.unwrap();
+        world.node.submit(("acme", "x")).await.unwrap();
+        let slow = ["shutdown", "--yes", "--closing", "1h", "--within", "1s"];
+        let done = world.run(&slow).await;
+        assert_eq!(status(&done), Some(5), "{}", said(&done));
+        let again = world.run(&slow).await;
+        assert_eq!(status(&again), Some(5), "{shards} shards: {}", said(&again));
+        assert!(printed(&again).contains("the pool feeds is still ending"), "{}", printed(&again));
+        let done = world.run(&["shutdown", "--yes", "--drop-queued"]).await.success();
+        assert_eq!(printed(&done), "the pool feeds has ended\n");
+        world.node.closed().await;
+        assert_eq!(status(&world.run(&["shutdown", "--yes"]).await), Some(3));
+    }
+}

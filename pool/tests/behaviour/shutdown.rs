@@ -17,6 +17,7 @@ on_both_stores!(
     a_join_is_refused_while_the_pool_shuts_down,
     accepted_jobs_begin_before_the_pool_stops,
     jobs_that_have_not_begun_are_dropped_at_once_on_request,
+    a_shutdown_is_hastened_by_a_caller_without_a_node,
     a_shutdown_past_its_time_names_the_workers_left_and_goes_on,
     two_nodes_may_ask_for_it_at_once,
     a_pool_closes_for_10_s_unless_told_otherwise,
@@ -198,6 +199,29 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     }
     assert!(matches!(waiter.await.unwrap(), Err(DispatchError::ShuttingDown)));
     all_closed(&[&a, &b]).await;
+    assert_eq!(keys_left(&world), ["pool"]);
+}
+
+async fn a_shutdown_is_hastened_by_a_caller_without_a_node(world: World) {
+    // Without a worker no job begins.
+    let node = world.node("a").await;
+    let waiter = tokio::spawn({
+        let node = node.clone();
+        async move { node.dispatch(("waits", "")).await }
+    });
+    eventually(PATIENCE, "the job to be accepted", async || !node.jobs().await.unwrap().is_empty()).await;
+    assert!(!world.builder("x").hasten_shutdown().await.unwrap(), "the pool is open");
+    assert_eq!(node.jobs().await.unwrap().len(), 1);
+    let asked = tokio::spawn({
+        let node = node.clone();
+        async move { node.shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+    });
+    world.shutting_down().await;
+    assert!(world.builder("x").hasten_shutdown().await.unwrap());
+    assert!(matches!(waiter.await.unwrap(), Err(DispatchError::ShuttingDown)));
+    assert!(asked.await.unwrap().unwrap().complete);
+    all_closed(&[&node]).await;
+    assert!(!world.builder("x").hasten_shutdown().await.unwrap(), "the pool has ended");
     assert_eq!(keys_left(&world), ["pool"]);
 }
 

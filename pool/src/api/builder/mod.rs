@@ -327,7 +327,6 @@ impl NodeBuilder {
     /// # Cancel safety
     /// A dropped call leaves nothing behind, except perhaps an empty pool.
     pub async fn join(self) -> Result<Node, Error> {
-        check("shards", self.shards.into())?;
         self.validate()?;
         let (count, limit) = (self.shards, Limit::new(self.patience()));
         // Boxed, because these futures are big, and a program's main often has this one in its own.
@@ -408,6 +407,11 @@ impl NodeBuilder {
         Ok(shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index)))
     }
 
+    /// The number of shards.
+    pub(crate) fn count(&self) -> u32 {
+        self.shards
+    }
+
     /// The store of the pool, or of this shard.
     pub(crate) fn store_of(
         &self,
@@ -431,6 +435,7 @@ impl NodeBuilder {
 
     /// Checks everything that can be checked without the store.
     pub(crate) fn validate(&self) -> Result<(), Error> {
+        check("shards", self.shards.into())?;
         self.pool_of(None)?;
         if let Some(name) = &self.name {
             NodeName::new(name)?;

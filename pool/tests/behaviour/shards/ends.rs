@@ -17,6 +17,7 @@ on_both_stores!(
     a_close_that_runs_out_of_time_names_what_is_left,
     a_shutdown_leaves_tombstones_alone,
     jobs_that_nobody_began_are_dropped_in_all_shards,
+    a_shutdown_is_hastened_in_all_shards,
     another_number_of_shards_waits_for_the_last_job_to_end,
     the_next_node_to_join_ends_an_abandoned_shutdown,
     a_dropped_handle_closes_all_shards,
@@ -83,6 +84,27 @@ async fn jobs_that_nobody_began_are_dropped_in_all_shards(world: World) {
     assert!(report.complete);
     assert_eq!((report.dropped_here, report.left), (12, vec![]));
     assert!(keys_of(&world).is_none_or(|keys| keys == tombstones(3)), "{:?}", keys_of(&world));
+}
+
+async fn a_shutdown_is_hastened_in_all_shards(world: World) {
+    let node = world.node("a").await;
+    for i in 0..12 {
+        node.submit((format!("job-{i}"), "")).await.unwrap();
+    }
+    let asked = tokio::spawn({
+        let node = node.clone();
+        async move { node.shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+    });
+    let hastened = async || world.builder("x").hasten_shutdown().await.unwrap();
+    eventually(PATIENCE, "the shutdown to begin", hastened).await;
+    let report = asked.await.unwrap().unwrap();
+    assert_eq!((report.complete, report.dropped_here), (true, 12));
+    let other = world.builder("x").shards(2).hasten_shutdown().await;
+    assert!(!other.unwrap(), "the pool has ended");
+    let (again, _) = node_with_worker(&world, "a").await;
+    let other = world.builder("x").shards(2).hasten_shutdown().await;
+    assert!(matches!(other, Err(Error::OtherShards { theirs: 3, ours: 2 })), "{other:?}");
+    again.close().await.unwrap();
 }
 
 /// A node with a job of the last shard. The job ends only when it is told to, and must be stopped.

@@ -1,5 +1,7 @@
 //! The end of a node, and the end of a pool.
 
+mod hastening;
+
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

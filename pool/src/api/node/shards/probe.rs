@@ -36,7 +36,11 @@ pub(crate) struct Probe {
 
 impl Probe {
     /// Looks through a store of its own.
-    pub(super) async fn at(store: Arc<dyn Store>, limit: Limit, waiting: Waiting) -> Result<Self, Error> {
+    pub(in crate::api::node) async fn at(
+        store: Arc<dyn Store>,
+        limit: Limit,
+        waiting: Waiting,
+    ) -> Result<Self, Error> {
         check_server(&*store, limit, &waiting).await?;
         Ok(Self { store, own: true, members: false, deadline: limit.deadline, waiting: Some(waiting) })
     }
