@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Session;
 use crate::args::{Steer, time};
+use crate::connect::Place;
 use crate::exit::{Code, Failure};
 
 /// The pause between two looks at a pool that ends.
@@ -72,30 +73,21 @@ impl Shutdown {
             return Ok(Code::Done);
         }
         steer.type_out(&format!("This ends {ends}, for good."), &place.pool)?;
-        match place.full_node().await? {
-            Some(node) => {
-                let shutdown = node.shutdown().within(within);
-                let shutdown = if drop_queued { shutdown.drop_queued() } else { shutdown.closing(closing) };
-                let report = shutdown.await?;
-                answer.complete = report.complete;
-                answer.dropped = report.dropped_here;
-                answer.left = report.left.iter().map(|worker| worker.0).collect();
-            }
+        if let Some(node) = place.full_node().await? {
+            let shutdown = node.shutdown().within(within);
+            let shutdown = if drop_queued { shutdown.drop_queued() } else { shutdown.closing(closing) };
+            let report = shutdown.await?;
+            answer.complete = report.complete;
+            answer.dropped = report.dropped_here;
+            answer.left = report.left.iter().map(|worker| worker.0).collect();
+        } else {
             // Somebody has asked for the end before.
-            None => {
-                let ends = async {
-                    if drop_queued {
-                        place.hasten_shutdown().await?;
-                    }
-                    left_after(&pool, within).await
-                };
-                let left = match ends.await {
-                    Err(failure) if failure.code == Code::NotFound => None,
-                    left => left?,
-                };
-                answer.complete = left.is_none();
-                answer.left = left.unwrap_or_default();
-            }
+            let left = match hasten(&place, &pool, drop_queued, within).await {
+                Err(failure) if failure.code == Code::NotFound => None,
+                left => left?,
+            };
+            answer.complete = left.is_none();
+            answer.left = left.unwrap_or_default();
         }
         if answer.complete {
             session.out.one(&answer, format!("the pool {} has ended", place.pool))?;
@@ -107,6 +99,20 @@ impl Shutdown {
             Ok(Code::Late)
         }
     }
+}
+
+/// Waits for the end of a pool that is shutting down already, and makes it come sooner if `drop_queued`. Returns what
+/// [`left_after`] does.
+async fn hasten(
+    place: &Place,
+    pool: &Inspector,
+    drop_queued: bool,
+    within: Duration,
+) -> Result<Option<Vec<u64>>, Failure> {
+    if drop_queued {
+        place.hasten_shutdown().await?;
+    }
+    left_after(pool, within).await
 }
 
 /// Waits until a pool that shuts down has ended. If the time is up before, returns the workers that are left, as far as all
