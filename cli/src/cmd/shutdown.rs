@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tenure_pool::{Error, Figures, Inspector, PoolPhase};
+use tenure_pool::{Inspector, PoolPhase, ShardState};
 use tokio::time::{Instant, sleep};
 
-use super::Session;
+use super::{Session, close};
 use crate::args::{Steer, time};
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// End the pool: its jobs stop, and every key is deleted
 ///
-/// The end of a pool that is shutting down already is waited for, and comes sooner with --drop-queued.
+/// A pool that is shutting down already keeps its time for closing, or ends sooner with --drop-queued.
 #[derive(Args, Debug)]
 pub(crate) struct Shutdown {
     /// How long accepted jobs may still begin
@@ -37,7 +37,7 @@ pub(crate) struct Shutdown {
 struct Answer {
     pool: String,
     dry_run: bool,
-    /// None: a part of the pool has ended.
+    /// None: one of several shards has ended.
     jobs: Option<u64>,
     complete: bool,
     dropped: u64,
@@ -49,31 +49,26 @@ impl Shutdown {
         let Self { closing, drop_queued, within, steer } = self;
         let place = session.place()?;
         let pool = place.inspector().await?;
-        let (jobs, ends) = match pool.figures().await {
-            Ok(Figures { jobs, workers, .. }) => {
-                let with = format!("with {jobs} jobs and {} workers", workers.len());
-                (Some(jobs), format!("the pool {} {with}", place.pool))
+        let was_asked = pool.pool_state().await?.iter().any(ends);
+        let figures = pool.figures().await;
+        let jobs = figures.as_ref().ok().map(|figures| figures.jobs);
+        let what = match (figures, was_asked) {
+            (_, true) => format!("the pool {}, which is shutting down already", place.pool),
+            (Ok(seen), _) => {
+                let (jobs, workers) = (seen.jobs, seen.workers.len());
+                format!("the pool {} with {jobs} jobs and {workers} workers", place.pool)
             }
-            // The first of several shards is there, and another one has ended.
-            Err(Error::PoolClosed | Error::NoPool { .. }) => {
-                (None, format!("the rest of the pool {}", place.pool))
-            }
-            Err(error) => return Err(error.into()),
+            (Err(error), _) => return Err(error.into()),
         };
-        let mut answer = Answer {
-            pool: place.pool.clone(),
-            dry_run: steer.dry_run,
-            jobs,
-            complete: false,
-            dropped: 0,
-            left: vec![],
-        };
-        if steer.dry_run {
-            session.out.one(&answer, format!("would end {ends}"))?;
+        let (pool_name, dry_run) = (place.pool.clone(), steer.dry_run);
+        let mut answer = Answer { pool: pool_name, dry_run, jobs, complete: false, dropped: 0, left: vec![] };
+        if dry_run {
+            session.out.one(&answer, format!("would end {what}"))?;
             return Ok(Code::Done);
         }
-        steer.type_out(&format!("This ends {ends}, for good."), &place.pool)?;
-        if let Some(node) = place.full_node().await? {
+        steer.type_out(&format!("This ends {what}, for good."), &place.pool)?;
+        let node = if was_asked { None } else { place.full_node().await? };
+        if let Some(node) = node {
             let shutdown = node.shutdown().within(within);
             let shutdown = if drop_queued { shutdown.drop_queued() } else { shutdown.closing(closing) };
             let report = shutdown.await?;
@@ -81,52 +76,81 @@ impl Shutdown {
             answer.dropped = report.dropped_here;
             answer.left = report.left.iter().map(|worker| worker.0).collect();
         } else {
-            // Somebody has asked for the end before.
-            let left = match hasten(&place, &pool, drop_queued, within).await {
-                Err(failure) if failure.code == Code::NotFound => None,
-                left => left?,
-            };
-            answer.complete = left.is_none();
-            answer.left = left.unwrap_or_default();
+            if drop_queued {
+                hasten(&place).await?;
+            }
+            answer.complete = follow(&place, &pool, within).await?;
+            if !answer.complete {
+                let left = pool.workers().await.unwrap_or_default();
+                answer.left = left.iter().map(|worker| worker.id.0).collect();
+            }
         }
         if answer.complete {
             session.out.one(&answer, format!("the pool {} has ended", place.pool))?;
-            Ok(Code::Done)
-        } else {
-            let text = format!("the pool {} is still ending", place.pool);
-            let left = format!("{text}: workers {:?} are left", answer.left);
-            session.out.one(&answer, if answer.left.is_empty() { text } else { left })?;
-            Ok(Code::Late)
+            return Ok(Code::Done);
         }
+        let text = match &*answer.left {
+            [] => format!("the pool {} is still ending", place.pool),
+            left => format!("the pool {} is still ending: workers {left:?} are left", place.pool),
+        };
+        session.out.one(&answer, text)?;
+        Ok(Code::Late)
     }
 }
 
-/// Waits for the end of a pool that is shutting down already, and makes it come sooner if `drop_queued`. Returns what
-/// [`left_after`] does.
-async fn hasten(
-    place: &Place,
-    pool: &Inspector,
-    drop_queued: bool,
-    within: Duration,
-) -> Result<Option<Vec<u64>>, Failure> {
-    if drop_queued {
-        place.hasten_shutdown().await?;
-    }
-    left_after(pool, within).await
+/// Whether the shard is shutting down.
+fn ends(shard: &ShardState) -> bool {
+    matches!(shard.phase, PoolPhase::Closing | PoolPhase::Stopping)
 }
 
-/// Waits until a pool that shuts down has ended. If the time is up before, returns the workers that are left, as far as all
-/// shards still say.
-async fn left_after(pool: &Inspector, within: Duration) -> Result<Option<Vec<u64>>, Failure> {
+/// Has a pool that is shutting down drop what has not begun. It may have ended meanwhile.
+async fn hasten(place: &Place) -> Result<(), Failure> {
+    match place.hasten_shutdown().await {
+        Err(failure) if failure.code != Code::NotFound => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until a pool that shuts down has ended. False if the time was up before.
+async fn follow(place: &Place, pool: &Inspector, within: Duration) -> Result<bool, Failure> {
+    // Perhaps nobody lives in the pool. Then a node that joins ends it.
+    let joins = async {
+        loop {
+            if let Ok(Some(node)) = place.full_node().await {
+                close(&node).await;
+            }
+            sleep(PAUSE * 10).await;
+        }
+    };
+    tokio::select! {
+        ended = has_ended(pool, within) => ended,
+        () = joins => Ok(false),
+    }
+}
+
+async fn has_ended(pool: &Inspector, within: Duration) -> Result<bool, Failure> {
     let began = Instant::now();
     loop {
-        let shards = pool.pool_state().await?;
-        if !shards.iter().any(|shard| matches!(shard.phase, PoolPhase::Closing | PoolPhase::Stopping)) {
-            return Ok(None);
-        }
+        let looked = match pool.pool_state().await {
+            // The first of several shards ends last.
+            Ok(shards) if shards.first().is_some_and(|first| first.phase == PoolPhase::Closed) => {
+                return Ok(true);
+            }
+            Ok(shards) => {
+                let is_open = |shard: &ShardState| shard.phase == PoolPhase::Open;
+                if shards.iter().any(is_open) && !shards.iter().any(ends) {
+                    let text = "the pool is open: it was created anew, or its data were lost";
+                    return Err(Failure::new(Code::Failed, text));
+                }
+                Ok(false)
+            }
+            Err(error) => match Failure::from(error) {
+                failure if failure.code == Code::Redis => Err(failure),
+                failure => return Err(failure),
+            },
+        };
         if began.elapsed() >= within {
-            let workers = pool.workers().await.unwrap_or_default();
-            return Ok(Some(workers.iter().map(|worker| worker.id.0).collect()));
+            return looked;
         }
         sleep(PAUSE).await;
     }

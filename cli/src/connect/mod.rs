@@ -71,23 +71,22 @@ impl Place {
         Ok(self.builder(kind).await?.client_only().join().await?)
     }
 
-    /// A full node of the pool: only such a one may shut it down. `None` if the pool is shutting down already, or has
-    /// ended meanwhile.
+    /// A full node of the pool: only such a one may shut it down. `None` if the pool is shutting down already.
     ///
     /// # Errors
     /// As [`node`](Self::node).
     pub(crate) async fn full_node(&self) -> Result<Option<Node>, Failure> {
         match self.builder("cli").await?.join().await {
             Ok(node) => Ok(Some(node)),
-            Err(Error::ShuttingDown | Error::NoPool { .. } | Error::PoolClosed) => Ok(None),
+            Err(Error::ShuttingDown) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Has a pool that is shutting down drop all jobs that have not begun. False if none is shutting down.
+    /// Has a pool that is shutting down drop all jobs that have not begun. False if it is not shutting down.
     ///
     /// # Errors
-    /// Redis does not answer in time.
+    /// There is no such pool, or Redis does not answer in time.
     pub(crate) async fn hasten_shutdown(&self) -> Result<bool, Failure> {
         Ok(self.builder("cli").await?.hasten_shutdown().await?)
     }

@@ -116,6 +116,9 @@ async fn a_shutdown_ends_the_pool_only_when_it_is_confirmed() {
     assert_eq!(status(&world.run(&["ls"]).await), Some(3));
 }
 
+/// A shutdown with an hour for a job that nobody begins.
+const SLOW: [&str; 6] = ["shutdown", "--yes", "--closing", "1h", "--within", "1s"];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_shutdown_hastens_the_first_or_waits_for_it() {
     for shards in [1, 3] {
@@ -123,15 +126,34 @@ async fn a_second_shutdown_hastens_the_first_or_waits_for_it() {
         world.add_worker().await;
         world.node.hold(true).await.unwrap();
         world.node.submit(("acme", "x")).await.unwrap();
-        let slow = ["shutdown", "--yes", "--closing", "1h", "--within", "1s"];
-        let done = world.run(&slow).await;
-        assert_eq!(status(&done), Some(5), "{}", said(&done));
-        let again = world.run(&slow).await;
+        assert_eq!(status(&world.run(&SLOW).await), Some(5));
+        let again = world.run(&SLOW).await;
         assert_eq!(status(&again), Some(5), "{shards} shards: {}", said(&again));
         assert!(printed(&again).contains("the pool feeds is still ending"), "{}", printed(&again));
-        let done = world.run(&["shutdown", "--yes", "--drop-queued"]).await.success();
-        assert_eq!(printed(&done), "the pool feeds has ended\n");
+        let done = world.run(&["shutdown", "--dry-run"]).await.success();
+        assert_eq!(printed(&done), "would end the pool feeds, which is shutting down already\n");
+        let [waits, ends] = [&["--within", "30s"][..], &["--drop-queued", "-o", "json"]]
+            .map(|args| [&["shutdown", "--yes"], args].concat());
+        let (waits, ends) = tokio::join!(world.run(&waits), world.run(&ends));
+        assert_eq!(printed(&waits.success()), "the pool feeds has ended\n");
+        let ended: serde_json::Value = serde_json::from_str(&printed(&ends.success())).unwrap();
+        assert_eq!((&ended["complete"], &ended["left"]), (&true.into(), &serde_json::json!([])), "{ended}");
         world.node.closed().await;
         assert_eq!(status(&world.run(&["shutdown", "--yes"]).await), Some(3));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_that_nobody_carries_on_is_ended_by_the_next() {
+    for lives in [true, false] {
+        // Without a worker nobody hears a sign of life.
+        let world = World::new().await;
+        world.node.submit(("acme", "x")).await.unwrap();
+        assert_eq!(status(&world.run(&SLOW).await), Some(5));
+        if !lives {
+            world.node.abandon();
+        }
+        let done = world.run(&["shutdown", "--yes", "--drop-queued"]).await;
+        assert_eq!(printed(&done), "the pool feeds has ended\n", "{lives}: {}", said(&done));
     }
 }

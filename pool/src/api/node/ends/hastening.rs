@@ -1,20 +1,21 @@
 //! A shutdown that is under way is made to end sooner, by a caller that has no node in the pool.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::try_join_all;
 
 use crate::api::builder::NodeBuilder;
 use crate::api::node::joining::{Limit, Waiting};
-use crate::api::node::shards::{Probe, Seen, is_silence};
+use crate::api::node::shards::{Probe, SOON, Seen, is_silence};
 use crate::core::ctx::RETRY;
 use crate::error::Error;
-use crate::model::id::NodeName;
+use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::ShardId;
 use crate::store::{Refusal, ShutdownMode, Store, StoreError};
 
 /// A shard that nobody has joined here.
-struct Part {
+pub(super) struct Part {
     store: Arc<dyn Store>,
     probe: Probe,
     /// The caller's name.
@@ -24,13 +25,14 @@ struct Part {
 
 impl NodeBuilder {
     /// Makes a pool that is shutting down drop at once all jobs that have not begun, as
-    /// [`Shutdown::drop_queued`](crate::Shutdown::drop_queued) does. No node can join such a pool, so this joins none:
-    /// the nodes that live in the pool hear of it and end the pool. False if no such pool is shutting down. Then
-    /// nothing was changed.
+    /// [`Shutdown::drop_queued`](crate::Shutdown::drop_queued) does. No node joins such a pool, and this joins none.
+    /// The nodes that live in the pool hear of it and end the pool. If none lives, the next one that joins does. False
+    /// if no such pool is shutting down. Then nothing was changed.
     ///
     /// # Errors
-    /// - A name or setting is not valid. The server is too old or evicts keys.
-    /// - [`Error::OtherShards`] if the pool has another number of shards.
+    /// - A name or setting is not valid. The server is too old or evicts keys, refuses the connection, or refuses
+    ///   the call.
+    /// - [`Error::OtherShards`] if the pool has several shards, but not that many.
     /// - [`Error::NotJoined`], with the last trouble, if Redis has not answered within
     ///   [`join_timeout`](Self::join_timeout).
     ///
@@ -45,16 +47,16 @@ impl NodeBuilder {
         let count = builder.count();
         let shards = (0..count).map(|index| (count > 1).then_some(ShardId { index, count }));
         let parts = try_join_all(shards.map(|shard| builder.part(shard, limit))).await?;
-        let seen = try_join_all(parts.iter().map(|part| part.is_ending(count))).await?;
-        // A shutdown of one shard is one of all, also of those that have not heard of it yet.
-        let is_ending = seen.contains(&true);
-        if is_ending {
-            try_join_all(parts.iter().map(Part::hasten)).await?;
+        let seen = try_join_all(parts.iter().map(|part| part.look(count))).await?;
+        if !seen.iter().flatten().any(|(_, is_ending)| *is_ending) {
+            return Ok(false);
         }
-        Ok(is_ending)
+        let there = parts.iter().zip(seen).filter_map(|(part, seen)| Some((part, seen?.0)));
+        let told = try_join_all(there.map(|(part, incarnation)| part.hasten(incarnation))).await?;
+        Ok(told.contains(&true))
     }
 
-    async fn part(&self, shard: Option<ShardId>, limit: Limit) -> Result<Part, Error> {
+    pub(super) async fn part(&self, shard: Option<ShardId>, limit: Limit) -> Result<Part, Error> {
         let (pool, name) = self.names(shard)?;
         let store = self.store_of(shard, None)?;
         let probe = Probe::at(store.clone(), limit, Waiting::new(pool, name.clone())).await?;
@@ -67,23 +69,40 @@ impl Part {
         self.probe.see().await.map_err(|error| self.failed(error))
     }
 
-    /// Whether the shard is there and shuts down.
-    async fn is_ending(&self, count: u32) -> Result<bool, Error> {
+    /// The shard's incarnation, and whether it shuts down. `None` if there is no such shard.
+    pub(super) async fn look(&self, count: u32) -> Result<Option<(Incarnation, bool)>, Error> {
         let seen = self.see().await?;
         seen.check_count(count)?;
-        Ok(matches!(seen, Seen::Present(_, settings) if settings.flag().is_some()))
+        Ok(match seen {
+            Seen::Present(incarnation, settings) => Some((incarnation, settings.flag().is_some())),
+            Seen::Absent | Seen::Closed => None,
+        })
     }
 
-    /// Has the shard drop what has not begun, unless it has ended.
-    async fn hasten(&self) -> Result<(), Error> {
-        while let Seen::Present(incarnation, _) = self.see().await? {
+    /// Has this incarnation of the shard drop what has not begun, if it shuts down. Any other one may belong to the next
+    /// pool. A shard that has not heard of the shutdown is waited for: its nodes hear soon. Without nodes it ends with the
+    /// others. False if nothing was written.
+    pub(super) async fn hasten(&self, incarnation: Incarnation) -> Result<bool, Error> {
+        let until = Instant::now() + SOON;
+        loop {
+            let settings = match self.see().await? {
+                Seen::Present(now, settings) if now == incarnation => settings,
+                _ => return Ok(false),
+            };
+            if settings.flag().is_none() {
+                if Instant::now() >= until {
+                    return Ok(false);
+                }
+                tokio::time::sleep(RETRY).await;
+                continue;
+            }
             let telling = self.store.shutdown(incarnation, &self.name, ShutdownMode::DropQueued);
             match tokio::time::timeout(self.limit.rest(), telling).await {
-                Ok(Ok(_)) => return Ok(()),
+                Ok(Ok(_)) => return Ok(true),
                 // It has ended, or was recovered, since it was seen.
                 Ok(Err(StoreError::Refused(
                     Refusal::NoPool | Refusal::Closed | Refusal::StaleIncarnation(_),
-                ))) => {}
+                ))) => return Ok(false),
                 Ok(Err(error)) if is_silence(&error) && !self.limit.rest().is_zero() => {
                     tokio::time::sleep(RETRY.min(self.limit.rest())).await;
                 }
@@ -91,7 +110,6 @@ impl Part {
                 Err(_) => return Err(self.limit.is_up(None)),
             }
         }
-        Ok(())
     }
 
     /// The error of a look or a call that has failed.

@@ -12,6 +12,7 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+pub(super) use probe::SOON;
 pub(crate) use probe::{Probe, Seen, is_silence};
 
 use super::Shard;

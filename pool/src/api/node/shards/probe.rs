@@ -12,7 +12,7 @@ use crate::store::{PoolState, Store, StoreError};
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long to wait for an answer, before asking again or going on without one.
-pub(super) const SOON: Duration = Duration::from_secs(2);
+pub(in crate::api::node) const SOON: Duration = Duration::from_secs(2);
 
 /// The state of a shard.
 pub(crate) enum Seen {
