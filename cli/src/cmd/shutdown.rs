@@ -103,7 +103,7 @@ fn ends(shard: &ShardState) -> bool {
     matches!(shard.phase, PoolPhase::Closing | PoolPhase::Stopping)
 }
 
-/// Has a pool that is shutting down drop what has not begun. It may have ended meanwhile.
+/// Drops what has not begun in a pool that is shutting down. It may have ended meanwhile.
 async fn hasten(place: &Place) -> Result<(), Failure> {
     match place.hasten_shutdown().await {
         Err(failure) if failure.code != Code::NotFound => Err(failure),

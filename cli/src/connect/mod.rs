@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    /// Has a pool that is shutting down drop all jobs that have not begun. False if it is not shutting down.
+    /// Drops all jobs that have not begun in a pool that is shutting down. False if it is not shutting down.
     ///
     /// # Errors
     /// There is no such pool, or Redis does not answer in time.

@@ -132,11 +132,7 @@ async fn a_second_shutdown_hastens_the_first_or_waits_for_it() {
         assert!(printed(&again).contains("the pool feeds is still ending"), "{}", printed(&again));
         let done = world.run(&["shutdown", "--dry-run"]).await.success();
         assert_eq!(printed(&done), "would end the pool feeds, which is shutting down already\n");
-        let [waits, ends] = [&["--within", "30s"][..], &["--drop-queued", "-o", "json"]]
-            .map(|args| [&["shutdown", "--yes"], args].concat());
-        let (waits, ends) = tokio::join!(world.run(&waits), world.run(&ends));
-        assert_eq!(printed(&waits.success()), "the pool feeds has ended\n");
-        let ended: serde_json::Value = serde_json::from_str(&printed(&ends.success())).unwrap();
+        let ended = world.json(&["shutdown", "--yes", "--drop-queued"]).await;
         assert_eq!((&ended["complete"], &ended["left"]), (&true.into(), &serde_json::json!([])), "{ended}");
         world.node.closed().await;
         assert_eq!(status(&world.run(&["shutdown", "--yes"]).await), Some(3));
