@@ -7,7 +7,7 @@ use crate::ground::{cases, lines, patch, scripts};
 const STATES_STAY: ScriptPatch = patch("", "  delete_checkpoints()\n", "");
 const STRAYS_ARE_GIVEN: ScriptPatch =
     patch("begin", "        if news == 1 then\n", "        if false then\n");
-const ANYBODY_SAVES: ScriptPatch = patch("save", "(start == running or start == stopping) and find", "find");
+const ANYBODY_SAVES: ScriptPatch = patch("save", "find(r, running, 1, true) == 1 or", "true or");
 
 /// In sound and broken runs alike: the server keeps no checkpoint while this key is there.
 const KEEPS_NONE: ScriptPatch = patch(
