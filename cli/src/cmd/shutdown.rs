@@ -128,26 +128,24 @@ async fn follow(place: &Place, pool: &Inspector, within: Duration) -> Result<boo
     }
 }
 
+/// Looks until the pool has ended. While Redis fails, it looks again; a failure of the last look is the answer.
 async fn has_ended(pool: &Inspector, within: Duration) -> Result<bool, Failure> {
+    let is_open = |shards: &[ShardState]| {
+        shards.iter().any(|shard| shard.phase == PoolPhase::Open) && !shards.iter().any(ends)
+    };
     let began = Instant::now();
     loop {
-        let looked = match pool.pool_state().await {
+        let looked = match pool.pool_state().await.map_err(Failure::from) {
             // The first of several shards ends last.
             Ok(shards) if shards.first().is_some_and(|first| first.phase == PoolPhase::Closed) => {
                 return Ok(true);
             }
-            Ok(shards) => {
-                let is_open = |shard: &ShardState| shard.phase == PoolPhase::Open;
-                if shards.iter().any(is_open) && !shards.iter().any(ends) {
-                    let text = "the pool is open: it was created anew, or its data were lost";
-                    return Err(Failure::new(Code::Failed, text));
-                }
-                Ok(false)
+            Ok(shards) if is_open(&shards) => {
+                let text = "the pool is open: it was created anew, or its data were lost";
+                return Err(Failure::new(Code::Failed, text));
             }
-            Err(error) => match Failure::from(error) {
-                failure if failure.code == Code::Redis => Err(failure),
-                failure => return Err(failure),
-            },
+            Err(failure) if failure.code != Code::Redis => return Err(failure),
+            looked => looked.map(|_| false),
         };
         if began.elapsed() >= within {
             return looked;
