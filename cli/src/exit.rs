@@ -1,12 +1,13 @@
 //! How the command ends: its exit status, and the error that it prints.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use serde_json::json;
 use tenure_pool::{AskError, DispatchError, Error, IdError, NotHandled};
 
+use crate::journal;
 use crate::out::Format;
 
 /// The exit status. Programs rely on the numbers.
@@ -99,14 +100,12 @@ impl Failure {
             return Code::Done;
         }
         let (code, name, text) = (self.code as u8, self.code.name(), &self.text);
-        let mut to = io::stderr().lock();
-        // There is nobody left to tell if this fails.
-        let _ = match format {
+        match format {
             Format::Json | Format::Jsonl => {
-                writeln!(to, "{}", json!({"v": 1, "error": {"code": code, "name": name, "text": text}}))
+                journal::tell(json!({"v": 1, "error": {"code": code, "name": name, "text": text}}));
             }
-            _ => writeln!(to, "tenure: {text}"),
-        };
+            _ => journal::tell(format_args!("tenure: {text}")),
+        }
         self.code
     }
 }

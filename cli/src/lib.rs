@@ -1,4 +1,6 @@
 #![doc = include_str!("../README.md")]
+// They panic when nobody reads them any more: see `journal`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
 mod cmd;
@@ -6,6 +8,7 @@ mod connect;
 mod exit;
 mod host;
 mod http;
+mod journal;
 mod out;
 mod probes;
 mod serve;
@@ -21,6 +24,7 @@ use crate::exit::Code;
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
+    let _journal = journal::Ends;
     if let Some(code) = work::part(std::env::args_os()) {
         return code;
     }

@@ -9,6 +9,7 @@ use tenure_pool::{Event, EventCursor, Inspector, JobKey, Verdict};
 use super::Session;
 use crate::args::{KeyArg, KindArg, number, time};
 use crate::exit::{Code, Failure};
+use crate::journal;
 use crate::out::when::stamp;
 use crate::out::{Format, List, Out};
 use crate::view::events::{Shown, history};
@@ -104,7 +105,7 @@ impl Events {
         let events = std::mem::take(&mut found.events);
         let meant = events.into_iter().filter(|event| self.means(event)).map(Shown::from);
         if !session.out.format.is_data() {
-            eprintln!("{}", found.reach());
+            journal::tell(found.reach());
         }
         if !self.follow {
             List::print(&mut session.out, meant)?;
@@ -160,7 +161,7 @@ impl History {
             let document = history(&key, &events, found.oldest, found.dropped, &seen);
             session.out.document(&document)?;
         } else {
-            eprintln!("{}", found.reach());
+            journal::tell(found.reach());
             if !events.is_empty() {
                 List::print(&mut session.out, events)?;
                 session.out.line("")?;

@@ -42,6 +42,7 @@ pub(crate) use options::Host;
 
 use crate::args::Global;
 use crate::exit::{Code, Failure};
+use crate::journal;
 use crate::work::guard::{self, Guarded};
 
 impl Host {
@@ -55,7 +56,10 @@ impl Host {
             Some(guarded) if self.check => check::run(self, global.output, &guarded),
             Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
-                Ok(code) => std::process::exit(code.into()),
+                Ok(code) => {
+                    journal::end();
+                    std::process::exit(code.into())
+                }
                 Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),
             },
         }

@@ -27,7 +27,7 @@ mod stream;
 mod token;
 mod unix;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ use crate::args::{Global, time};
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::http::Bounds;
+use crate::journal;
 
 /// Streams, and room for a person's other requests beside them.
 const BOUNDS: Bounds = Bounds {
@@ -136,7 +137,7 @@ impl Serve {
     pub(crate) fn run(self, global: &Global) -> Result<Code, Failure> {
         if let Some(named) = &self.new_token {
             let (token, line) = token::make(named)?;
-            println!("token: {token}\nline:  {line}");
+            writeln!(io::stdout(), "token: {token}\nline:  {line}")?;
             return Ok(Code::Done);
         }
         let place = Place::of(global)?;
@@ -169,18 +170,14 @@ impl Serve {
         };
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
-        eprintln!("serving the pool {} at {}", place.pool, door.page(&self.base_path));
+        // It says who changes what.
+        journal::log(tracing::Level::INFO)?;
+        journal::tell(format_args!("serving the pool {} at {}", place.pool, door.page(&self.base_path)));
         if self.token_file.is_none() && is_near && !self.read_only {
             let (token, line) = token::make(&Named { name: "local".to_owned(), scope: Scope::Operate })?;
             tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
-            eprintln!("to change something, {}", door.way(&self.base_path, &token));
+            journal::tell(format_args!("to change something, {}", door.way(&self.base_path, &token)));
         }
-        // It says who changes what.
-        tracing_subscriber::fmt()
-            .with_writer(io::stderr)
-            .with_max_level(tracing::Level::INFO)
-            .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
-            .init();
         let log = Log::default();
         tokio::spawn(log.clone().read(pool.clone()));
         let app = Arc::new(App {

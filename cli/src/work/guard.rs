@@ -5,7 +5,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -21,6 +21,7 @@ use signal_hook::iterator::Signals;
 use super::cgroup::Groups;
 use super::launch::{End, THIS_PROGRAM};
 use super::tree;
+use crate::journal;
 
 /// The exit status when the node was lost.
 pub(crate) const LOST: u8 = 70;
@@ -57,6 +58,7 @@ pub(crate) fn run() -> io::Result<u8> {
     // First of all: a signal from now on waits for the node.
     let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP])?;
     set_child_subreaper(Some(getpid()))?;
+    journal::start()?;
     let folder = tempfile::Builder::new().prefix("tenure-").tempdir_in(place())?;
     // Its other end closes when this process ends, however it does.
     let (theirs, _ours) = io::pipe()?;
@@ -74,7 +76,7 @@ pub(crate) fn run() -> io::Result<u8> {
         // It was told to end before it listened. It listens before it has a worker.
         Some(End::Signal(SIGTERM)) if told => 0,
         Some(end @ End::Signal(_)) => {
-            let _ = writeln!(io::stderr(), "tenure: the node was {end}; all its processes were killed");
+            journal::tell(format_args!("tenure: the node was {end}; all its processes were killed"));
             LOST
         }
         None => LOST,
@@ -137,7 +139,7 @@ fn end_all() {
         let left = tree::kill_below(getpid());
         if !told && begun.elapsed() > PATIENCE {
             told = true;
-            let _ = writeln!(io::stderr(), "tenure: {left} processes do not end, though they were killed");
+            journal::tell(format_args!("tenure: {left} processes do not end, though they were killed"));
         }
         thread::sleep(AGAIN);
     }

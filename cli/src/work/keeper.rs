@@ -31,6 +31,7 @@ use super::book::{Reader, in_memory};
 use super::clock;
 use super::launch::{Command, End, Launch, Order, SHIM, THIS_PROGRAM, Word};
 use super::tree;
+use crate::journal;
 
 /// How often it looks at the memory of its processes, if that is bounded and the kernel does not do it.
 const LOOK: Duration = Duration::from_millis(250);
@@ -43,8 +44,9 @@ pub(super) fn run(args: impl Iterator<Item = OsString>) -> u8 {
     match Keeper::new(args.collect()).and_then(Keeper::keep) {
         Ok(()) => 0,
         Err(error) => {
-            // There is no node, or no memory.
-            let _ = writeln!(io::stderr(), "tenure: a job cannot be kept: {error}");
+            // There is no node, or no memory. Its standard error may be the node's own, so nothing waits for its reader.
+            let _ = journal::start();
+            journal::tell(format_args!("tenure: a job cannot be kept: {error}"));
             1
         }
     }

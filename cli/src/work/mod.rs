@@ -40,6 +40,7 @@ pub(crate) use options::Work;
 
 use crate::args::Global;
 use crate::exit::{Code, Failure};
+use crate::journal;
 
 /// Runs this process as a part of `tenure work`, if it was started as one. It has no other command line.
 pub(crate) fn part(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -62,7 +63,10 @@ impl Work {
         match guard::Guarded::here() {
             Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
-                Ok(code) => std::process::exit(code.into()),
+                Ok(code) => {
+                    journal::end();
+                    std::process::exit(code.into())
+                }
                 Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),
             },
         }

@@ -29,6 +29,7 @@ use super::shim::LAST_SECONDS;
 use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
+use crate::journal;
 use crate::probes::Probes;
 
 /// The time that the node needs beside the grace of its jobs to have them dead.
@@ -56,12 +57,8 @@ pub(crate) fn run_below_guard(
     log_level: tracing::Level,
     node: impl Future<Output = Result<Code, Failure>>,
 ) -> Result<Code, Failure> {
+    journal::log(log_level)?;
     end_with_guard(folder.to_owned())?;
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_max_level(log_level)
-        .with_ansi(anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never)
-        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(node);
     // A look-up of a host name may hang, and nothing waits for it.

@@ -11,4 +11,7 @@ mod many;
 #[path = "../work/processes.rs"]
 mod processes;
 mod ready;
+#[path = "../stderr/mod.rs"]
+mod stderr;
+mod unread;
 mod world;

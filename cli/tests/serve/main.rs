@@ -6,7 +6,10 @@ mod changes;
 mod described;
 mod hostile;
 mod reach;
+#[path = "../stderr/mod.rs"]
+mod stderr;
 mod stream;
+mod unread;
 #[path = "../workers/mod.rs"]
 mod workers;
 mod world;

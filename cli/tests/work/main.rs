@@ -10,6 +10,9 @@ mod many_kills;
 mod output;
 mod probes;
 mod processes;
+#[path = "../stderr/mod.rs"]
+mod stderr;
 mod steered;
 mod talk;
+mod unread;
 mod world;

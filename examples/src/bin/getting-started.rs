@@ -6,7 +6,7 @@ use tenure_pool::{Client, Job, Node, RestartPolicy};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt().init();
+    tracing_subscriber::fmt().log_internal_errors(false).init();
     let name = std::env::args().nth(1).unwrap_or_else(|| "n1".into());
 
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".into());
