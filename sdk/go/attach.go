@@ -3,7 +3,6 @@ package tenure
 import (
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"sync"
@@ -108,7 +107,7 @@ func (h *Host) attachAs(path string, attach *attachment) (int, error) {
 		}
 		if err != nil && err.Error() != told && !h.isLeaving() {
 			told = err.Error()
-			log.Printf("%s, it attaches to %s when it can", told, path)
+			tell("%s, it attaches to %s when it can", told, path)
 		}
 		select {
 		case <-attach.leaves:

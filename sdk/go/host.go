@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"os"
 	"runtime/debug"
@@ -81,10 +80,12 @@ func (h *Host) Bye() error {
 // Run serves until there is nothing more to do, and ends the process. With TENURE_ATTACH in place of TENURE_SOCKET it
 // attaches, and SIGTERM or SIGINT has its jobs handed on before it ends. A second one ends it at once.
 func (h *Host) Run() {
+	surviveLostReaders()
 	status, err := h.serveOrAttach()
 	if err != nil {
-		log.Print(err)
+		tell("%v", err)
 	}
+	told.end()
 	os.Exit(status)
 }
 
@@ -333,7 +334,7 @@ func (h *Host) live(ctx context.Context, job *Job) {
 		}
 	}
 	if _, err := last.line(); err != nil {
-		log.Printf("the last word on %q: %v", job.key, err)
+		tell("the last word on %q: %v", job.key, err)
 		last = fields{"op": last["op"], "job": job.number}
 	}
 	job.sayLocked(last)
@@ -349,7 +350,7 @@ func (h *Host) live(ctx context.Context, job *Job) {
 func (h *Host) run(ctx context.Context, job *Job) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			log.Printf("the job %q panicked: %v\n%s", job.key, panicked, debug.Stack())
+			tell("the job %q panicked: %v\n%s", job.key, panicked, debug.Stack())
 			err = fmt.Errorf("panicked: %v", panicked)
 		}
 	}()
@@ -422,7 +423,7 @@ func (h *Host) takeUpdate(ctx context.Context, job *Job, m *message) {
 func caught(call func() ([]byte, error)) (body []byte, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			log.Printf("a handler panicked: %v\n%s", panicked, debug.Stack())
+			tell("a handler panicked: %v\n%s", panicked, debug.Stack())
 			err = fmt.Errorf("panicked: %v", panicked)
 		}
 	}()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from typing import TYPE_CHECKING, Any
+
+from ._tell import tell
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -68,14 +69,14 @@ class Attachment:
             finally:
                 welcome.cancel()
             if not await self._emptied():
-                print(f"tenure: jobs have not ended by their lease: {', '.join(self._outlived.result())}", file=sys.stderr)
+                tell(f"tenure: jobs have not ended by their lease: {', '.join(self._outlived.result())}")
                 return 1
             if status == 78:
-                print(f"tenure refuses this host: {why}", file=sys.stderr)
+                tell(f"tenure refuses this host: {why}")
                 return status
             if status != 0 and why != told and not self.leaves.is_set():
                 told = why
-                print(f"tenure: {why}, it attaches to {path} when it can", file=sys.stderr)
+                tell(f"tenure: {why}, it attaches to {path} when it can")
             try:
                 await asyncio.wait_for(self.leaves.wait(), pauses.after(time.monotonic() - began))
             except asyncio.TimeoutError:

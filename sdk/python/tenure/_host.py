@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from typing import Any, Awaitable, Callable, Coroutine
 
 from ._attach import Attachment
@@ -17,6 +16,7 @@ from ._errors import TEXT_MAX, Moved, Park, Refuse, Restart, text_of
 from ._job import Job, Lease
 from ._link import Link, lost
 from ._pool import Pool
+from ._tell import exit_now, tell, tell_error
 from ._wire import VERSION, millis, put, take
 
 JobHandler = Callable[[Job], Awaitable[Any]]
@@ -119,7 +119,7 @@ class Host:
         status = await self.serve()
         if self._tasks or status == 1:
             # Tasks have not ended though they were cancelled, or threads run on. Nothing may wait for them.
-            _exit(status)
+            exit_now(status)
         return status
 
     def _signalled(self) -> None:
@@ -137,7 +137,7 @@ class Host:
         if path is not None:
             status = await self._connection(path)
             if self._refusal:
-                print(f"tenure refuses this host: {self._refusal}", file=sys.stderr)
+                tell(f"tenure refuses this host: {self._refusal}")
             for job in self._jobs.values():
                 # A child is killed soon, and those that watch for their end have no more time.
                 if not job._cancels and job._task is not None:
@@ -357,7 +357,7 @@ class Host:
             return self._failed(job, str(why)[:TEXT_MAX], park=True)
         except Exception as error:
             if job.stop_reason is None or job._stops:
-                traceback.print_exc()
+                tell_error()
             return self._failed(job, text_of(error), park=False)
 
     def _refused(self, job: Job, refusal: Refuse) -> dict[str, Any]:
@@ -387,7 +387,7 @@ class Host:
                 job._say(message)
         except Exception as error:
             # Its last state does not fit into a line.
-            traceback.print_exc()
+            tell_error()
             job._say({"op": message["op"], "job": number, "error": text_of(error)})
         job._over = True
         self._jobs.pop(job._number, None)
@@ -403,7 +403,7 @@ class Host:
         except Refuse as refusal:
             job._say({**answer, "error": str(refusal)[:TEXT_MAX]})
         except Exception as error:
-            traceback.print_exc()
+            tell_error()
             job._say({**answer, "error": text_of(error)})
 
     async def _updated(self, job: Job, message: dict[str, Any]) -> None:
@@ -416,7 +416,7 @@ class Host:
         except Restart:
             answer["restart"] = True
         except Exception as error:
-            traceback.print_exc()
+            tell_error()
             answer["error"] = text_of(error)
         job._say(answer)
 
@@ -430,10 +430,3 @@ def _async(handler: Any) -> Any:
     if not inspect.iscoroutinefunction(handler):
         raise TypeError(f"{handler!r} is no async function")
     return handler
-
-
-def _exit(status: int) -> None:
-    """Ends the process, and waits for no task or thread."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)

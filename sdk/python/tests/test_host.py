@@ -13,6 +13,7 @@ import unittest
 from unittest import mock
 
 from tenure import Fenced, Host, LeaseLost, Moved, Park, Refuse, RequestError, Restart
+from tenure import _tell
 from tenure._attach import Pauses
 from tenure._wire import LINE_MAX, millis, pack, put, take
 
@@ -147,6 +148,31 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
                 word = await tenure.hear("ended")
                 words.append((word.get("error"), word.get("park", False)))
         self.assertEqual(words, [(None, False), ("RuntimeError: boom", False), ("shut", True), ("no", False)])
+
+    async def test_errors_are_said_though_nobody_reads_standard_error(self):
+        for reader_is_gone in (True, False):
+            reader, writer = os.pipe()
+            if reader_is_gone:
+                os.close(reader)
+            else:
+                os.set_blocking(writer, False)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        os.write(writer, b"x")
+                os.set_blocking(writer, True)
+            host = Host()
+
+            @host.job
+            async def run(job):
+                raise RuntimeError("boom")
+
+            # A thread that waits for the pipe keeps it.
+            stream = os.fdopen(writer, "w", closefd=False)
+            with mock.patch.object(sys, "stderr", stream), mock.patch.object(_tell, "_teller", _tell._Teller()):
+                async with connected(host) as tenure:
+                    tenure.start()
+                    await tenure.hear("started")
+                    self.assertEqual((await tenure.hear("ended"))["error"], "RuntimeError: boom")
 
     async def test_a_job_that_is_not_ready_fails_or_is_refused(self):
         host = Host()

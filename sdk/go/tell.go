@@ -1,0 +1,61 @@
+package tenure
+
+import (
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// How many texts for the log may wait. Further texts are dropped.
+const tellWaiting = 1000
+
+// How long the end of the process waits for the last texts.
+const lastWords = time.Second
+
+// A teller writes texts to the log in a goroutine, so that no job waits for a reader of the log.
+type teller struct {
+	once  sync.Once
+	texts chan func()
+}
+
+var told teller
+
+// put has a text written. It never waits.
+func (t *teller) put(write func()) {
+	t.once.Do(func() {
+		t.texts = make(chan func(), tellWaiting)
+		go func() {
+			for write := range t.texts {
+				write()
+			}
+		}()
+	})
+	select {
+	case t.texts <- write:
+	default:
+	}
+}
+
+// end waits a little until all texts are written.
+func (t *teller) end() {
+	written := make(chan struct{})
+	t.put(func() { close(written) })
+	select {
+	case <-written:
+	case <-time.After(lastWords):
+	}
+}
+
+// tell writes a text to the log.
+func tell(format string, values ...any) {
+	told.put(func() { log.Printf(format, values...) })
+}
+
+// surviveLostReaders keeps the process alive when the reader of its output has gone. Go ends a process for a write to such a
+// standard output or standard error, unless somebody takes the signal.
+func surviveLostReaders() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}

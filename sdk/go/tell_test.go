@@ -1,0 +1,55 @@
+package tenure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// stopped is a reader that takes nothing until it is told to go on.
+type stopped chan struct{}
+
+func (s stopped) Write(bytes []byte) (int, error) {
+	<-s
+	return len(bytes), nil
+}
+
+func TestErrorsAreSaidThoughNobodyReadsTheLog(t *testing.T) {
+	before, reader := log.Writer(), make(stopped)
+	log.SetOutput(reader)
+	defer log.SetOutput(before)
+	defer close(reader)
+	host := &Host{Job: func(context.Context, *Job) error { panic("oh") }}
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.start(1, "acme", nil)
+		p.hear("started")
+		if said := p.hear("ended")["error"]; said != "panicked: oh" {
+			t.Fatal(said)
+		}
+	})
+}
+
+func TestTheProcessOutlivesTheReaderOfItsLog(t *testing.T) {
+	const child, status = "TENURE_TEST_CHILD", 7
+	if os.Getenv(child) != "" {
+		surviveLostReaders()
+		fmt.Fprintln(os.Stderr, "nobody reads this")
+		os.Exit(status)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	defer writer.Close()
+	process := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	process.Env, process.Stderr = append(os.Environ(), child+"=1"), writer
+	var exit *exec.ExitError
+	if err := process.Run(); !errors.As(err, &exit) || exit.ExitCode() != status {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,98 @@
+"""All that the SDK tells on standard error. A thread writes, so that no job waits for a reader, or fails without a reader."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import sys
+import threading
+import traceback
+
+#: How many texts may wait. Further texts are dropped.
+_WAITING = 1000
+#: How long the end of the process waits for the last texts, in seconds.
+_LAST = 1.0
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self._texts: queue.Queue[str] = queue.Queue(_WAITING)
+        self._thread: threading.Thread | None = None
+
+    def put(self, text: str) -> None:
+        if self._thread is None:
+            # A daemon: the process does not wait for a write that never returns.
+            thread = threading.Thread(target=self._write, name="tenure-tell", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # The machine has no thread left, or the process ends.
+                return
+            self._thread = thread
+            atexit.register(self.end)
+        try:
+            self._texts.put_nowait(text)
+        except queue.Full:
+            pass
+
+    def end(self) -> None:
+        """Waits a little until all texts are written."""
+        with self._texts.all_tasks_done:
+            self._texts.all_tasks_done.wait_for(lambda: not self._texts.unfinished_tasks, _LAST)
+
+    def _write(self) -> None:
+        while True:
+            text = self._texts.get()
+            try:
+                _write(text)
+            except Exception:
+                # Nobody takes the text, and no job may fail for that.
+                pass
+            self._texts.task_done()
+
+
+def _write(text: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        number = sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        # The program has put another object in its place.
+        print(text, end="", file=sys.stderr, flush=True)
+        return
+    # Past the object and the lock in it: the end of the process waits for that lock.
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(number, data) :]
+
+
+_teller = _Teller()
+
+
+def tell(text: str) -> None:
+    """Tells this on a line."""
+    _teller.put(f"{text}\n")
+
+
+def tell_error() -> None:
+    """Tells the exception that is handled now."""
+    _teller.put(traceback.format_exc())
+
+
+def exit_now(status: int) -> None:
+    """Ends the process with what can be written soon, and waits for no task or thread."""
+    _teller.end()
+    flushing = threading.Thread(target=_flush, daemon=True)
+    flushing.start()
+    flushing.join(_LAST)
+    os._exit(status)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            # Nobody takes the rest.
+            pass
