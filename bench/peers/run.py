@@ -2,10 +2,12 @@
 
     make peers     ROUNDS=3 JOBS=20000 SINGLE=500 PUBLISH=1
 
-Prints the versions, the load of the machine, each run as a line of JSON, and a table of medians. A peer that cannot be
-had on this machine is named with the reason, and is no failure. A program that fails, or takes longer than PATIENCE, is
-named with what happened and is not run again; the others go on. All that was measured goes to target/peers/peers.json.
-With PUBLISH it goes to bench/results/peers.json, and the table and the plot go to docs/performance.md and docs/peers.svg.
+Prints the versions, the load of the machine, each run as a line of JSON, and a table of medians. A peer that this machine
+cannot have, because a tool is missing or a registry does not answer, is named with the reason, and is no failure. A program
+that has all its packages and does not build is a failure, and so is a run of Tenure's own programs that fails: the exit
+status is 1. A run that fails, or takes longer than PATIENCE, is named with the reason and is not repeated. The rest
+goes on. All measurements go to target/peers/peers.json. With PUBLISH they go to bench/results/peers.json, and the
+table and the plot go to docs/performance.md and docs/peers.svg.
 """
 
 import json
@@ -33,7 +35,11 @@ PATIENCE = 300
 
 
 class CannotBeHad(Exception):
-    """A peer is not to be had here: says why."""
+    """This machine cannot have a peer: says why."""
+
+
+class DoesNotBuild(Exception):
+    """A peer has all packages, and does not build: says why."""
 
 
 class Failed(Exception):
@@ -46,30 +52,35 @@ def last_line(text):
     return lines[-1].rstrip(".") if lines else ""
 
 
-def run(command, why, **options):
+def run(command, why, failure=DoesNotBuild, **options):
     """Runs a command that prepares a peer."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **options)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotBeHad(f"{why}: {error}") from error
+        raise failure(f"{why}: {error}") from error
     if done.returncode != 0:
-        raise CannotBeHad(f"{why}: {last_line(done.stdout + done.stderr) or done.returncode}")
+        raise failure(f"{why}: {last_line(done.stdout + done.stderr) or done.returncode}")
     return done.stdout
 
 
 class Rust:
-    """Programs of the package beside this file."""
+    """A program in Rust, of a workspace."""
 
-    def __init__(self, name, program, package, kind, settings, not_for):
-        self.name, self.program, self.package, self.kind = name, program, package, kind
-        self.settings, self.not_for = settings, not_for
+    def __init__(self, name, program, folder, package, kind, settings, not_for):
+        self.name, self.program, self.folder, self.package = name, program, folder, package
+        self.kind, self.settings, self.not_for = kind, settings, not_for
 
     def prepare(self):
         environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT)}
-        run(["cargo", "build", "-q", "--release", "--locked", "--bin", self.program], "it does not build",
-            cwd=HERE / "rust", env=environment)
-        lock = (HERE / "rust" / "Cargo.lock").read_text()
-        version = re.search(rf'name = "{self.package}"\nversion = "([^"]*)"', lock)
+        lock = self.folder / "Cargo.lock"
+        try:
+            run(["cargo", "fetch", "-q", "--locked"], "its packages do not come", CannotBeHad, cwd=self.folder)
+        except CannotBeHad as error:
+            # A lock that is behind its packages is a fault of this repository, whatever the registry says.
+            raise DoesNotBuild(f"{lock.relative_to(ROOT)} is out of date") if "--locked" in str(error) else error
+        run(["cargo", "build", "-q", "--release", "--locked", "--bin", self.program], "its program does not build",
+            cwd=self.folder, env=environment)
+        version = re.search(rf'name = "{self.package}"\nversion = "([^"]*)"', lock.read_text())
         return [str(BUILT / "release" / self.program)], version[1] if version else "unknown"
 
 
@@ -87,9 +98,9 @@ class Bullmq:
         place.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json", "main.mjs"):
             shutil.copy(HERE / "bullmq" / name, place / name)
-        run(["npm", "ci", "--silent"], "npm does not get it", cwd=place)
+        run(["npm", "ci", "--silent"], "its packages do not come", CannotBeHad, cwd=place)
         version = json.loads((place / "node_modules/bullmq/package.json").read_text())["version"]
-        node = run(["node", "--version"], "there is no Node").strip()
+        node = run(["node", "--version"], "there is no Node", CannotBeHad).strip()
         return ["node", str(place / "main.mjs")], f"{version}, Node {node.lstrip('v')}"
 
 
@@ -111,7 +122,7 @@ class Pulse:
     def prepare(self):
         if not shutil.which("go"):
             raise CannotBeHad("there is no Go")
-        go = run(["go", "env", "GOVERSION"], "there is no Go").strip()
+        go = run(["go", "env", "GOVERSION"], "there is no Go", CannotBeHad).strip()
         place = BUILT / "pulse"
         place.mkdir(parents=True, exist_ok=True)
         for name in ("go.mod", "main.go"):
@@ -121,7 +132,7 @@ class Pulse:
         wanted = needed[0].strip()
         # An old Go reads no such file, so its modules are asked for outside of it.
         try:
-            run(["go", "mod", "download", f"{module[1]}@{module[2]}"], "no module comes", cwd=empty_module(place))
+            run(["go", "mod", "download", f"{module[1]}@{module[2]}"], "no module comes", CannotBeHad, cwd=empty_module(place))
         except CannotBeHad as error:
             why = str(error).rsplit(": ", 1)[-1]
             raise CannotBeHad(f"its modules do not come ({why}), and {module[2]} needs {wanted} where this is {go}") from error
@@ -130,19 +141,20 @@ class Pulse:
         if ours < (1, 21) and ours < tuple(map(int, needed.groups())):
             raise CannotBeHad(f"{module[2]} needs {wanted}, and this is {go}")
         # It adds the modules that the build needs; `go mod tidy` also asks for those of their tests.
-        run(["go", "build", "-mod=mod", "-o", "pulse", "."], "it does not build", cwd=place)
+        run(["go", "mod", "download", "-x"], "its modules do not come", CannotBeHad, cwd=place)
+        run(["go", "build", "-mod=mod", "-o", "pulse", "."], "its program does not build", cwd=place)
         version = re.search(r"goa.design/pulse (v\S+)", (place / "go.mod").read_text())
         return [str(place / "pulse")], f"{version[1] if version else 'unknown'}, {go}"
 
 
 PEERS = [
-    Rust("tenure-jobs", "jobs", "tenure-jobs", "queue", "adds all jobs in one call; done jobs are removed",
+    Rust("tenure-jobs", "peers-jobs", ROOT, "tenure-jobs", "queue", "adds all jobs in one call; done jobs are removed",
          "workers outside Rust; logs of events; workflows that replay their steps"),
     Bullmq(),
-    Rust("apalis-redis", "apalis", "apalis-redis", "queue",
+    Rust("apalis-redis", "apalis", HERE / "apalis", "apalis-redis", "queue",
          "adds 1,000 jobs a call while at most 3,000 wait; an idle worker looks every 100 ms; keeps the results of done jobs",
          "long queues: 1.0.0 fails where 8,000 jobs are due, and an idle worker begins only at its next look"),
-    Rust("tenure-pool", "pool", "tenure-pool", "pool", "the defaults",
+    Rust("tenure-pool", "peers-pool", ROOT, "tenure-pool", "pool", "the defaults",
          "short jobs of a queue, which are the work of tenure-jobs"),
     Pulse(),
 ]
@@ -231,18 +243,20 @@ def rounds(redis, ready):
 
 
 def main():
-    peers, ready = [], []
+    peers, ready, faults = [], [], []
     for peer in PEERS:
         row = {"name": peer.name, "kind": peer.kind, "settings": peer.settings, "not_for": peer.not_for}
         try:
             command, row["version"] = peer.prepare()
             ready.append((peer, command, row["version"]))
-        except CannotBeHad as error:
+        except (CannotBeHad, DoesNotBuild) as error:
             row["missing"] = str(error)
-        print(f"{peer.name}: {row.get('version') or 'not to be had here: ' + row['missing']}", flush=True)
+            if isinstance(error, DoesNotBuild):
+                faults.append(f"{peer.name}: {error}")
+        print(f"{peer.name}: {row.get('version') or row['missing']}", flush=True)
         peers.append(row)
     if not ready:
-        raise SystemExit("none of the programs can be had here")
+        raise SystemExit("none of the programs is ready here")
     with Redis() as redis:
         measured = {
             "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "redis": redis.version, "cores": os.cpu_count(),
@@ -252,13 +266,19 @@ def main():
         measured["runs"] = rounds(redis, ready)
     measured["load_after"] = load()
     print(f"load average {report.averages(measured['load_after'])} after\n\n{report.tables(measured)}")
-    if os.environ.get("PUBLISH"):
+    ours = {peer.name for peer, *_ in ready if peer.name.startswith("tenure-")}
+    faults += [f"{line['peer']}: {line['what']}: {line['failed']}" for line in measured["runs"] if "failed" in line and line["peer"] in ours]
+    if os.environ.get("PUBLISH") and not faults:
         report.publish(measured)
     else:
         (BUILT / "peers.json").write_text(report.raw(measured))
         print(f"all of it is in {(BUILT / 'peers.json').relative_to(ROOT)}")
+    if faults:
+        raise SystemExit("\n".join(["peers: FAILED", *faults]))
     return 0
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--help"]:
+        sys.exit(print(__doc__))
     sys.exit(main())

@@ -6,7 +6,11 @@ use std::time::{Duration, Instant};
 
 use apalis::prelude::*;
 use apalis_redis::{Config, RedisStorage};
-use tenure_peers::{Asked, Count, Error, PAYLOAD, asked, print_latency, print_throughput, url};
+
+#[path = "../../tenure/src/lib.rs"]
+mod common;
+
+use common::{Asked, Count, Error, PAYLOAD, asked, print_latency, print_throughput, url};
 
 /// How often an idle worker looks.
 const POLL: Duration = Duration::from_millis(100);
