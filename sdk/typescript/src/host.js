@@ -74,6 +74,8 @@ export class Host {
    * attaches, and SIGTERM or SIGINT has its jobs handed on before it ends. A second one ends it at once.
    */
   async run() {
+    // Without a listener, a line that nobody takes ends the process, and all jobs with it.
+    for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
     if (process.env.TENURE_SOCKET === undefined) {
       const signalled = () => {
         // Without a listener, the next one ends the process.

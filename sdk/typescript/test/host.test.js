@@ -616,15 +616,15 @@ test("a host attaches only where the clock is the node's", async () => {
 });
 
 /** Plays with a host in a process of its own, whose job takes no notice of its end. Resolves with how it has ended. */
-async function child(ttl_ms, left_ms, play = () => {}) {
+async function child(ttl_ms, left_ms, play = () => {}, job = "() => new Promise(() => {})", stdio = "ignore") {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "tenure-"));
   const place = path.join(folder, "socket");
   const server = net.createServer().listen(place);
   const source = `import { Host } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
-    await new Host().job(() => new Promise(() => {})).run();`;
+    await new Host().job(${job}).run();`;
   const process = spawn(globalThis.process.execPath, ["--input-type=module", "-e", source], {
     env: { TENURE_ATTACH: place },
-    stdio: "ignore",
+    stdio,
   });
   try {
     const [socket] = await once(server, "connection");
@@ -648,6 +648,22 @@ async function child(ttl_ms, left_ms, play = () => {}) {
 
 test("the process ends with a job that outlives its lease", async () => {
   assert.deepEqual(await child(100, 300), [1, null]);
+});
+
+test("jobs end in order though nobody takes what the process prints", async () => {
+  const full = await fs.open("/dev/full", "w");
+  const fails = "(job) => { console.log(job.key); throw new Error('boom'); }";
+  const play = async (tenure, process) => {
+    assert.equal((await tenure.hear("ended")).error, "Error: boom");
+    tenure.start({ job: 2 });
+    await tenure.hear("started");
+    assert.equal((await tenure.hear("ended")).error, "Error: boom");
+    process.kill("SIGTERM");
+    await tenure.hear("bye");
+    tenure.say({ op: "bye" });
+  };
+  assert.deepEqual(await child(60_000, 60_000, play, fails, ["ignore", full.fd, full.fd]), [0, null]);
+  await full.close();
 });
 
 test("a second signal ends the process", async () => {
