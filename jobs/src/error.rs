@@ -18,10 +18,10 @@ pub enum Error {
     /// A setting is unusable. Nothing was sent.
     #[error("{0}, nothing was sent")]
     Setting(&'static str),
-    /// The data cannot be encoded. Nothing was sent.
+    /// The data cannot be encoded, or nest more than 64 levels. Nothing was sent.
     #[error("the data cannot be encoded, nothing was sent")]
     Encode(#[source] Arc<rmp_serde::encode::Error>),
-    /// The data, or the result, are not of that type. They stay as they are.
+    /// The data, or the result, are not of that type, or nest more than 64 levels. They stay as they are.
     #[error("the data of the job are of another type")]
     Decode(#[source] Arc<rmp_serde::decode::Error>),
     /// The data are too large. Nothing was sent.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use serde::Deserialize as _;
 
 use super::asked::{AddMode, AddReply, Data, Request, Settle, SettleReply, Steer, SteerReply};
 use super::error::{Result, StoreError};
@@ -160,7 +161,10 @@ impl Maybe {
 }
 
 fn news(packed: &[u8]) -> Option<News> {
-    let Told(id, state, token, number, body, outcome) = rmp_serde::from_slice(packed).ok()?;
+    let mut packed = rmp_serde::Deserializer::from_read_ref(packed);
+    // A message is one list of plain values.
+    packed.set_max_depth(2);
+    let Told(id, state, token, number, body, outcome) = Told::deserialize(&mut packed).ok()?;
     let text = |bytes: &serde_bytes::ByteBuf| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(News {
         id: JobId::new(text(&id)?).ok()?,
@@ -224,5 +228,7 @@ mod tests {
             ("j", Some(State::Running), Token(12), 3)
         );
         assert_eq!((news.body, news.outcome.as_deref()), (None, Some(&b"Cok"[..])));
+        let deep = [&b"s|\x96\xa1j\xa1R\xa212\xa13\xc2"[..], &b"\x91".repeat(100_000), b"\xc0"].concat();
+        assert_eq!(hint(&deep), None, "one that nests deep is none, and ends no thread");
     }
 }

@@ -301,6 +301,8 @@ async fn what_cannot_be_is_refused_before_it_is_sent(world: World) {
     assert!(matches!(jobs.add("q", &()).priority(10).await, Err(Error::Setting(_))));
     assert!(matches!(jobs.add("q", &()).id("").await, Err(Error::Name(_))));
     assert!(matches!(jobs.add("q", &vec![0u64; 1 << 20]).await, Err(Error::TooLarge { .. })));
+    let deep = (0..600).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+    assert!(matches!(jobs.add("q", &deep).await, Err(Error::Encode(_))));
     assert!(matches!(jobs.start("no", &()).await, Err(Error::Setting(_))));
     assert!(matches!(jobs.wait(&"no".parse().unwrap()).await, Err(Error::NotFound(_))));
     jobs.add("q", &()).await.unwrap();
