@@ -151,6 +151,13 @@ def rules(ttl):
             "The log has key, error, attempts and pause.",
         ),
         Rule(
+            "TenureStatesNotKept", "warning",
+            rises('tenure_pool_unsaved_checkpoints_total{why=~"too_long|encoding|refused"}', "15m", "pool"), "0s",
+            f"States of jobs of {pool} are not kept",
+            "The next owners begin with older ones. The log has a key, the length and the bound, checkpoint_max.",
+            "docs/how-to/state-that-survives-a-move.md",
+        ),
+        Rule(
             "TenureJobsHang", "warning",
             rises('tenure_pool_failures_total{kind="stalled"}', "15m", "pool"), "0s",
             f"Jobs of {pool} made no progress",

@@ -15,7 +15,7 @@ ROWS = {
     "Workers and leases": [
         "workers", "full_workers", "open", "lease_age_seconds", "fenced_workers_total", "expired_workers_total",
     ],
-    "Trouble": ["failures_total", "store_errors_total", "attested_jobs_total", "swept_total"],
+    "Trouble": ["failures_total", "unsaved_checkpoints_total", "store_errors_total", "attested_jobs_total", "swept_total"],
     "Redis and the pool's own work": ["store_call_seconds", "routed_total", "plans_total", "ticks_total"],
 }
 # The figures at the top, with the level from which each is red, and whether it is red below that level.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
-use tenure_pool::{BoxError, Job, JobHandler, MemoryStore, Node, Start};
+use tenure_pool::{BoxError, Job, JobHandler, MemoryStore, Node, Start, StopReason};
 use tenure_testing::{Lines, eventually};
 use tokio::sync::Semaphore;
 
@@ -103,6 +103,32 @@ async fn an_engine_that_panics_says_so_with_its_text() {
     let _ = node.notify("key", "hello").await;
     let line = line_with(&["the engine failed", "panicking"]).await;
     assert!(line.contains("ERROR") && line.contains("as it was told"), "{line}");
+}
+
+/// Leaves too long a state, and looks at no result.
+struct LeavesMuch;
+
+impl JobHandler for LeavesMuch {
+    async fn start(&self, _: Job) -> Start {
+        Start::Started
+    }
+
+    async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
+        drop(job.checkpoint(vec![0; 65_537]));
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_state_that_is_refused_is_logged_though_nobody_looks() {
+    let node = join("much").await;
+    node.add_worker(LeavesMuch).await.unwrap();
+    node.dispatch(("hoarder", "")).await.unwrap();
+    // After the end of the node nothing logs any more.
+    node.close().await.unwrap();
+    let line = log().into_iter().find(|line| line.contains("hoarder") && line.contains("WARN"));
+    let line = line.unwrap_or_else(|| panic!("{:?}", log()));
+    assert!(line.contains("65537 bytes") && line.contains("65536 at most"), "{line}");
 }
 
 /// Ends its jobs only when the semaphore allows it.

@@ -191,6 +191,7 @@ impl JobHandler for ByKey {
     }
 
     async fn stop(&self, job: &Job, _: StopReason) -> Result<(), BoxError> {
+        drop(job.checkpoint(vec![0; 65_537]));
         if job.key().as_bytes() == b"stops-badly" { Err("as it was told".into()) } else { Ok(()) }
     }
 }
@@ -272,6 +273,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         "tenure_pool_failures_total/stalled",
         "tenure_pool_failures_total/lost",
         "tenure_pool_failures_total/stop",
+        "tenure_pool_unsaved_checkpoints_total/too_long",
         "tenure_pool_releases_total/ended",
         "tenure_pool_releases_total/refused",
         "tenure_pool_routed_total/routed",

@@ -199,6 +199,7 @@ func (h *Host) listen(link *link) (int, error) {
 
 var words = map[string]bool{
 	"hello": true, "refused": true, "lease": true, "start": true, "stop": true, "notify": true, "ask": true, "update": true, "ping": true,
+	"bounds": true, "unsaved": true,
 }
 
 func (h *Host) hear(link *link, m *message) error {
@@ -208,8 +209,13 @@ func (h *Host) hear(link *link, m *message) error {
 		h.mu.Lock()
 		h.ttl = time.Duration(m.TTLMS) * time.Millisecond
 		h.mu.Unlock()
+		link.checkpointMax.Store(m.CheckpointMax)
 		// It is welcome, and may hear nothing for long.
 		return link.conn.SetReadDeadline(time.Time{})
+	case "bounds":
+		link.checkpointMax.Store(m.CheckpointMax)
+	case "unsaved":
+		tell("the last state of the job %q may not be kept: %s", taken(m.Key, m.Key64), m.Text)
 	case "ping":
 		return link.send(fields{"op": "pong", "n": m.N})
 	case "lease":

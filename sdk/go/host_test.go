@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -166,6 +168,46 @@ func TestAJobIsCancelledAndThenStopped(t *testing.T) {
 		p.say(fields{"op": "ping", "n": 1})
 		p.hear("pong")
 	})
+}
+
+func TestAStateThatIsTooLongIsRefusedWithItsLength(t *testing.T) {
+	host := &Host{Job: func(ctx context.Context, job *Job) error {
+		<-ctx.Done()
+		if err := job.Leave([]byte("1234")); err != nil {
+			t.Error(err)
+		}
+		for _, err := range []error{job.Leave([]byte("12345")), job.Checkpoint(ctx, []byte("12345"))} {
+			var refused *RequestError
+			if !errors.As(err, &refused) || refused.Code != "too_long" || !strings.Contains(refused.Text, "keeps 4 at most") {
+				t.Error(err)
+			}
+		}
+		return nil
+	}}
+	connected(t, host, 0, func(p *played, _ map[string]any) {
+		p.say(fields{"op": "bounds", "checkpoint_max": 4})
+		p.start(1, "acme", nil)
+		p.hear("started")
+		p.stop(1)
+		if stopped := p.hear("stopped"); stopped["checkpoint"] != "1234" {
+			t.Fatal(stopped)
+		}
+	})
+}
+
+func TestALastStateThatIsNotKeptIsLogged(t *testing.T) {
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	connected(t, &Host{Job: wait}, 0, func(p *played, _ map[string]any) {
+		p.say(fields{"op": "unsaved", "job": 1, "key": "acme", "code": "refused", "text": "redis is full"})
+		p.say(fields{"op": "ping", "n": 1})
+		p.hear("pong")
+	})
+	told.end()
+	if !strings.Contains(logged.String(), `"acme" may not be kept: redis is full`) {
+		t.Fatal(logged.String())
+	}
 }
 
 func TestErrorsBecomeLastWords(t *testing.T) {

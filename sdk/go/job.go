@@ -86,17 +86,27 @@ func (j *Job) Ready() {
 }
 
 // Checkpoint leaves a small state with the job, for its next run. It returns when that is kept, or the context is over. It
-// returns ErrFenced if the job is not this host's any more.
+// returns ErrFenced if the job is not this host's any more, and a *RequestError with the code too_long if the state is too long.
 func (j *Job) Checkpoint(ctx context.Context, state []byte) error {
+	if err := j.link.fits(state); err != nil {
+		return err
+	}
 	_, err := j.link.request(ctx, fields{"op": "checkpoint", "job": j.number}.put("body", state), j)
 	return err
 }
 
-// Leave sets the state for the next run, if this one is told to stop. The last one counts.
-func (j *Job) Leave(state []byte) {
+// Leave sets the state for the next run, if this one is told to stop. The last one counts. It logs and returns a *RequestError
+// with the code too_long if the state is too long. The state before stays then.
+func (j *Job) Leave(state []byte) error {
+	if err := j.link.fits(state); err != nil {
+		// A deferred call mostly drops its result.
+		tell("the job %q leaves no state: %v", j.key, err)
+		return err
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.state, j.hasState = append([]byte{}, state...), true
+	return nil
 }
 
 // Progress says that it makes progress. A job with a progress timeout must call this more often than that.

@@ -2,8 +2,10 @@ package tenure
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -47,6 +49,19 @@ type link struct {
 	room     chan struct{}
 	requests map[uint64]chan *answer
 	rid      uint64
+
+	// checkpointMax is the longest state of a job, in bytes. Zero: the node does not say.
+	checkpointMax atomic.Int64
+}
+
+// fits says whether the pool keeps a state of this length.
+func (l *link) fits(state []byte) error {
+	longest := l.checkpointMax.Load()
+	if longest == 0 || int64(len(state)) <= longest {
+		return nil
+	}
+	text := fmt.Sprintf("the state has %d bytes, and the pool keeps %d at most; it is not saved", len(state), longest)
+	return &RequestError{Code: "too_long", Text: text}
 }
 
 func newLink(conn net.Conn) *link {

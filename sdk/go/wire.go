@@ -38,6 +38,9 @@ type message struct {
 	LeftMS   int64  `json:"left_ms"`
 	UntilMS  int64  `json:"until_ms"`
 	TTLMS    int64  `json:"ttl_ms"`
+	Text     string `json:"text"`
+
+	CheckpointMax int64 `json:"checkpoint_max"`
 
 	// Ours has the versions of a node that speaks none of this host's.
 	Ours []uint32 `json:"ours"`

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobSpec, Node, NotSaved, RestartPolicy};
+use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobKey, JobSpec, Node, NotSaved, RestartPolicy};
 use tokio::time::timeout;
 
 use super::link::CALLS;
@@ -93,13 +93,21 @@ pub(super) fn rid_of(request: &Up) -> u64 {
 pub(super) fn saved(rid: u64, saved: Result<(), NotSaved>) -> Down {
     match saved {
         Ok(()) => Down::Ok { rid, done: Done::default() },
-        Err(why) => {
-            let code = match why {
-                NotSaved::TooLong { .. } => "too_long",
-                _ => "fenced",
-            };
-            error(rid, code, &why.to_string())
-        }
+        Err(why) => error(rid, code_of(&why), &why.to_string()),
+    }
+}
+
+/// Says that the last state of a job is not kept, or may not be.
+pub(super) fn unsaved(job: u64, key: &JobKey, why: &NotSaved) -> Down {
+    Down::Unsaved { job, key: Key::of(key), code: code_of(why).to_owned(), text: why.to_string() }
+}
+
+fn code_of(why: &NotSaved) -> &'static str {
+    match why {
+        NotSaved::TooLong { .. } => "too_long",
+        NotSaved::Refused(_) => "refused",
+        NotSaved::JobGone => "fenced",
+        _ => "failed",
     }
 }
 
@@ -202,4 +210,23 @@ impl Info {
 /// The state as listings call it.
 fn state_of(job: &JobInfo) -> String {
     format!("{:?}", job.state).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_for_a_state_that_is_not_kept_has_its_code() {
+        let codes = [
+            (NotSaved::TooLong { len: 5, max: 4 }, "too_long"),
+            (NotSaved::Refused("its memory is full".to_owned()), "refused"),
+            (NotSaved::JobGone, "fenced"),
+            (NotSaved::Encoding(String::new()), "failed"),
+        ];
+        for (why, code) in codes {
+            let Down::Error { code: said, text, .. } = saved(1, Err(why.clone())) else { panic!("{why}") };
+            assert_eq!((&*said, text), (code, why.to_string()));
+        }
+    }
 }

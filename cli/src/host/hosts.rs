@@ -139,12 +139,14 @@ impl Hosts {
 
     /// Welcomes a host. Returns the talk with it, and the lines for it.
     fn welcome(&self, worker: u16, hello: Hello, tether: Tether) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
+        let checkpoint_max = self.node.settings().checkpoint_max;
         let welcome = Down::Hello {
             v: VERSION,
             pool: self.pool.clone(),
             node: self.node.name().to_owned(),
             worker,
             ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
+            checkpoint_max,
             features: FEATURES.map(str::to_owned).into(),
             tenure: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -153,7 +155,8 @@ impl Hosts {
         let (out, from) = mpsc::unbounded_channel();
         let link = Arc::new(Link::new(hello, tether, leases, out));
         link.send(&welcome);
-        let talk = Talk { link, node: self.node.clone(), ttl: self.ttl, deadline: self.deadline };
+        let (node, ttl, deadline) = (self.node.clone(), self.ttl, self.deadline);
+        let talk = Talk { link, node, ttl, deadline, checkpoint_max };
         (talk, from)
     }
 }

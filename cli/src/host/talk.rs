@@ -34,6 +34,8 @@ pub(super) struct Talk {
     pub(super) node: Node,
     pub(super) ttl: Duration,
     pub(super) deadline: Duration,
+    /// The longest state, as the host was told in its welcome.
+    pub(super) checkpoint_max: u64,
 }
 
 /// Why a talk is over.
@@ -112,8 +114,14 @@ impl Talk {
                 }
                 Heard::Last { job, of, state } => {
                     // The pool hands the job on when it is kept.
-                    drop(of.checkpoint(state));
+                    let saving = of.checkpoint(state);
                     link.table().end(job, End::Stopped);
+                    let link = link.clone();
+                    tasks.spawn(async move {
+                        if let Err(why) = saving.await {
+                            link.send(&calls::unsaved(job, of.key(), &why));
+                        }
+                    });
                 }
                 Heard::Answer(ask, Ok(answer)) => ask.answer(answer),
                 Heard::Answer(ask, Err(why)) => ask.refuse(why),
@@ -144,14 +152,20 @@ impl Talk {
         }
     }
 
-    /// Pings the host, and tells it of renewals. Returns when it does not answer.
+    /// Pings the host, and tells it of renewals and of another longest state. Returns when it does not answer.
     async fn pulse(&self) -> String {
         let Self { link, ttl, deadline, .. } = self;
         let every = (*ttl / 5).clamp(PINGS.0, PINGS.1).min(*deadline);
         // The first one is sent at once.
         let (mut n, mut sent): (_, Option<Instant>) = (0, None);
+        let mut told = self.checkpoint_max;
         loop {
             link.tell_leases();
+            let checkpoint_max = self.node.settings().checkpoint_max;
+            if checkpoint_max != told {
+                told = checkpoint_max;
+                link.send(&Down::Bounds { checkpoint_max });
+            }
             let is_answered = *link.ponged.borrow() >= n;
             let elapsed = sent.map(|sent| sent.elapsed());
             if !is_answered && elapsed.is_some_and(|elapsed| elapsed > *deadline) {

@@ -42,12 +42,18 @@ def listen(host, message):
         message["until_ms"] = 1 << 60
     if what == "ignores leases" and message["op"] == "lease":
         message["until_ms"], message["left_ms"] = 1 << 60, 1 << 50
+    if what == "passes over bounds" and message["op"] == "bounds":
+        return
+    if what == "dies of lost states" and message["op"] == "unsaved":
+        raise KeyError(message["op"])
     if what == "stays after bye" and message["op"] == "bye":
         return
     hear(host, message)
 
 
 Link.send, Host._hear = say, listen
+if what == "leaves any state":
+    _job.Job._fitting = lambda job, state: _job.data(state)
 if what == "acks at once":
     note = _job.Job._note
 

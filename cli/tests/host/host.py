@@ -174,13 +174,18 @@ def hear(message):
             child.wait()
         if jobs.pop(job, None):
             file.close()
-            say(op="stopped", job=job)
+            # One that hoards leaves more than a pool keeps.
+            say(op="stopped", job=job, **({"checkpoint": "x" * 70_000} if key.startswith("hoards") else {}))
     elif op == "notify":
         misbehave(text(message, "body"), message)
     elif op == "ask":
         say(op="answer", job=job, n=message["n"], body=jobs[job][0])
     elif op in ("ok", "error"):
         note("answers", message.get("code", op))
+    elif op == "unsaved":
+        note("unsaved", f"{text(message, 'key')} {job} {message['code']}: {message['text']}")
+    elif op == "bounds":
+        note("bounds", str(message["checkpoint_max"]))
     elif op == "lease" and MODE == "obeys":
         until = max(until, message["until_ms"])
         note("leases", f"{os.getpid()} {until}")

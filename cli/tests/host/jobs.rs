@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_pool::{AskError, JobSpec, JobState, NotHandled, RestartPolicy};
 use tenure_testing::eventually;
 
-use super::world::{PATIENCE, World, python};
+use super::world::{PATIENCE, World, python, raw};
 
 async fn world() -> (World, super::world::Host) {
     let world = World::new().await;
@@ -44,6 +44,25 @@ async fn a_failed_start_tells_its_dispatcher_why() {
     let parked = || async { world.node.parked().await.unwrap().pop() };
     let parked = eventually(PATIENCE, "it is parked", parked).await;
     assert!(format!("{parked:?}").contains("no plan"), "{parked:?}");
+    host.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_state_that_is_too_long_is_told_to_its_host() {
+    let world = World::new().await;
+    let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
+    world.node.dispatch(("hoards", "")).await.unwrap();
+    world.node.bounce("hoards").await.unwrap();
+    let told = world.line("unsaved", "hoards").await;
+    assert!(told.starts_with("hoards 1 too_long: ") && told.contains("70000 bytes"), "{told}");
+    // By then the pool keeps the state of the next run.
+    world.node.change_settings(|settings| settings.checkpoint_max = 80_000).await.unwrap();
+    world.line("bounds", "80000").await;
+    world.running("hoards").await;
+    world.node.bounce("hoards").await.unwrap();
+    let kept = || async { world.node.checkpoint_of("hoards").await.unwrap() };
+    assert_eq!(eventually(PATIENCE, "its state", kept).await.bytes().len(), 70_000);
+    assert_eq!(world.lines("unsaved").len(), 1);
     host.leave().await;
 }
 

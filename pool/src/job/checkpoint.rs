@@ -75,21 +75,37 @@ impl IntoFuture for Saving {
 /// A job that ends by its own word, and how.
 pub(crate) type OwnEnd = (Job, Result<(), BoxError>);
 
+/// Hears of a checkpoint that the node refuses at once. The job may not look at the result.
+pub(crate) type OnRefused = Box<dyn Fn(&JobKey, &NotSaved) + Send + Sync>;
+
 /// The ways of checkpoints and of ends from all jobs of a node to its driver.
-#[derive(Debug)]
 pub(crate) struct Savers {
     to: mpsc::UnboundedSender<Arc<Slot>>,
     ends: mpsc::UnboundedSender<OwnEnd>,
+    on_refused: OnRefused,
     /// The pool's `checkpoint_max`.
     max: AtomicUsize,
+}
+
+impl fmt::Debug for Savers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Savers").field("max", &self.max).finish_non_exhaustive()
+    }
 }
 
 impl Savers {
     pub(crate) fn new(
         (to, ends): (mpsc::UnboundedSender<Arc<Slot>>, mpsc::UnboundedSender<OwnEnd>),
         max: usize,
+        on_refused: OnRefused,
     ) -> Self {
-        Self { to, ends, max: AtomicUsize::new(max) }
+        Self { to, ends, on_refused, max: AtomicUsize::new(max) }
+    }
+
+    /// The checkpoint of this job is not sent, for this reason.
+    pub(super) fn refuse(&self, key: &JobKey, why: NotSaved) -> Saving {
+        (self.on_refused)(key, &why);
+        Saving(Err(why))
     }
 
     /// The job ends in this way. A node that hears nothing has ended it already.
@@ -100,7 +116,8 @@ impl Savers {
     /// Those of a node that hears nothing.
     #[cfg(test)]
     pub(crate) fn unheard() -> Arc<Self> {
-        Arc::new(Self::new((mpsc::unbounded_channel().0, mpsc::unbounded_channel().0), usize::MAX))
+        let ways = (mpsc::unbounded_channel().0, mpsc::unbounded_channel().0);
+        Arc::new(Self::new(ways, usize::MAX, Box::new(|_, _| {})))
     }
 
     pub(crate) fn go_by(&self, max: usize) {
@@ -148,7 +165,7 @@ impl Slot {
     pub(crate) fn give(self: &Arc<Self>, savers: &Savers, bytes: Bytes) -> Saving {
         let max = savers.max.load(Ordering::Relaxed);
         if bytes.len() > max {
-            return Saving(Err(NotSaved::TooLong { len: bytes.len(), max }));
+            return savers.refuse(&self.key, NotSaved::TooLong { len: bytes.len(), max });
         }
         let (number, is_heard) = {
             let mut state = self.state();
@@ -215,10 +232,6 @@ impl Slot {
     }
 }
 
-pub(super) fn refused(error: NotSaved) -> Saving {
-    Saving(Err(error))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
@@ -233,7 +246,7 @@ mod tests {
         let key = JobKey::try_from("k").unwrap_or_else(|error| panic!("{error}"));
         (
             Arc::new(Slot::new(WorkerId(1), key, Token(1))),
-            Savers::new((to, mpsc::unbounded_channel().0), 4),
+            Savers::new((to, mpsc::unbounded_channel().0), 4, Box::new(|_, _| {})),
             from,
         )
     }

@@ -264,7 +264,10 @@ impl Job {
     pub fn checkpoint_as<T: Payload>(&self, value: &T) -> Saving {
         match typed::encode(value) {
             Ok(bytes) => self.checkpoint(bytes),
-            Err(error) => checkpoint::refused(NotSaved::Encoding(error.to_string())),
+            Err(error) => {
+                let why = NotSaved::Encoding(error.to_string());
+                self.shared.savers.refuse(&self.shared.key, why)
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use super::health::HealthRecord;
 use super::history::Chronicle;
 use super::int_map::IntMap;
 use super::lease::Leases;
-use super::log::Log;
+use super::log::{self, Log};
 use super::metrics::{self, Metrics};
 use super::perform::perform;
 use super::planners::{Part, Planners};
@@ -114,13 +114,15 @@ impl Driver {
         store: Arc<dyn Store>,
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
-        watched: Watched,
+        mut watched: Watched,
         home: Handle,
     ) -> Self {
         let planners = Planners::new(config.node.clone(), home.clone());
         let (to, given) = mpsc::unbounded_channel();
         let (to_end, ends) = mpsc::unbounded_channel();
-        let savers = Arc::new(Savers::new((to, to_end), config.settings.checkpoint_max as usize));
+        let on_refused = log::refusals(config.node.clone(), watched.metrics.refused_checkpoints());
+        let max = config.settings.checkpoint_max as usize;
+        let savers = Arc::new(Savers::new((to, to_end), max, on_refused));
         let beside = watched.beside.clone();
         let actors =
             Actors::new(&config, leases.clone(), inputs.clone(), beside, (savers, ends), home.clone());

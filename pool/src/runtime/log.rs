@@ -1,10 +1,14 @@
 //! The log for operators: each notice of the core is one structured event. Quiet in steady state.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::lately::Lately;
+use super::metrics::RefusedCheckpoints;
+use crate::clock;
 use crate::core::effect::{Attested, Notice};
 use crate::core::time::Time;
+use crate::job::checkpoint::OnRefused;
 use crate::model::id::NodeName;
 use crate::model::level::TooOld;
 use crate::model::unsaved::NotSaved;
@@ -83,6 +87,17 @@ impl Log {
             log(&self.node, notice, count);
         }
     }
+}
+
+/// Logs and counts the checkpoints that this node refuses at once. The core gives no notice of them: a refused state may be the
+/// last word of a job that the engine has given up.
+pub(super) fn refusals(node: NodeName, counted: RefusedCheckpoints) -> OnRefused {
+    let log = Mutex::new(Log::new(node));
+    Box::new(move |key, why| {
+        counted.count(why);
+        let notice = Notice::NotSaved { key: key.clone(), why: why.clone(), others: 0 };
+        log.lock().unwrap_or_else(PoisonError::into_inner).log(clock::now(), &notice);
+    })
 }
 
 fn log(node: &NodeName, notice: &Notice, count: u64) {

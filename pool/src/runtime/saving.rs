@@ -87,10 +87,14 @@ mod tests {
         Arc::new(Slot::new(WorkerId(1), key, Token(1)))
     }
 
+    fn savers(to: mpsc::UnboundedSender<Arc<Slot>>) -> Savers {
+        Savers::new((to, mpsc::unbounded_channel().0), 8, Box::new(|_, _| {}))
+    }
+
     #[tokio::test]
     async fn whoever_waits_hears_that_the_node_has_ended() {
         let (to, given) = mpsc::unbounded_channel();
-        let (savers, mut saving) = (Savers::new((to, mpsc::unbounded_channel().0), 8), Saving::new(given));
+        let (savers, mut saving) = (savers(to), Saving::new(given));
         let (taken, waiting) = (slot(), slot());
         let first = taken.give(&savers, "a".into());
         assert!(saving.present().next().is_some());
@@ -105,7 +109,7 @@ mod tests {
     #[tokio::test]
     async fn a_checkpoint_after_a_refused_one_may_be_kept() {
         let (to, given) = mpsc::unbounded_channel();
-        let (savers, mut saving) = (Savers::new((to, mpsc::unbounded_channel().0), 8), Saving::new(given));
+        let (savers, mut saving) = (savers(to), Saving::new(given));
         let slot = slot();
         let first = slot.give(&savers, "a".into());
         assert!(saving.present().next().is_some());
@@ -123,7 +127,7 @@ mod tests {
     #[test]
     fn all_that_wait_are_taken_at_once() {
         let (to, given) = mpsc::unbounded_channel();
-        let (savers, mut saving) = (Savers::new((to, mpsc::unbounded_channel().0), 8), Saving::new(given));
+        let (savers, mut saving) = (savers(to), Saving::new(given));
         let slots: Vec<_> = (0..3).map(|_| slot()).collect();
         for slot in &slots {
             drop(slot.give(&savers, "a".into()));
@@ -135,7 +139,7 @@ mod tests {
     #[test]
     fn handlers_that_save_without_end_end_each_look() {
         let (to, given) = mpsc::unbounded_channel();
-        let (savers, mut saving) = (Savers::new((to, mpsc::unbounded_channel().0), 8), Saving::new(given));
+        let (savers, mut saving) = (savers(to), Saving::new(given));
         let slot = slot();
         drop(slot.give(&savers, "a".into()));
         let again = |_: Input| drop(slot.give(&savers, "b".into()));

@@ -57,7 +57,10 @@ async def run(job):
     elif do == "progress":
         job.progress()
     elif do == "leave":
-        job.leave(text)
+        try:
+            job.leave(text)
+        except RequestError as error:
+            job.status("error " + error.code)
     elif do == "block":
         time.sleep(ms / 1000)
         job.status("blocked")

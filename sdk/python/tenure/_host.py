@@ -247,6 +247,15 @@ class Host:
 
     def _hear_hello(self, message: dict[str, Any]) -> None:
         self.welcome = message
+        self._hear_bounds(message)
+
+    def _hear_bounds(self, message: dict[str, Any]) -> None:
+        if self._link is not None:
+            self._link.checkpoint_max = message.get("checkpoint_max")
+
+    def _hear_unsaved(self, message: dict[str, Any]) -> None:
+        key = (take(message, "key") or b"").decode(errors="replace")
+        tell(f"the last state of the job {key!r} may not be kept: {message.get('text')}")
 
     def _hear_refused(self, message: dict[str, Any]) -> None:
         self._refusal = str(message.get("why"))

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
-from ._errors import LeaseLost
+from ._errors import LeaseLost, RequestError
 from ._wire import data, millis, put, take
 
 if TYPE_CHECKING:
@@ -141,11 +141,15 @@ class Job:
 
         Raises Fenced if the job is not this host's any more, and RequestError if the state is too long.
         """
-        await self._link.request(put({"op": "checkpoint", "job": self._number}, "body", state), self)
+        message = put({"op": "checkpoint", "job": self._number}, "body", self._fitting(state))
+        await self._link.request(message, self)
 
     def leave(self, state: bytes | str) -> None:
-        """The state for the next run, if this one is told to stop. Call it at any time; the last one counts."""
-        self._state = data(state)
+        """The state for the next run, if this one is told to stop. Call it at any time; the last one counts.
+
+        Raises RequestError if the state is too long. The state before stays then.
+        """
+        self._state = self._fitting(state)
 
     def progress(self) -> None:
         """It makes progress. A job with a progress timeout must call this more often than that."""
@@ -171,6 +175,13 @@ class Job:
             note = await self.notified()
             yield note
             note.ack()
+
+    def _fitting(self, state: bytes | str) -> bytes:
+        state, longest = data(state), self._link.checkpoint_max
+        if longest is not None and len(state) > longest:
+            text = f"the state has {len(state)} bytes, and the pool keeps {longest} at most; it is not saved"
+            raise RequestError("too_long", text)
+        return state
 
     def _say(self, message: dict[str, Any]) -> None:
         # After its last word there is nothing to say of a job.

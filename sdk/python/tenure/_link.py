@@ -32,6 +32,8 @@ class Link(asyncio.Protocol):
         self._rid = 0
         self._free = _REQUESTS
         self._waiting: deque[asyncio.Future[None]] = deque()
+        #: The longest state of a job. None: the node does not say.
+        self.checkpoint_max: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport

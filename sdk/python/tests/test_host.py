@@ -115,6 +115,43 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await tenure.hear("stopped"))["checkpoint64"], "/w==")
         self.assertEqual(seen, [("acme", 7, b"gold", b"41"), "moved"])
 
+    async def test_a_state_that_is_too_long_is_refused_with_its_length(self):
+        host, refused = Host(), []
+
+        @host.job
+        async def run(job):
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                job.leave("1234")
+                # Bytes count, not characters.
+                for state in ["12345", b"12345", "\u00e4\u00e4\u00e4"]:
+                    with self.assertRaisesRegex(RequestError, "pool keeps 4 at most") as caught:
+                        job.leave(state)
+                    refused.append(caught.exception.code)
+
+        async with connected(host) as tenure:
+            tenure.say(op="bounds", checkpoint_max=4)
+            tenure.start()
+            await tenure.hear("started")
+            tenure.say(op="stop", job=1, why="moved", within_ms=1000)
+            self.assertEqual((await tenure.hear("stopped"))["checkpoint"], "1234")
+        self.assertEqual(refused, ["too_long"] * 3)
+
+    async def test_a_last_state_that_is_not_kept_is_logged(self):
+        host = Host()
+
+        @host.job
+        async def run(job):
+            pass
+
+        with mock.patch("tenure._host.tell") as told:
+            async with connected(host) as tenure:
+                tenure.say(op="unsaved", job=1, key="acme", code="refused", text="redis is full")
+                tenure.say(op="ping", n=1)
+                await tenure.hear("pong")
+        told.assert_called_once_with("the last state of the job 'acme' may not be kept: redis is full")
+
     async def test_a_stop_before_the_first_step_is_answered(self):
         host = Host()
 

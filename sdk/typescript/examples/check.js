@@ -34,7 +34,7 @@ host.job(
     if (act === "fail") throw new Error(text);
     if (act === "park") throw new Park(text);
     if (act === "progress") job.progress();
-    if (act === "leave") job.leave(text);
+    if (act === "leave") leave(job, text);
     if (act === "bye") host.bye();
     if (act === "save") await save(job, text);
     if (act === "call") await request(job, call);
@@ -49,9 +49,21 @@ async function save(job, text) {
     await job.checkpoint(text);
     job.status("saved");
   } catch (error) {
-    if (!(error instanceof RequestError)) throw error;
-    job.status("error " + error.code);
+    failed(job, error);
   }
+}
+
+function leave(job, text) {
+  try {
+    job.leave(text);
+  } catch (error) {
+    failed(job, error);
+  }
+}
+
+function failed(job, error) {
+  if (!(error instanceof RequestError)) throw error;
+  job.status("error " + error.code);
 }
 
 async function request(job, { op, key, body }) {
@@ -62,8 +74,7 @@ async function request(job, { op, key, body }) {
     else await host.pool.dispatch(key, body, { policy: "on-failure" });
     job.status("ok " + JSON.stringify(answer));
   } catch (error) {
-    if (!(error instanceof RequestError)) throw error;
-    job.status("error " + error.code);
+    failed(job, error);
   }
 }
 

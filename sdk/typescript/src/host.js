@@ -185,6 +185,13 @@ export class Host {
     switch (message.op) {
       case "hello":
         this.welcome = message;
+        this.#link.checkpointMax = message.checkpoint_max;
+        break;
+      case "bounds":
+        this.#link.checkpointMax = message.checkpoint_max;
+        break;
+      case "unsaved":
+        console.error(`the last state of the job ${JSON.stringify(String(take(message, "key")))} may not be kept: ${message.text}`);
         break;
       case "refused":
         this.#refusal = String(message.why);
@@ -263,7 +270,8 @@ export class Host {
       }
       const park = error instanceof Park;
       const expected = park || error instanceof Refuse || job.stopReason !== undefined;
-      if (!expected) console.error(error);
+      // Nobody else hears of a state that was refused at the end of a job.
+      if (!expected || error.code === "too_long") console.error(error);
       const op = job._ready ? "ended" : "failed";
       return { op, job: number, error: textOf(error), ...(park ? { park } : {}) };
     }

@@ -81,7 +81,7 @@ export class Job {
   ready(): void;
   /** Leaves a small state with the job, for its next run. Resolves when it is kept. Throws Fenced or RequestError. */
   checkpoint(state: Bytes): Promise<void>;
-  /** The state for the next run, if this one is told to stop. The last one counts. */
+  /** The state for the next run, if this one is told to stop. The last one counts. Throws RequestError if it is too long. */
   leave(state: Bytes): void;
   progress(): void;
   status(text: string): void;

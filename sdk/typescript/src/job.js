@@ -1,6 +1,6 @@
 // A job in a handler's hands.
 
-import { Cancelled, LeaseLost } from "./errors.js";
+import { Cancelled, LeaseLost, RequestError } from "./errors.js";
 import { millis, monotonic, put, take } from "./wire.js";
 
 /** The longest time of a timer. */
@@ -133,12 +133,24 @@ export class Job {
 
   /** Leaves a small state with the job, for its next run. Resolves when it is kept. */
   async checkpoint(state) {
+    this.#fits(state);
     await this.#link.request(put({ op: "checkpoint", job: this._number }, "body", state), this);
   }
 
-  /** The state for the next run, if this one is told to stop. The last one counts. */
+  /**
+   * The state for the next run, if this one is told to stop. The last one counts. Throws RequestError if the state is too
+   * long. The state before stays then.
+   */
   leave(state) {
+    this.#fits(state);
     this._state = typeof state === "string" ? state : Buffer.from(state);
+  }
+
+  #fits(state) {
+    const length = Buffer.byteLength(state);
+    const longest = this.#link.checkpointMax;
+    if (longest === undefined || length <= longest) return;
+    throw new RequestError("too_long", `the state has ${length} bytes, and the pool keeps ${longest} at most; it is not saved`);
   }
 
   /** It makes progress. A job with a progress timeout must call this more often than that. */

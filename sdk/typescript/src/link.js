@@ -17,6 +17,8 @@ export class Link {
   #rid = 0;
   #free = REQUESTS;
   #waiting = [];
+  /** The longest state of a job, bytes. Undefined: the node does not say. */
+  checkpointMax;
 
   /**
    * Connects. `connected` is called when it has, `heard` with each message, and `ended` at its end; `failed` with an error if it

@@ -104,6 +104,54 @@ test("a job is aborted and then stopped", async () => {
   assert.deepEqual(seen, ["acme", 7, "gold", "41", "moved", true]);
 });
 
+test("a state that is too long is refused with its length", async () => {
+  const refused = [];
+  const host = new Host().job(async (job) => {
+    await job.cancelled();
+    job.leave("1234");
+    // Bytes count, not characters.
+    for (const state of ["12345", Buffer.from("12345"), "\u00e4\u00e4\u00e4"]) {
+      assert.throws(() => job.leave(state), /pool keeps 4 at most/);
+      await job.checkpoint(state).catch((error) => refused.push(error.code));
+    }
+  });
+  await connected(host, async (tenure) => {
+    tenure.say({ op: "bounds", checkpoint_max: 4 });
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "stop", job: 1, why: "moved", within_ms: 1000 });
+    assert.equal((await tenure.hear("stopped")).checkpoint, "1234");
+  });
+  assert.deepEqual(refused, ["too_long", "too_long", "too_long"]);
+});
+
+test("a state that is refused at the end of its job is logged", async (t) => {
+  const logged = t.mock.method(console, "error", () => {});
+  const host = new Host().job(async (job) => {
+    await job.cancelled();
+    job.leave("12345");
+  });
+  await connected(host, async (tenure) => {
+    tenure.say({ op: "bounds", checkpoint_max: 4 });
+    tenure.start();
+    await tenure.hear("started");
+    tenure.say({ op: "stop", job: 1, why: "moved", within_ms: 1000 });
+    assert.equal((await tenure.hear("stopped")).checkpoint, undefined);
+  });
+  assert.equal(logged.mock.calls[0].arguments[0].code, "too_long");
+});
+
+test("a last state that is not kept is logged", async (t) => {
+  const logged = t.mock.method(console, "error", () => {});
+  const host = new Host().job(async () => {});
+  await connected(host, async (tenure) => {
+    tenure.say({ op: "unsaved", job: 1, key: "acme", code: "refused", text: "redis is full" });
+    tenure.say({ op: "ping", n: 1 });
+    await tenure.hear("pong");
+  });
+  assert.match(logged.mock.calls[0].arguments[0], /"acme" may not be kept: redis is full/);
+});
+
 test("a wait ends with its job", async () => {
   const host = new Host().job((job) => job.sleep(1_000_000));
   await connected(host, async (tenure) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::player::{Job, Player};
+use super::player::{CHECKPOINT_MAX, Job, Player};
 use crate::host::table::Noted;
 use crate::host::wire::down::{Done, Info};
 use crate::host::wire::up::{Request, Up};
@@ -23,6 +23,7 @@ super::scenarios! {
     "starts again for another payload" => restart,
     "keeps a checkpoint" => checkpoint,
     "learns that a checkpoint was not kept" => fenced,
+    "learns that a checkpoint is longer than the pool keeps" => too_long,
     "says that a job makes progress" => progress,
     "gets the answer of a request" => request,
     "learns why a request failed" => failed_request,
@@ -200,6 +201,21 @@ async fn fenced(host: &mut Player) -> Played {
     let (job, rid) = save(host).await?;
     host.error(rid, "fenced").await?;
     host.says(job, "error fenced").await
+}
+
+/// The host refuses the checkpoint itself, or is told.
+async fn too_long(host: &mut Player) -> Played {
+    host.welcome().await?;
+    let job = host.run(Job::does(&json!({"do": "save", "text": "x".repeat(CHECKPOINT_MAX + 1)}))).await?;
+    let said = |host: &mut Player| {
+        let said = host.said.iter().any(|(of, word)| *of == job && word.starts_with("status "));
+        (said || !host.checkpoints.is_empty()).then_some(())
+    };
+    host.until("a checkpoint, or its refusal", said).await?;
+    if let Some((rid, _)) = host.checkpoints.pop_front() {
+        host.error(rid, "too_long").await?;
+    }
+    host.says(job, "error too_long").await
 }
 
 async fn progress(host: &mut Player) -> Played {

@@ -1,9 +1,13 @@
 //! Ends: one last word on each job, by itself or because it was told to.
 
+use bytes::Bytes;
 use serde_json::json;
+use tenure_pool::JobKey;
 
-use super::player::{Job, Player};
+use super::player::{CHECKPOINT_MAX, Job, Player};
 use crate::host::table::{Began, End};
+use crate::host::wire::body::Key;
+use crate::host::wire::down::Down;
 
 super::scenarios! {
     "ends a job by itself" => by_itself,
@@ -13,6 +17,8 @@ super::scenarios! {
     "stops a job that is starting" => while_starting,
     "stops a job beside a slow one" => beside,
     "leaves a state when a job is stopped" => leave,
+    "leaves no state that is longer than the pool keeps" => leave_too_much,
+    "hears that a state it has left is not kept" => unsaved,
     "passes over the stop of a job that has ended" => stop_of_ended,
     "says one last word when stop and end cross" => cross,
     "goes on beside a job that fails" => beside_failure,
@@ -87,6 +93,38 @@ async fn leave(host: &mut Player) -> Played {
         Some(state) if *state == "offset 42" => Ok(()),
         other => Err(format!("the state is {other:?}")),
     }
+}
+
+/// Goes by the last bound, wider or narrower than the bound before.
+async fn leave_too_much(host: &mut Player) -> Played {
+    host.welcome().await?;
+    for max in [CHECKPOINT_MAX, 2 * CHECKPOINT_MAX, 10] {
+        host.tell(&Down::Bounds { checkpoint_max: max as u64 }).await?;
+        let leaves = |len: usize| Job::does(&json!({"do": "leave", "text": "x".repeat(len)}));
+        let job = host.run(leaves(max).key(format!("fits-{max}"))).await?;
+        host.ping().await?;
+        host.stopped(job).await?;
+        if host.states.get(&job).map(Bytes::len) != Some(max) {
+            return Err(format!("it did not leave a state of {max} bytes, the longest"));
+        }
+        let job = host.run(leaves(max + 1).key(format!("too-long-{max}"))).await?;
+        host.says(job, "error too_long").await?;
+        host.stopped(job).await?;
+        if let Some(state) = host.states.get(&job) {
+            return Err(format!("it left {} bytes, and the pool keeps {max}", state.len()));
+        }
+    }
+    Ok(())
+}
+
+async fn unsaved(host: &mut Player) -> Played {
+    leave(host).await?;
+    let (job, key) = (1, Key::of(&JobKey::new(b"acme".to_vec()).map_err(|error| error.to_string())?));
+    let (code, text) = ("refused".to_owned(), "the store is full".to_owned());
+    host.tell(&Down::Unsaved { job, key, code, text }).await?;
+    let job = host.run(Player::runs().key("b")).await?;
+    host.noted(job, "x").await?;
+    host.stopped(job).await
 }
 
 async fn stop_of_ended(host: &mut Player) -> Played {

@@ -26,6 +26,8 @@ use crate::work::launch;
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a host may take to end.
 const ENDING: Duration = Duration::from_secs(20);
+/// The longest state, as the host is told.
+pub(super) const CHECKPOINT_MAX: usize = 1_000;
 /// A lease that no scenario outlives.
 const LONG: u64 = 600_000;
 
@@ -123,6 +125,7 @@ impl Player {
             node: "check".to_owned(),
             worker: 0,
             ttl_ms: 10_000,
+            checkpoint_max: CHECKPOINT_MAX as u64,
             features: FEATURES.map(str::to_owned).into(),
             tenure: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -16,6 +16,8 @@ pub(in crate::host) enum Down {
         /// Which of the node's workers the host serves, from 0.
         worker: u16,
         ttl_ms: u64,
+        /// The longest state that the pool keeps of a job, bytes.
+        checkpoint_max: u64,
         features: Vec<String>,
         /// The version of the command.
         tenure: String,
@@ -36,6 +38,8 @@ pub(in crate::host) enum Down {
         /// Its end by `CLOCK_MONOTONIC`.
         until_ms: u64,
     },
+    /// The pool's settings have changed: this is the longest state from now on.
+    Bounds { checkpoint_max: u64 },
     /// Start a job.
     Start(Box<Start>),
     /// End a job.
@@ -79,6 +83,14 @@ pub(in crate::host) enum Down {
     },
     /// A request failed.
     Error { rid: u64, code: String, text: String },
+    /// The state that a job has left with its last word is not kept, or may not be.
+    Unsaved {
+        job: u64,
+        #[serde(flatten)]
+        key: Key,
+        code: String,
+        text: String,
+    },
     /// The node is leaving: each job will be stopped, within this time.
     Drain { within_ms: u64 },
     /// There is nothing more to do: end.
@@ -151,8 +163,8 @@ fn is_zero(number: &u32) -> bool {
 #[cfg(test)]
 impl Down {
     /// The names of all.
-    pub(in crate::host) const OPS: [&str; 13] = [
-        "hello", "refused", "lease", "start", "stop", "notify", "ask", "update", "ping", "ok", "error",
-        "drain", "bye",
+    pub(in crate::host) const OPS: [&str; 15] = [
+        "hello", "refused", "lease", "bounds", "start", "stop", "notify", "ask", "update", "ping", "ok",
+        "error", "unsaved", "drain", "bye",
     ];
 }

@@ -15,6 +15,7 @@ use crate::model::id::{NodeName, PoolName};
 use crate::model::phase::PoolPhase;
 use crate::model::record::Begun;
 use crate::model::stop::StopReason;
+use crate::model::unsaved::NotSaved;
 use crate::model::why::Cause;
 use crate::store::{BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
 
@@ -49,6 +50,7 @@ pub(crate) struct Metrics {
     notifications: Counter,
     refused: Counter,
     updates: Counter,
+    unsaved: Family<Counter>,
     routed: Family<Counter>,
     swept: Counter,
     plans: Family<Counter>,
@@ -73,6 +75,23 @@ pub(crate) struct Metrics {
     start_pace: Gauge,
     lease_age: Gauge,
     open: Gauge,
+}
+
+/// Counts the checkpoints that a node refuses at once.
+pub(super) struct RefusedCheckpoints {
+    too_long: Counter,
+    encoding: Counter,
+}
+
+impl RefusedCheckpoints {
+    pub(super) fn count(&self, why: &NotSaved) {
+        match why {
+            NotSaved::TooLong { .. } => self.too_long.increment(1),
+            NotSaved::Encoding(_) => self.encoding.increment(1),
+            // The driver counts these.
+            NotSaved::Refused(_) | NotSaved::JobGone => {}
+        }
+    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -107,6 +126,7 @@ impl Metrics {
             notifications: counter("tenure_pool_notifications_total"),
             refused: counter("tenure_pool_refused_notifications_total"),
             updates: counter("tenure_pool_taken_updates_total"),
+            unsaved: counters("tenure_pool_unsaved_checkpoints_total", "why"),
             routed: counters("tenure_pool_routed_total", "outcome"),
             swept: counter("tenure_pool_swept_total"),
             plans: counters("tenure_pool_plans_total", "outcome"),
@@ -201,6 +221,7 @@ impl Metrics {
             // Its worker is lost: the node that frees the jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
             Effect::Report(Notice::Failed { what, .. }) => self.failures.of(failure(*what)).increment(1),
+            Effect::NotSaved { why, .. } => self.unsaved.of(unsaved(why)).increment(1),
             Effect::Report(Notice::NotificationRefused { .. }) => self.refused.increment(1),
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Attested { count, .. }) => {
@@ -223,6 +244,14 @@ impl Metrics {
         let shown = |pace: Option<NonZeroU32>| f64::from(pace.map_or(0, NonZeroU32::get));
         self.start_pace.set(shown(starts));
         self.move_pace.set(shown(moves));
+    }
+
+    /// Counts checkpoints that never get as far as the driver.
+    pub(super) fn refused_checkpoints(&mut self) -> RefusedCheckpoints {
+        RefusedCheckpoints {
+            too_long: self.unsaved.of("too_long").clone(),
+            encoding: self.unsaved.of("encoding").clone(),
+        }
     }
 
     /// The age of the oldest lease; the lease thread sets it.
@@ -325,6 +354,15 @@ fn reason(why: StopReason) -> &'static str {
     }
 }
 
+fn unsaved(why: &NotSaved) -> &'static str {
+    match why {
+        NotSaved::TooLong { .. } => "too_long",
+        NotSaved::Encoding(_) => "encoding",
+        NotSaved::Refused(_) => "refused",
+        NotSaved::JobGone => "gone",
+    }
+}
+
 fn failure(what: Failure) -> &'static str {
     match what {
         Failure::Start => "start",
@@ -416,6 +454,7 @@ fn describe() {
     counter("tenure_pool_notifications_total", "Notifications handed to handlers.");
     counter("tenure_pool_refused_notifications_total", "Notifications that handlers refused for now.");
     counter("tenure_pool_taken_updates_total", "Payloads that jobs of this node took without a restart.");
+    counter("tenure_pool_unsaved_checkpoints_total", "Checkpoints that are not kept, or may not be.");
     counter("tenure_pool_routed_total", "Start events that this node has routed.");
     counter("tenure_pool_swept_total", "Overdue jobs that this node's sweeps acted upon.");
     counter("tenure_pool_plans_total", "Plans that this node's planners came to, or did not.");

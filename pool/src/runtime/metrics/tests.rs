@@ -122,6 +122,15 @@ fn each_label_value_means_what_is_documented() {
             (reason(StopReason::Stalled), "stalled"),
         ],
     );
+    agree(
+        "unsaved_checkpoints_total",
+        &[
+            (unsaved(&NotSaved::TooLong { len: 5, max: 4 }), "too_long"),
+            (unsaved(&NotSaved::Encoding(String::new())), "encoding"),
+            (unsaved(&NotSaved::Refused(String::new())), "refused"),
+            (unsaved(&NotSaved::JobGone), "gone"),
+        ],
+    );
     let release_for = |reply, mode, cause| {
         let key = JobKey::try_from("k").unwrap();
         let item = ReleaseItem::new(key, Token(1), mode, cause);

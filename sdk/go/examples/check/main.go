@@ -78,7 +78,9 @@ func run(ctx context.Context, job *tenure.Job) error {
 	case "progress":
 		job.Progress()
 	case "leave":
-		job.Leave([]byte(d.Text))
+		if err := job.Leave([]byte(d.Text)); err != nil {
+			tell(job, "", err)
+		}
 	case "bye":
 		if err := host.Bye(); err != nil {
 			return err
