@@ -94,6 +94,14 @@ impl Failure {
         Self::new(Code::Usage, text)
     }
 
+    /// Nobody can be served at a place, for this reason. A busy address may be free at the next attempt, so a supervisor should try
+    /// again.
+    pub(crate) fn of_place(place: impl fmt::Display, error: &io::Error) -> Self {
+        let may_pass = matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable);
+        let code = if may_pass { Code::Failed } else { Code::Usage };
+        Self::new(code, format!("nobody can be served at {place}: {error}"))
+    }
+
     /// Prints it, and returns the exit status.
     pub(crate) fn report(&self, format: Format) -> Code {
         if self.unread {

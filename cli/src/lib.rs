@@ -12,6 +12,7 @@ mod journal;
 mod out;
 mod probes;
 mod serve;
+mod signals;
 mod top;
 mod view;
 mod work;

@@ -17,7 +17,7 @@ use serde_json::json;
 use tenure_pool::{Health, Node};
 use tokio::time::interval;
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::http::{Bounds, serve, tcp};
 
 const BOUNDS: Bounds = Bounds {
@@ -57,16 +57,14 @@ impl Probes {
     /// # Errors
     /// The address cannot be listened at.
     pub(crate) fn start(address: SocketAddr) -> Result<Self, Failure> {
-        let refused = |error: &dyn std::fmt::Display| {
-            Failure::usage(format!("nobody can be served at {address}: {error}"))
-        };
-        let listener = TcpListener::bind(address).map_err(|error| refused(&error))?;
+        let listener = TcpListener::bind(address).map_err(|error| Failure::of_place(address, &error))?;
         listener.set_nonblocking(true)?;
         tracing::info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
         let builder =
             PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &BUCKETS);
-        let metrics =
-            builder.and_then(PrometheusBuilder::install_recorder).map_err(|error| refused(&error))?;
+        let metrics = builder
+            .and_then(PrometheusBuilder::install_recorder)
+            .map_err(|error| Failure::new(Code::Failed, format!("there are no metrics: {error}")))?;
         let probes = Self { metrics, joined: Arc::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serving = probes.clone();

@@ -14,6 +14,7 @@ use crate::connect::client;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
 use crate::out::{Cell, Column, List, Row};
+use crate::signals;
 
 /// How long the pool of the load may take to end.
 const ENDING: Duration = Duration::from_secs(60);
@@ -109,7 +110,7 @@ impl Bench {
         let node = builder.join().await?;
         let measured = tokio::select! {
             measured = self.measure(&node, &client) => measured,
-            _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted")),
+            () = signals::interrupt() => Err(Failure::new(Code::Interrupted, "interrupted")),
         };
         let report = node.shutdown().drop_queued().within(ENDING).await;
         List::print(&mut session.out, measured?)?;

@@ -13,6 +13,7 @@ use crate::args::{Steer, number, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
 use crate::out::progress::Progress;
+use crate::signals;
 use crate::view::moves::{Forecast, Share, forecast};
 
 /// The pause between two looks at all jobs.
@@ -76,7 +77,7 @@ impl Rebalance {
             let waited = until_placed(&pool, Instant::now() + within);
             tokio::select! {
                 placed = waited => placed?,
-                _ = tokio::signal::ctrl_c() => {
+                () = signals::interrupt() => {
                     return Err(Failure::new(Code::Interrupted, "no longer waiting; the jobs go on moving"));
                 }
             }

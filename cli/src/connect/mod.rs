@@ -5,7 +5,8 @@ pub(crate) mod contexts;
 use std::env;
 use std::time::Duration;
 
-use tenure_pool::{Client, Error, Inspector, Node, NodeBuilder};
+use tenure_pool::{Client, Error, Inspector, Node, NodeBuilder, StoreError};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::contexts::{Context, Contexts, without_password};
 use crate::args::Global;
@@ -13,6 +14,11 @@ use crate::exit::{Code, Failure};
 
 /// The most time that a join may take while nothing is wrong: the pool may be opening.
 const JOINING: Duration = Duration::from_secs(60);
+
+/// A node that waits no longer than this for its server logs nothing.
+const QUIET: Duration = Duration::from_secs(2);
+/// The pause between two attempts to reach the server.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// A pool on a server.
 #[derive(Clone, Debug)]
@@ -48,9 +54,44 @@ impl Place {
     /// There is no such pool, or Redis does not answer.
     pub(crate) async fn inspector(&self) -> Result<Inspector, Failure> {
         let opening = Inspector::open(&self.pool, &self.client);
-        match tokio::time::timeout(self.timeout, opening).await {
+        match timeout(self.timeout, opening).await {
             Ok(opened) => opened.map_err(|error| Failure::from(error).of_server(&self.server)),
             Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// As [`inspector`](Self::inspector), for a node that comes to stay. A server that cannot be reached may start later than the
+    /// node, so the call waits for a minute, and logs why. None: there is no such pool.
+    ///
+    /// # Errors
+    /// Redis refuses, or the server could not be reached for a minute.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn inspector_in_time(&self) -> Result<Option<Inspector>, Failure> {
+        let (began, mut told) = (Instant::now(), String::new());
+        loop {
+            let error = match timeout(self.timeout, Inspector::open(&self.pool, &self.client)).await {
+                Ok(Ok(inspector)) => return Ok(Some(inspector)),
+                Ok(Err(Error::NoPool { .. })) => return Ok(None),
+                Ok(Err(error)) if is_out_of_reach(&error) => Failure::from(error).of_server(&self.server),
+                Ok(Err(error)) => return Err(Failure::from(error).of_server(&self.server)),
+                Err(_) => self.silent(),
+            };
+            let waited = began.elapsed();
+            if waited >= JOINING {
+                return Err(error);
+            }
+            let text = error.to_string();
+            if waited >= QUIET && told != text {
+                tracing::warn!(
+                    pool = self.pool,
+                    error = text,
+                    "Redis cannot be reached yet, it is tried again"
+                );
+                told = text;
+            }
+            sleep(AGAIN).await;
         }
     }
 
@@ -107,13 +148,18 @@ impl Place {
         &self,
         looks: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        tokio::time::timeout(self.timeout, looks).await.unwrap_or_else(|_| Err(self.silent()))
+        timeout(self.timeout, looks).await.unwrap_or_else(|_| Err(self.silent()))
     }
 
     fn silent(&self) -> Failure {
         let text = format!("Redis has not answered within {}", humantime::format_duration(self.timeout));
         Failure::new(Code::Redis, text).of_server(&self.server)
     }
+}
+
+/// Whether the server may answer in a moment: nothing came back, or nothing could be sent.
+fn is_out_of_reach(error: &Error) -> bool {
+    matches!(error, Error::Store(StoreError::NotExecuted(_) | StoreError::Unanswered(_)))
 }
 
 /// The server alone, for commands that look at it.

@@ -41,6 +41,8 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let (means, writer) = Means::of(&host, &guarded).await?;
 
     let Host { time, .. } = &host;
+    // Before the wait for Redis: the process lives meanwhile.
+    let probes = host.place.listen.map(Probes::start).transpose()?;
     let mut builder = place.worker_builder().await?.name(host.place.name_or("host"));
     if let Some(ttl) = host.place.ttl {
         builder = builder.worker_ttl(ttl);
@@ -51,7 +53,6 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
         // The end of a peer's jobs comes when the lease that it was told is over, with its margin.
         last += ttl_of(&place, host.place.ttl).await?;
     }
-    let probes = host.place.listen.map(Probes::start).transpose()?;
     let node = builder.start_timeout(time.start_timeout + last).stop_timeout(last).join().await?;
     let members = Members::new(host.place.workers);
     if let Some(probes) = probes {

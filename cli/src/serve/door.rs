@@ -34,9 +34,7 @@ impl Door {
             let (listener, named) = unix::listen(path).await?;
             return Ok((Self::Unix(listener, path.to_owned()), Some(named)));
         }
-        let refused =
-            |error: io::Error| Failure::usage(format!("nobody can be served at {address}: {error}"));
-        let listener = TcpListener::bind(address).map_err(refused)?;
+        let listener = TcpListener::bind(address).map_err(|error| Failure::of_place(address, &error))?;
         listener.set_nonblocking(true)?;
         let bound = listener.local_addr()?;
         Ok((Self::Tcp(listener, bound), None))

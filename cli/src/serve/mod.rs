@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use hyper_util::service::TowerToHyperService;
-use tokio::signal::unix::{SignalKind, signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -49,6 +49,7 @@ use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::http::Bounds;
 use crate::journal;
+use crate::signals::Ends;
 
 /// Streams, and room for a person's other requests beside them.
 const BOUNDS: Bounds = Bounds {
@@ -160,13 +161,12 @@ impl Serve {
             Some(path) => Tokens::read(path, without)?,
             None => Tokens::none(without),
         };
-        let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut ends = Ends::hear([SIGTERM, SIGINT])?;
         // Its name in the file system goes when this ends.
         let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
         let pool = tokio::select! {
             opened = place.inspector() => opened?,
-            _ = end.recv() => return Ok(Code::Done),
-            _ = interrupt.recv() => return Ok(Code::Done),
+            () = ends.next() => return Ok(Code::Done),
         };
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
@@ -199,8 +199,7 @@ impl Serve {
         let service = TowerToHyperService::new(routes::router(&app));
         tokio::select! {
             never = door.serve(bounds, service) => match never? {},
-            _ = end.recv() => {}
-            _ = interrupt.recv() => {}
+            () = ends.next() => {}
         }
         // Nobody else begins a change, and those that have begun may end.
         let rest = async {

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use crossterm::event::{Event, EventStream};
 use futures::StreamExt;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use tenure_pool::Inspector;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -32,6 +33,7 @@ use crate::args::time;
 use crate::cmd::Session;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
+use crate::signals::Ends;
 
 /// How often the times on the screen are counted on.
 const TICK: Duration = Duration::from_millis(500);
@@ -181,7 +183,7 @@ enum Heard {
 }
 
 struct Signals {
-    ends: [Signal; 4],
+    ends: Ends,
     stop: Signal,
     go: Signal,
 }
@@ -189,21 +191,13 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Self> {
         let of = |number| signal(SignalKind::from_raw(number));
-        let ends =
-            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
-        let [term, int, hangup, quit] = ends;
-        let ends = [signal(term)?, signal(int)?, signal(hangup)?, signal(quit)?];
-        let (stop, go) = (of(signal_hook::consts::SIGTSTP)?, of(signal_hook::consts::SIGCONT)?);
-        Ok(Self { ends, stop, go })
+        let ends = Ends::hear([SIGTERM, SIGINT, SIGHUP, SIGQUIT])?;
+        Ok(Self { ends, stop: of(SIGTSTP)?, go: of(SIGCONT)? })
     }
 
     async fn next(&mut self) -> Heard {
-        let [term, int, hangup, quit] = &mut self.ends;
         tokio::select! {
-            _ = term.recv() => Heard::End,
-            _ = int.recv() => Heard::End,
-            _ = hangup.recv() => Heard::End,
-            _ = quit.recv() => Heard::End,
+            () = self.ends.next() => Heard::End,
             _ = self.stop.recv() => Heard::Stop,
             _ = self.go.recv() => Heard::Go,
         }

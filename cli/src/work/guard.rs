@@ -22,6 +22,7 @@ use super::cgroup::Groups;
 use super::launch::{End, THIS_PROGRAM};
 use super::tree;
 use crate::journal;
+use crate::signals::heard;
 
 /// The exit status when the node was lost.
 pub(crate) const LOST: u8 = 70;
@@ -56,7 +57,7 @@ impl Guarded {
 /// The node cannot be started.
 pub(crate) fn run() -> io::Result<u8> {
     // First of all: a signal from now on waits for the node.
-    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP])?;
+    let mut signals = Signals::new(heard([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP]))?;
     set_child_subreaper(Some(getpid()))?;
     journal::start()?;
     let folder = tempfile::Builder::new().prefix("tenure-").tempdir_in(place())?;

@@ -94,6 +94,8 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
         .map_err(|error| Failure::usage(format!("the output of programs has no place: {error}")))?;
     let (writer, lines) = writer.unzip();
 
+    // Before the wait for Redis: the process lives meanwhile.
+    let probes = work.place.listen.map(Probes::start).transpose()?;
     let mut builder = place.worker_builder().await?;
     builder = builder.name(work.place.name_or("work"));
     if let Some(ttl) = work.place.ttl {
@@ -106,7 +108,6 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     };
     let last = work.stop.grace + MARGIN;
     let builder = builder.start_timeout(longest + last).stop_timeout(last);
-    let probes = work.place.listen.map(Probes::start).transpose()?;
     let node = builder.join().await?;
     if let Some(probes) = probes {
         probes.joined(&node, || None);
@@ -254,14 +255,11 @@ impl Place {
     /// A builder of a node that runs jobs. The pool need not exist.
     ///
     /// # Errors
-    /// Redis does not answer.
+    /// Redis does not answer for a minute, or refuses.
     pub(crate) async fn worker_builder(&self) -> Result<tenure_pool::NodeBuilder, Failure> {
         // It finds the number of shards of a pool that exists.
-        let shards = match self.inspector().await {
-            Ok(inspector) => u32::try_from(inspector.shards()).unwrap_or(u32::MAX),
-            Err(failure) if failure.code == Code::NotFound => 1,
-            Err(failure) => return Err(failure),
-        };
+        let found = self.inspector_in_time().await?;
+        let shards = found.map_or(1, |inspector| u32::try_from(inspector.shards()).unwrap_or(u32::MAX));
         let builder = Node::builder(&self.pool, &self.client);
         Ok(if shards > 1 { builder.shards(shards) } else { builder })
     }

@@ -10,6 +10,7 @@ mod many_kills;
 mod output;
 mod probes;
 mod processes;
+mod starts;
 #[path = "../stderr/mod.rs"]
 mod stderr;
 mod steered;

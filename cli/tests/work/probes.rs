@@ -75,10 +75,12 @@ async fn callers_that_say_nothing_leave_room_for_a_probe() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_in_use_is_told_before_a_join() {
     let world = World::new().await;
+    world.server.kill().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = world.command("w").args(["--listen", &address]).args(SCRIPT).output().await.unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    // Supervisors start it again: the address may be free by then.
+    assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains(&format!("nobody can be served at {address}")), "{told}");
 }

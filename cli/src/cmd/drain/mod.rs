@@ -11,6 +11,7 @@ use super::{Session, close};
 use crate::args::{Named, Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
+use crate::signals;
 use crate::view::moves::forecast;
 use crate::view::outcomes;
 
@@ -73,7 +74,7 @@ impl Drain {
                     }
                     Err(_) => Some((Code::Late, "the workers have not gone in time; they go on draining")),
                 },
-                _ = tokio::signal::ctrl_c() => {
+                () = signals::interrupt() => {
                     Some((Code::Interrupted, "no longer waiting; the workers go on draining"))
                 }
             };
