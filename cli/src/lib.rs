@@ -14,6 +14,7 @@ mod probes;
 mod serve;
 mod signals;
 mod top;
+mod turn;
 mod view;
 mod work;
 

@@ -1,26 +1,22 @@
 //! The socket of attach mode, as a file: its permissions say who may host the keys.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, fchmod, flock};
-use rustix::io::Errno;
+use rustix::fs::{Mode, fchmod};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use crate::exit::{Code, Failure};
+use crate::turn::Turn;
 
 /// How many connections may wait to be taken.
 const BACKLOG: u32 = 128;
 /// How long another process at the socket may take to show.
 const KNOCK: Duration = Duration::from_secs(2);
-
-/// How long others may hold the lock of the folder, and the pause between two tries.
-const LOCKED: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(20);
 
 /// The file of a socket that listens. It is removed when this is dropped, unless another has taken its place.
 #[derive(Debug)]
@@ -43,12 +39,12 @@ impl Socket {
     /// A stale socket may have gone.
     pub(super) async fn bind(path: &Path, mode: u32) -> Result<(Self, UnixListener), Failure> {
         let shown = path.display();
-        // Of two nodes that find the same old socket, one would remove the other's new one. It is kept until this one listens.
-        let _folder = folder_of(path).await?;
-        make_way(path).await?;
         let cannot = |error: io::Error| {
             Failure::new(Code::Failed, format!("the socket {shown} cannot be made: {error}"))
         };
+        // Until this one listens.
+        let _turn = Turn::at(path).await.map_err(cannot)?;
+        make_way(path).await?;
         let socket = UnixSocket::new_stream().map_err(cannot)?;
         // Before it has a name, so that it is never open to more than these.
         fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| cannot(error.into()))?;
@@ -91,23 +87,6 @@ fn id_of(path: &Path) -> io::Result<Id> {
     let file = fs::symlink_metadata(path)?;
     // Nobody writes to a socket's file, so this is the time of its making.
     Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec()))
-}
-
-/// Locks the folder of the socket against other nodes that make a socket in it.
-async fn folder_of(path: &Path) -> Result<File, Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = |error: io::Error| {
-        Failure::new(Code::Failed, format!("the folder {} cannot be locked: {error}", folder.display()))
-    };
-    let file = File::open(folder).map_err(cannot)?;
-    let until = Instant::now() + LOCKED;
-    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if error != Errno::WOULDBLOCK || Instant::now() >= until {
-            return Err(cannot(error.into()));
-        }
-        sleep(AGAIN).await;
-    }
-    Ok(file)
 }
 
 /// Removes a socket that nobody listens at.
@@ -162,14 +141,13 @@ mod tests {
     async fn no_socket_is_removed_while_another_node_makes_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let other = File::open(folder.path()).unwrap();
-        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let other = Turn::at(&path).await.unwrap();
         // It has a name, and does not listen yet.
         let socket = UnixSocket::new_stream().unwrap();
         socket.bind(&path).unwrap();
         let id = id_of(&path).unwrap();
         let mut binding = std::pin::pin!(Socket::bind(&path, 0o600));
-        assert!(timeout(AGAIN * 5, &mut binding).await.is_err());
+        assert!(timeout(Duration::from_millis(100), &mut binding).await.is_err());
         assert_eq!(id_of(&path).unwrap(), id);
         let _listener = socket.listen(BACKLOG).unwrap();
         drop(other);

@@ -1,22 +1,20 @@
 //! A socket in the file system, which only its user reaches.
 
-use std::fs::{File, Metadata, symlink_metadata};
+use std::fs::{Metadata, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, flock};
-use rustix::io::Errno;
+use rustix::fs::Mode;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::turn::Turn;
 
-/// How long another server may take to show that it lives, and how long it may hold the folder's lock.
+/// How long another server may take to show that it lives.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause between two tries to lock the folder.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The name of a socket. It is removed with this, unless it is another one's by then.
 #[derive(Debug)]
@@ -40,20 +38,12 @@ fn identity(file: &Metadata) -> Identity {
 /// # Cancel safety
 /// Where this is dropped, nothing was made.
 pub(super) async fn listen(path: &Path) -> Result<(UnixListener, Named), Failure> {
-    let refused = |why: &dyn std::fmt::Display| {
-        Failure::usage(format!("nobody can be served at {}: {why}", path.display()))
-    };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Of two servers that find the same old socket, one would remove the other's new one.
-    let lock = File::open(folder).map_err(|error| refused(&error))?;
-    let patient_until = Instant::now() + PATIENCE;
-    while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        if error != Errno::WOULDBLOCK || Instant::now() >= patient_until {
-            return Err(refused(&format!("its folder is locked by another program: {error}")));
-        }
-        // Servers of other sockets in this folder may start at the same time.
-        sleep(PAUSE).await;
-    }
+    let told = |why: &dyn std::fmt::Display| format!("nobody can be served at {}: {why}", path.display());
+    let refused = |why: &dyn std::fmt::Display| Failure::usage(told(why));
+    // This may pass.
+    let cannot = |why: &dyn std::fmt::Display| Failure::new(Code::Failed, told(why));
+    // Until this one listens.
+    let _turn = Turn::at(path).await.map_err(|error| cannot(&error))?;
     match symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(refused(&"there is something that is no socket"));
@@ -63,7 +53,7 @@ pub(super) async fn listen(path: &Path) -> Result<(UnixListener, Named), Failure
                 std::fs::remove_file(path).map_err(|error| refused(&error))?;
             }
             Ok(Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Err(refused(&error)),
-            _ => return Err(refused(&"somebody serves there already")),
+            _ => return Err(cannot(&"somebody serves there already")),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(refused(&error)),
@@ -84,37 +74,5 @@ impl Drop for Named {
             // The next server at this path removes what is left.
             let _ = std::fs::remove_file(&self.path);
         }
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Waker};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_server_waits_for_the_start_of_its_neighbour() {
-        let folder = tempfile::tempdir().unwrap();
-        let neighbour = File::open(folder.path()).unwrap();
-        flock(&neighbour, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let path = folder.path().join("s");
-        let mut listens = pin!(listen(&path));
-        assert!(listens.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert!(!path.exists(), "nothing is made meanwhile");
-        drop(neighbour);
-        listens.await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_folder_that_stays_locked_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let other = File::open(folder.path()).unwrap();
-        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let refused = listen(&folder.path().join("s")).await.unwrap_err();
-        assert!(refused.to_string().contains("locked by another program"), "{refused}");
     }
 }

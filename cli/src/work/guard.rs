@@ -4,7 +4,6 @@
 //! left, and only then does it end.
 
 use std::env;
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -20,7 +19,7 @@ use signal_hook::iterator::Signals;
 
 use super::cgroup::Groups;
 use super::launch::{End, THIS_PROGRAM};
-use super::tree;
+use super::{place, tree};
 use crate::journal;
 use crate::signals::heard;
 
@@ -60,7 +59,7 @@ pub(crate) fn run() -> io::Result<u8> {
     let mut signals = Signals::new(heard([SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP]))?;
     set_child_subreaper(Some(getpid()))?;
     journal::start()?;
-    let folder = tempfile::Builder::new().prefix("tenure-").tempdir_in(place())?;
+    let (folder, _lock) = place::make()?;
     // Its other end closes when this process ends, however it does.
     let (theirs, _ours) = io::pipe()?;
     let mut node = Command::new(THIS_PROGRAM);
@@ -82,12 +81,6 @@ pub(crate) fn run() -> io::Result<u8> {
         }
         None => LOST,
     })
-}
-
-/// Where the node's folder is: paths of sockets must be short.
-fn place() -> OsString {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| std::path::Path::new(folder).is_dir());
-    runtime.unwrap_or_else(|| env::temp_dir().into_os_string())
 }
 
 /// Serves the node until it has ended. Says how it did, and whether it was told to.

@@ -26,6 +26,7 @@ pub(crate) mod logs;
 pub(crate) mod node;
 mod notes;
 pub(crate) mod options;
+mod place;
 pub(crate) mod plan;
 pub(crate) mod process;
 mod run;

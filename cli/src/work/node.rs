@@ -23,6 +23,7 @@ use super::handler::{Handler, Shared, Talks};
 use super::launch::{Confines, MEMORY};
 use super::logs::{Target, Writer};
 use super::options::{CgroupMode, Confining, Membership, Ready, Work};
+use super::place;
 use super::plan::{self, Facts};
 use super::run::EXTENDED_MAX;
 use super::shim::LAST_SECONDS;
@@ -58,6 +59,7 @@ pub(crate) fn run_below_guard(
     node: impl Future<Output = Result<Code, Failure>>,
 ) -> Result<Code, Failure> {
     journal::log(log_level)?;
+    let _lock = place::lock(folder)?;
     end_with_guard(folder.to_owned())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(node);
