@@ -10,30 +10,23 @@ use tenure_testing::{Endpoint, Failure};
 
 const SET: &str = "example-jobs";
 
-/// A picture, and how far its work has come.
 #[derive(Serialize, Deserialize)]
 struct Picture {
     name: String,
     widths: Vec<u32>,
-    #[serde(default)]
-    done: usize,
-}
-
-#[derive(Serialize)]
-struct Done {
-    done: usize,
 }
 
 async fn resize(ctx: Ctx, picture: Picture) -> Result<Outcome, BoxError> {
     if Path::new(&picture.name).extension().is_none_or(|ending| ending != "png") {
         return Err(Fatal::new(format!("{} is no picture", picture.name)).into());
     }
-    for at in picture.done..picture.widths.len() {
+    let done = ctx.checkpointed::<usize>()?.unwrap_or_default();
+    for at in done..picture.widths.len() {
         // The first attempt breaks off half way. The second one goes on from there.
         if at == 2 && ctx.attempt() == 1 {
             return Err("the disk is full".into());
         }
-        ctx.checkpoint(&Done { done: at + 1 }).await?;
+        ctx.checkpoint(&(at + 1)).await?;
     }
     Ok(Outcome::result(&format!("{} sizes at attempt {}", picture.widths.len(), ctx.attempt()))?)
 }
@@ -48,8 +41,7 @@ async fn main() -> Result<(), Failure> {
         .keep_failed(PATIENCE);
     let jobs = Jobs::builder(SET, Client::open(redis.url())?).queue(queue).join().await?;
 
-    let picture =
-        |name: &str| Picture { name: name.to_owned(), widths: vec![64, 256, 1_024, 4_096], done: 0 };
+    let picture = |name: &str| Picture { name: name.to_owned(), widths: vec![64, 256, 1_024, 4_096] };
     let cat = jobs.add("resize", &picture("cat.png")).id("cat").await?;
     println!("the cat is added: {:?}", cat.how);
     println!("added once more: {:?}", jobs.add("resize", &picture("cat.png")).id("cat").await?.how);
@@ -58,8 +50,8 @@ async fn main() -> Result<(), Failure> {
     let mut watch = jobs.watch(&cat.id).await?;
     let worker = jobs.worker("resize", resize).slots(4).start()?;
     while watch.state().is_some_and(|state| !state.is_over()) {
-        if let Some(picture) = watch.next().await?.data::<Picture>()? {
-            println!("{}: {} of {}", picture.name, picture.done, picture.widths.len());
+        if let Some(done) = watch.next().await?.checkpoint::<usize>()? {
+            println!("cat.png: {done} of 4");
         }
     }
     println!("the cat has {}", watch.ended().await?.result::<String>()?);

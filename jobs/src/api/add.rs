@@ -16,7 +16,7 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{GroupName, InvalidName, JobId, QueueName};
 use crate::runtime::adder::Request;
-use crate::runtime::keeper::Execution;
+use crate::runtime::execution::Execution;
 use crate::store::{AddMode, AddReply, Kind, NewJob};
 
 /// The most look-ups of a job.

@@ -12,14 +12,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::add::Add;
 use super::jobs::Jobs;
+use super::notes::Notes;
 use super::view::ChildEnd;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::attesting::attest_running;
-use crate::runtime::keeper::Execution;
-use crate::store::{Data, Settle, SettleReply, Settling};
+use crate::runtime::execution::Execution;
+#[cfg(feature = "cron")]
+use crate::store::Data;
+use crate::store::{Settle, SettleReply, Settling};
 
 /// An execution of a job. Cheap to clone.
 #[derive(Clone)]
@@ -132,7 +135,7 @@ impl Ctx {
         self.shared.execution.cancel.child_token()
     }
 
-    /// The data of the job as this execution has left them: those fields that the type declares.
+    /// The data of the job: those fields that the type declares.
     ///
     /// # Errors
     /// [`Error::Decode`].
@@ -144,23 +147,74 @@ impl Ctx {
         self.shared.execution.body()
     }
 
-    /// Keeps the fields of `fields` with the job's data. The next attempt finds them, and so does everybody who watches
-    /// or reads the job: progress, or a place to go on from. It renews the lease as well.
+    /// Keeps a value of any type beside the job's data, and renews the lease. The next attempt reads the last checkpoint
+    /// with [`checkpointed`](Self::checkpointed) and goes on from that place. Watchers and readers of the job see it. The
+    /// data of the job stay the same.
+    ///
+    /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets it when the job
+    /// moves to another queue, when an add gives the job other data, and when an add begins another life of the job.
+    /// Checkpoint and progress together have at most 512 KiB.
     ///
     /// # Errors
     /// [`Error::Halted`] when the execution is over: the handler must end. [`Error::Encode`], [`Error::TooLarge`] and
     /// [`Error::Store`].
     ///
     /// # Cancel safety
-    /// Dropping the future leaves open whether they were kept.
-    pub async fn checkpoint<S: Serialize + ?Sized + Sync>(&self, fields: &S) -> Result<Alive, Error> {
-        let more = data::encode(fields)?;
+    /// Dropping the future leaves open whether it was kept.
+    pub async fn checkpoint<S: Serialize + ?Sized + Sync>(&self, checkpoint: &S) -> Result<Alive, Error> {
         let _alone = self.shared.saving.lock().await;
-        let body = data::merged(&self.body(), &more)?;
+        self.note(self.notes().unwrap_or_default().with_checkpoint(checkpoint)?).await
+    }
+
+    /// Tells watchers and readers of the job how far the job is, by a value of any type. Progress stays for as long as a
+    /// [`checkpoint`](Self::checkpoint), and neither replaces the other.
+    ///
+    /// # Errors
+    /// As for [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether it was kept.
+    pub async fn progress<P: Serialize + ?Sized + Sync>(&self, progress: &P) -> Result<Alive, Error> {
+        let _alone = self.shared.saving.lock().await;
+        self.note(self.notes().unwrap_or_default().with_progress(progress)?).await
+    }
+
+    /// The last checkpoint of all attempts in this queue; `None` before the first.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn checkpointed<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
+        self.notes()?.checkpoint()
+    }
+
+    /// The last progress of all attempts in this queue; `None` before the first.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn progressed<P: DeserializeOwned>(&self) -> Result<Option<P>, Error> {
+        self.notes()?.progress()
+    }
+
+    fn notes(&self) -> Result<Notes, Error> {
+        Notes::read(&self.shared.execution.notes())
+    }
+
+    async fn note(&self, notes: Notes) -> Result<Alive, Error> {
+        self.go_on(Settle::Note(notes.bytes()?)).await
+    }
+
+    /// Replaces the data of the job.
+    #[cfg(feature = "cron")]
+    pub(crate) async fn replace<D: Serialize + Sync>(&self, data: &D) -> Result<Alive, Error> {
+        let _alone = self.shared.saving.lock().await;
+        self.go_on(Settle::GoOn(Data::Replace(data::encode(data)?))).await
+    }
+
+    /// Says that the execution goes on, with notes or data to keep.
+    async fn go_on(&self, settle: Settle) -> Result<Alive, Error> {
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
-        let settle = Settle::GoOn(Data::Replace(body.clone()));
         let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
-        let (own, link) = (execution.clone(), jobs.link().clone());
+        let (said, own, link) = (going.clone(), execution.clone(), jobs.link().clone());
         let replies = jobs
             .call_once(move |store, inc, lane| {
                 let (going, own, link) = (going.clone(), own.clone(), link.clone());
@@ -176,24 +230,9 @@ impl Ctx {
             jobs.keeper().halt(&execution.id, execution.token);
             return Err(Error::Halted(execution.id.clone()));
         }
-        execution.keep(body);
+        execution.keep(&said[0].settle);
         execution.beat();
         Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
-    }
-
-    /// Keeps this value as the field `progress` of the job's data, as [`checkpoint`](Self::checkpoint) does.
-    ///
-    /// # Errors
-    /// As for [`checkpoint`](Self::checkpoint).
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves open whether it was kept.
-    pub async fn progress<P: Serialize + ?Sized + Sync>(&self, progress: &P) -> Result<Alive, Error> {
-        #[derive(Serialize)]
-        struct Field<'a, P: ?Sized> {
-            progress: &'a P,
-        }
-        self.checkpoint(&Field { progress }).await
     }
 
     /// A child of this job, under the id `<id>.<name>`; awaiting it adds it. A job that is run again makes none twice.

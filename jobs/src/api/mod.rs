@@ -9,6 +9,7 @@ pub(crate) mod flow;
 pub(crate) mod handle;
 pub(crate) mod inspector;
 pub(crate) mod jobs;
+mod notes;
 pub(crate) mod outcome;
 pub(crate) mod queue;
 mod reading;

@@ -12,10 +12,21 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct Outcome(pub(crate) Made);
 
+/// The data with which a job goes on.
+#[derive(Debug)]
+pub(crate) enum Onward {
+    /// Its own.
+    Same,
+    /// Its own, merged with these fields.
+    More(Bytes),
+    /// These.
+    Other(Bytes),
+}
+
 #[derive(Debug)]
 pub(crate) enum Made {
     Done(Bytes),
-    Next { queue: Option<String>, data: Option<Bytes> },
+    Next { queue: Option<String>, data: Onward },
     Wait,
     Later { after: Duration, why: String },
     Limited { until: SystemTime },
@@ -39,15 +50,25 @@ impl Outcome {
     /// stage it has succeeded. In a queue that is no stage of its flow it fails for good, with
     /// [`Error::NoStage`] as its error: there the handler names the queue, or says that the job is done.
     pub fn go_on() -> Self {
-        Self(Made::Next { queue: None, data: None })
+        Self(Made::Next { queue: None, data: Onward::Same })
     }
 
-    /// The same, and the fields of `data` become fields of the job's data.
+    /// The same, and the fields of `more` become fields of the job's data. Where the job's data or `more` have no fields, as
+    /// a text, a list or a number, `more` replaces the data. Another variant of an enum needs [`next_as`](Self::next_as): a
+    /// merge of two variants is no variant.
     ///
     /// # Errors
     /// [`Error::Encode`] and [`Error::TooLarge`].
     pub fn next<D: Serialize + ?Sized>(more: &D) -> Result<Self, Error> {
-        Ok(Self(Made::Next { queue: None, data: Some(data::encode(more)?) }))
+        Ok(Self(Made::Next { queue: None, data: Onward::More(data::encode(more)?) }))
+    }
+
+    /// The job goes on as with [`go_on`](Self::go_on), and `data` of any type replace the job's data.
+    ///
+    /// # Errors
+    /// [`Error::Encode`] and [`Error::TooLarge`].
+    pub fn next_as<D: Serialize + ?Sized>(data: &D) -> Result<Self, Error> {
+        Ok(Self(Made::Next { queue: None, data: Onward::Other(data::encode(data)?) }))
     }
 
     /// The job goes on in this queue. An outcome that does not go on stays as it is.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::model::backoff::Backoff;
 use crate::model::id::QueueName;
 use crate::model::queue::Settings;
-use crate::runtime::keeper::Terms;
+use crate::runtime::execution::Terms;
 
 /// The shortest lease: nodes must have the time to renew it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);

@@ -12,7 +12,7 @@ use super::watch::Watch;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::runtime::attesting::attest_running;
-use crate::runtime::keeper::Execution;
+use crate::runtime::execution::Execution;
 use crate::store::{Ends, Listing, MOST, Peeked, StoreError};
 
 impl Jobs {

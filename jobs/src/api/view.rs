@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use super::notes::Notes;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
@@ -18,6 +19,7 @@ pub struct JobView {
     record: Record,
     body: Bytes,
     result: Bytes,
+    notes: Bytes,
     begins_at: u64,
     children: Vec<ChildEnd>,
 }
@@ -65,6 +67,7 @@ impl JobView {
             record: seen.record,
             body: seen.body,
             result: seen.result,
+            notes: seen.notes,
             begins_at,
             children: children(ends),
         }
@@ -110,6 +113,22 @@ impl JobView {
     /// [`Error::Decode`].
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, Error> {
         data::decode(&self.body)
+    }
+
+    /// The last checkpoint of the job in its queue; `None` before the first.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn checkpoint<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
+        Notes::read(&self.notes)?.checkpoint()
+    }
+
+    /// The last progress of the job in its queue; `None` before the first.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn progress<P: DeserializeOwned>(&self) -> Result<Option<P>, Error> {
+        Notes::read(&self.notes)?.progress()
     }
 
     /// Its result.

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::jobs::{Jobs, PATIENCE};
+use super::notes::Notes;
 use super::view::Ended;
 use crate::data;
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub struct Change {
     /// Its state; `None` when the job is gone: removed, or forgotten.
     pub state: Option<State>,
     data: Option<Bytes>,
+    /// The new ones alone.
+    notes: Notes,
 }
 
 impl Change {
@@ -44,6 +47,22 @@ impl Change {
     /// [`Error::Decode`].
     pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.data.as_ref().map(|data| data::decode(data)).transpose()
+    }
+
+    /// The new checkpoint; `None` when the checkpoint stayed the same.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn checkpoint<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
+        self.notes.checkpoint()
+    }
+
+    /// The new progress; `None` when the progress stayed the same.
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn progress<P: DeserializeOwned>(&self) -> Result<Option<P>, Error> {
+        self.notes.progress()
     }
 }
 
@@ -61,6 +80,7 @@ pub struct Watch {
     state: Option<State>,
     body: Bytes,
     result: Bytes,
+    notes: Bytes,
 }
 
 impl Watch {
@@ -77,6 +97,7 @@ impl Watch {
             state: None,
             body: Bytes::new(),
             result: Bytes::new(),
+            notes: Bytes::new(),
         };
         let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
         let seen = watch
@@ -86,11 +107,12 @@ impl Watch {
                 async move { store.watch(inc, &node, Watching::Begin, number, &ids).await }.boxed()
             })
             .await?;
-        let Some(Some(Seen { record, body, result })) = seen.into_iter().next() else {
+        let Some(Some(Seen { record, body, result, notes })) = seen.into_iter().next() else {
             return Err(Error::NotFound(watch.id.clone()));
         };
         (watch.number, watch.state) = (record.news, Some(record.state));
         (watch.body, watch.result) = (body, result);
+        watch.notes = notes;
         Ok(watch)
     }
 
@@ -109,7 +131,7 @@ impl Watch {
         self.state
     }
 
-    /// Waits for the next change: each transition once, and each time that the data change while it runs. Changes that
+    /// Waits for the next change: each transition once, and each checkpoint, progress or update of the data while it runs. Changes that
     /// come while the connection is interrupted are merged into one.
     ///
     /// # Errors
@@ -140,7 +162,12 @@ impl Watch {
                     self.number = news.number;
                     self.state = news.state;
                     self.keep_end(news.outcome.as_ref());
-                    return Ok(Change { state: news.state, data: news.body });
+                    if news.state != Some(State::Running) {
+                        // The next run may tell the same once more.
+                        self.notes = Bytes::new();
+                    }
+                    let notes = news.notes.map(|notes| self.note(notes)).unwrap_or_default();
+                    return Ok(Change { state: news.state, data: news.body, notes });
                 }
                 Heard::News(_) => {}
                 // So may it be here.
@@ -156,11 +183,19 @@ impl Watch {
         }
     }
 
+    /// Remembers notes, and returns the new ones. Damaged notes count as none.
+    fn note(&mut self, notes: Bytes) -> Notes {
+        let read = |notes: &[u8]| Notes::read(notes).unwrap_or_default();
+        let new = read(&notes).since(&read(&self.notes));
+        self.notes = notes;
+        new
+    }
+
     /// The change since, by a look.
     fn compare(&mut self, found: Option<Seen>) -> Option<Change> {
-        let Some(Seen { record, body, result }) = found else {
+        let Some(Seen { record, body, result, notes }) = found else {
             let was = self.state.take();
-            return was.map(|_| Change { state: None, data: None });
+            return was.map(|_| Change { state: None, data: None, notes: Notes::default() });
         };
         if self.state == Some(record.state) && self.number == record.news {
             return None;
@@ -169,7 +204,8 @@ impl Watch {
         let end = || [record.state.letter().to_string().as_bytes(), &result].concat();
         let outcome = record.state.is_over().then(|| end().into());
         self.keep_end(outcome.as_ref());
-        Some(Change { state: self.state, data: Some(body) })
+        let notes = self.note(notes);
+        Some(Change { state: self.state, data: Some(body), notes })
     }
 
     /// Waits for the end of the job.

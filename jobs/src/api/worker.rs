@@ -19,12 +19,13 @@ use tracing::Instrument;
 
 use super::ctx::Ctx;
 use super::jobs::Jobs;
-use super::outcome::{IntoOutcome, Made, Outcome};
+use super::outcome::{IntoOutcome, Made, Onward, Outcome};
 use super::queue::{Queue, millis};
 use crate::data;
 use crate::error::{BoxError, Error, Fatal};
 use crate::model::id::{GroupName, InvalidName, QueueName};
-use crate::runtime::keeper::{Event, Execution, Keeper};
+use crate::runtime::execution::{Event, Execution};
+use crate::runtime::keeper::Keeper;
 use crate::runtime::taker::{Order, Owner, Plan, Runner, Taker};
 use crate::store::{Data, Settle};
 
@@ -369,9 +370,13 @@ fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
             Settle::Limited(millis(since))
         }
         Made::Next { queue, data: more } => {
-            let body = match more.map(|more| data::merged(&ctx.body(), &more)).transpose() {
-                Ok(body) => body.map_or(Data::Keep, Data::Replace),
-                Err(error) => return failed(ctx.execution(), &error.into()),
+            let body = match more {
+                Onward::Same => Data::Keep,
+                Onward::Other(body) => Data::Replace(body),
+                Onward::More(more) => match data::merged(&ctx.body(), &more) {
+                    Ok(body) => Data::Replace(body),
+                    Err(error) => return failed(ctx.execution(), &error.into()),
+                },
             };
             match next(jobs, ctx, queue) {
                 Ok(Some((queue, priority))) => Settle::MoveOn { queue, priority, group: None, data: body },

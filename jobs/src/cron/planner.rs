@@ -66,14 +66,6 @@ impl Plan {
     }
 }
 
-/// The fields that a run changes.
-#[derive(Serialize)]
-struct Progress<'a> {
-    planned: u64,
-    formers: &'a [Calendar],
-    changed: Option<u64>,
-}
-
 /// A cron as it is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -285,6 +277,9 @@ async fn run(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
 /// Adds what is missed and what is ahead, and says when to run again.
 async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxError> {
     let Plan { spec, planned, formers, changed } = plan;
+    let keep = async |planned, formers, changed| {
+        ctx.replace(&Plan { spec: spec.clone(), planned, formers, changed }).await
+    };
     let times = spec.calendar.times()?;
     let now = jobs.now().await?;
     let since = if planned > 0 { planned } else { now };
@@ -293,8 +288,7 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
         if changed.is_none() {
             // Before the first one is gone: a run that takes over adds those that are due meanwhile.
             let planned = if planned == 0 { now } else { planned.min(now) };
-            let progress = Progress { planned, formers: &formers, changed: Some(now) };
-            ctx.checkpoint(&progress).await?;
+            keep(planned, formers.clone(), Some(now)).await?;
         }
         // The former ones were there for so long. Later ones were missed, as when nobody plans.
         from = changed.filter(|at| now.saturating_sub(*at) <= HORIZON).unwrap_or(now);
@@ -306,7 +300,7 @@ async fn plan_ahead(jobs: Jobs, ctx: Ctx, plan: Plan) -> Result<Outcome, BoxErro
     let adds = missed.into_iter().chain(ahead).map(|at| occurrence(&jobs, ctx.id(), &spec, at).boxed());
     try_join_all(adds).await?;
     let planned = until.max(from);
-    ctx.checkpoint(&Progress { planned, formers: &[], changed: None }).await?;
+    keep(planned, Vec::new(), None).await?;
     let next = times.after(planned).map_or(DAY, |next| next.saturating_sub(HORIZON + now));
     let pause = next.clamp(PAUSE, DAY);
     Ok(Outcome::later(Duration::from_millis(pause), format!("planned until {}", super::times::text(planned))))

@@ -75,6 +75,7 @@ pub struct Record {
     /// - `v`: a node that watched it does not hear. It may ask again, so the job is kept for a minute after each end, for as
     ///   long as its record is there.
     /// - `j`: it has a result or an error.
+    /// - `n`: it has notes: a checkpoint or a progress.
     /// - `l`: it has look-ups.
     /// - `c`: it has children.
     /// - `d`: it has a deadline.

@@ -6,8 +6,8 @@ use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::attesting::attest_running;
+use super::execution::Execution;
 use super::filling::FULL;
-use super::keeper::Execution;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::Token;

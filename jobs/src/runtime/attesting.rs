@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::execution::{End, Execution};
 use super::filling::{FULL, one_call};
-use super::keeper::{End, Execution};
 use super::link::Link;
 use crate::model::id::Incarnation;
 use crate::store::{Attesting, Breakage, MOST, Result as StoreResult, Settle, SettleReply, Settling};
@@ -44,8 +43,10 @@ pub(crate) async fn attest(
         let (mut call, mut of, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((execution, again)) = unknown.next_if(|_| call.len() < MOST && bytes < FULL) {
             let body = again.then(|| execution.body());
-            bytes += body.as_ref().map_or(0, Bytes::len);
-            call.push(Attesting::new(execution.id.clone(), execution.record.clone(), body));
+            let notes = execution.notes();
+            bytes += body.as_ref().map_or(0, |body| body.len() + notes.len());
+            let own = Attesting::new(execution.id.clone(), execution.record.clone(), body);
+            call.push(own.with_notes(notes));
             of.push(execution);
         }
         let answer = link.store.attest(inc, &call).await?;

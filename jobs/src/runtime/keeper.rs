@@ -1,274 +1,20 @@
 //! The executions of a node: their leases are renewed, and what is over is ended.
-//!
-//! A lease counts from the sending of the execution's last word, by this node's clock, which counts suspends. An execution is cancelled at 0.7 of
-//! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::attesting::attest_running;
 use super::clock;
+use super::execution::{Event, Execution, LOOK};
 use super::link::Link;
-use crate::model::backoff::Backoff;
-use crate::model::id::{Incarnation, JobId, Token};
-use crate::model::record::Record;
-use crate::store::{Breakage, MOST, Settle, SettleReply, TakenJob};
-
-/// The longest pause between two looks.
-const LOOK: Duration = Duration::from_millis(500);
-/// The share of its lease after which a handler is aborted.
-const ABORTED: f64 = 0.9;
-/// How long a handler has from its cancellation to its abort, when its own time is over.
-const NOTICE: Duration = Duration::from_millis(500);
-
-/// The fate of an execution.
-#[derive(Clone)]
-pub(crate) struct End {
-    pub(crate) execution: Arc<Execution>,
-    pub(crate) settle: Settle,
-}
-
-/// An event of an execution, for its taker.
-pub(crate) enum Event {
-    /// Its fate is known.
-    Ended(End),
-    /// The same, and its handler is gone: the slot is free.
-    Left(End),
-    /// Its handler is gone: the slot is free.
-    Freed,
-    /// Its handler was dropped with its runtime: the slot is free, and nothing more can run in it.
-    Stranded(End),
-}
-
-/// An execution as its handler, its taker and the keeper share it.
-pub(crate) struct Execution {
-    pub(crate) id: JobId,
-    pub(crate) token: Token,
-    /// The record as it began.
-    pub(crate) record: Record,
-    body: Mutex<Bytes>,
-    /// The incarnation whose data know it.
-    known_in: AtomicU64,
-    pub(crate) cancel: CancellationToken,
-    /// Somebody has said what became of it, or it is another's by now.
-    over: AtomicBool,
-    terms: Terms,
-    times: Mutex<Times>,
-    events: mpsc::UnboundedSender<Event>,
-}
-
-/// The terms of an execution, as its node knows its queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Terms {
-    /// The whole time that it may take.
-    pub(crate) timeout: Option<Duration>,
-    /// How long it may go on without a heartbeat.
-    pub(crate) activity: Option<Duration>,
-    /// The pauses between attempts.
-    pub(crate) backoff: Backoff,
-}
-
-struct Times {
-    began: Instant,
-    /// When its last word was sent, as far as the store has answered.
-    renewed: Instant,
-    lease: Duration,
-    /// When the last heartbeat was.
-    beat: Instant,
-    /// When it was told that its own time is over.
-    warned: Option<Instant>,
-    abort: Option<AbortHandle>,
-}
-
-impl Execution {
-    pub(crate) fn new(
-        taken: TakenJob,
-        inc: Incarnation,
-        began: Instant,
-        terms: Terms,
-        events: mpsc::UnboundedSender<Event>,
-    ) -> Self {
-        let TakenJob { id, record, body, lease } = taken;
-        let lease = Duration::from_millis(lease);
-        let (now, warned, abort) = (clock::now(), None, None);
-        let times = Times { began: now, renewed: began, lease, beat: now, warned, abort };
-        Self {
-            id,
-            token: record.token,
-            record,
-            body: Mutex::new(body),
-            known_in: AtomicU64::new(inc.0),
-            cancel: CancellationToken::new(),
-            over: AtomicBool::new(false),
-            terms,
-            times: Mutex::new(times),
-            events,
-        }
-    }
-
-    /// The job's data as this execution has left them.
-    pub(crate) fn body(&self) -> Bytes {
-        self.body.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn keep(&self, body: Bytes) {
-        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
-    }
-
-    pub(crate) fn is_known_in(&self, inc: Incarnation) -> bool {
-        self.known_in.load(Ordering::Acquire) == inc.0
-    }
-
-    pub(crate) fn know(&self, inc: Incarnation) {
-        self.known_in.store(inc.0, Ordering::Release);
-    }
-
-    /// The time since it began.
-    pub(crate) fn age(&self) -> Duration {
-        clock::now().saturating_duration_since(self.times().began)
-    }
-
-    pub(crate) fn lease(&self) -> Duration {
-        self.times().lease
-    }
-
-    fn times(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
-    }
-
-    /// Says what became of it, once.
-    pub(crate) fn end(self: &Arc<Self>, settle: Settle) {
-        if !self.over.swap(true, Ordering::AcqRel) {
-            // A taker that is gone has given its executions up.
-            let _ = self.events.send(Event::Ended(End { execution: self.clone(), settle }));
-        }
-    }
-
-    /// Says what became of it, once, and that its slot is free.
-    pub(crate) fn leave(self: &Arc<Self>, settle: Settle) {
-        if self.over.swap(true, Ordering::AcqRel) {
-            self.free();
-        } else {
-            let _ = self.events.send(Event::Left(End { execution: self.clone(), settle }));
-        }
-    }
-
-    pub(crate) fn free(&self) {
-        let _ = self.events.send(Event::Freed);
-    }
-
-    /// Says that its handler was dropped before it came to an end, and whether its runtime was.
-    pub(crate) fn vanish(self: &Arc<Self>, with_its_runtime: bool) {
-        if !with_its_runtime {
-            self.leave(self.retry("its task was aborted".into()));
-        } else if self.over.swap(true, Ordering::AcqRel) {
-            self.free();
-        } else {
-            let end = End { execution: self.clone(), settle: Settle::GiveBack };
-            let _ = self.events.send(Event::Stranded(end));
-        }
-    }
-
-    pub(crate) fn beat(&self) {
-        self.times().beat = clock::now();
-    }
-
-    /// The end of an attempt that has failed, for whatever reason: the job runs again after the pause of its queue.
-    pub(crate) fn retry(&self, why: Bytes) -> Settle {
-        let pause = self.terms.backoff.after(self.record.attempts, &self.id, self.token);
-        Settle::Retry(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), why)
-    }
-
-    /// Whether it has times of its own besides its lease.
-    fn has_times(&self) -> bool {
-        self.terms.timeout.is_some() || self.terms.activity.is_some()
-    }
-
-    pub(crate) fn may_abort(&self, handle: AbortHandle) {
-        self.times().abort = Some(handle);
-    }
-
-    /// Ends its handler: it is another's by now, or may soon be.
-    fn stop(&self, abort: bool) {
-        self.cancel.cancel();
-        if abort {
-            self.over.store(true, Ordering::Release);
-            if let Some(handle) = &self.times().abort {
-                handle.abort();
-            }
-        }
-    }
-
-    /// Ends an execution whose own time is over, and says when to look again.
-    fn judge(self: &Arc<Self>, now: Instant) -> Instant {
-        let mut verdict = None;
-        let mut next = now + LOOK;
-        {
-            let mut times = self.times();
-            let age = now.saturating_duration_since(times.renewed);
-            if age >= times.lease.mul_f64(ABORTED) {
-                verdict = Some(None);
-            } else if age >= times.lease.mul_f64(0.7) {
-                self.cancel.cancel();
-            }
-            let Terms { timeout, activity, .. } = self.terms;
-            let late = timeout
-                .filter(|timeout| now >= times.began + *timeout)
-                .map(|timeout| format!("it took longer than {timeout:?}"));
-            let still = activity
-                .filter(|within| now >= times.beat + *within)
-                .map(|within| format!("no heartbeat within {within:?}"));
-            if let Some(why) = late.or(still) {
-                match times.warned {
-                    Some(warned) if now >= warned + NOTICE => verdict = verdict.or(Some(Some(why))),
-                    Some(warned) => next = next.min(warned + NOTICE),
-                    None => {
-                        self.cancel.cancel();
-                        times.warned = Some(now);
-                        next = next.min(now + NOTICE);
-                    }
-                }
-            }
-            let ends = timeout.map(|timeout| times.began + timeout);
-            let stalls = activity.map(|within| times.beat + within);
-            let of_lease = [0.3, 0.7, ABORTED].map(|share| times.renewed + times.lease.mul_f64(share));
-            let soon = [ends, stalls].into_iter().flatten().chain(of_lease);
-            next = soon.filter(|at| *at > now).fold(next, Instant::min);
-        }
-        match verdict {
-            Some(None) => {
-                tracing::warn!(job = %self.id, "the lease could not be renewed, the handler is ended");
-                self.stop(true);
-            }
-            Some(Some(why)) => {
-                self.end(self.retry(why.into()));
-                self.stop(true);
-            }
-            None => {}
-        }
-        next
-    }
-}
-
-impl fmt::Debug for Execution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Execution").field("id", &self.id).field("token", &self.token).finish_non_exhaustive()
-    }
-}
+use crate::model::id::{JobId, Token};
+use crate::store::{Breakage, MOST, Settle, SettleReply};
 
 /// All executions of a node.
 #[derive(Clone, Default)]
@@ -349,10 +95,7 @@ impl Keeper {
     /// Whether an execution has so much time until its handler is aborted for its lease.
     #[cfg(feature = "sim")]
     pub(crate) fn has_time(&self, id: &JobId, token: Token, time: Duration) -> bool {
-        self.find(id, token).is_some_and(|execution| {
-            let times = execution.times();
-            clock::now().saturating_duration_since(times.renewed) + time < times.lease.mul_f64(ABORTED)
-        })
+        self.find(id, token).is_some_and(|execution| execution.has_time(time))
     }
 
     /// Those whose lease needs a renewal: a third of it is over. Ends what is over by itself.
@@ -447,17 +190,27 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::MemoryStore;
-    use crate::model::id::{NodeName, QueueName, SetName};
+    use crate::model::id::{Incarnation, NodeName, QueueName, SetName};
     use crate::model::queue::Settings;
-    use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, Taking};
+    use crate::model::record::Record;
+    use crate::runtime::execution::Terms;
+    use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, TakenJob, Taking};
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_while_the_machine_is_suspended() {
         let record = "1|R|7|1|n||||0|0|q||1|0|0|0|1|0|".to_owned();
         let record = Record::parse(&record).unwrap();
-        let taken = TakenJob { id: JobId::new("j").unwrap(), record, body: Bytes::new(), lease: 30_000 };
+        let taken = TakenJob {
+            id: JobId::new("j").unwrap(),
+            record,
+            body: Bytes::new(),
+            notes: Bytes::new(),
+            lease: 30_000,
+        };
         let (events, _) = mpsc::unbounded_channel();
         let execution = Execution::new(taken, Incarnation(1), clock::now(), Terms::default(), events);
         let (execution, keeper) = (Arc::new(execution), Keeper::default());

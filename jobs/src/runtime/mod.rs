@@ -8,6 +8,7 @@
 pub(crate) mod adder;
 pub(crate) mod attesting;
 pub(crate) mod clock;
+pub(crate) mod execution;
 pub(crate) mod filling;
 pub(crate) mod hearer;
 pub(crate) mod incarnations;

@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
 use super::clock;
+use super::execution::{End, Event, Execution, Terms};
 use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
-use super::keeper::{End, Event, Execution, Keeper, Terms};
+use super::keeper::Keeper;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::{GroupName, Incarnation, QueueName};

@@ -227,6 +227,8 @@ pub enum Settle {
     GiveBack,
     /// It goes on, with these data.
     GoOn(Data),
+    /// The execution goes on, and these notes replace the former notes.
+    Note(Bytes),
     /// It goes on, and the job runs again after it, at this time in ms, 0 at once. One that somebody wants cancelled does
     /// not.
     Resubmit(u64),
@@ -249,7 +251,7 @@ impl Settle {
         match self {
             Self::Done(bytes, data) | Self::Fail(bytes, data) => bytes.len() + data.size(),
             Self::MoveOn { data, .. } | Self::Wait(data) | Self::GoOn(data) => data.size(),
-            Self::Retry(_, bytes) | Self::Later(_, bytes) => bytes.len(),
+            Self::Retry(_, bytes) | Self::Later(_, bytes) | Self::Note(bytes) => bytes.len(),
             Self::GiveBack | Self::Resubmit(_) | Self::Limited(_) => 0,
         }
     }
@@ -265,12 +267,21 @@ pub struct Attesting {
     pub record: Record,
     /// Its data, to make the job again if it is not there.
     pub body: Option<Bytes>,
+    /// The notes beside the data; empty for a job without notes.
+    pub notes: Bytes,
 }
 
 impl Attesting {
-    /// An execution.
+    /// An execution without notes.
     pub fn new(id: JobId, record: Record, body: Option<Bytes>) -> Self {
-        Self { id, record, body }
+        Self { id, record, body, notes: Bytes::new() }
+    }
+
+    /// The same with notes beside the data.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Bytes) -> Self {
+        self.notes = notes;
+        self
     }
 }
 

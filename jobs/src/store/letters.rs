@@ -90,6 +90,7 @@ impl Settle {
             Self::Later(delay, reason) => ('d', number(delay), reason.clone()),
             Self::GiveBack => ('b', Bytes::new(), Bytes::new()),
             Self::GoOn(d) => ('u', Bytes::new(), data(d)),
+            Self::Note(notes) => ('n', Bytes::new(), notes.clone()),
             Self::Resubmit(due) => ('a', number(due), Bytes::new()),
             Self::Limited(until) => ('l', number(until), Bytes::new()),
         }
@@ -133,13 +134,14 @@ impl Request {
     }
 }
 
-/// A message to watchers: id, state or `-`, token, number, data or false, end or false.
+/// A message to watchers: id, state or `-`, token, number, data or false, end or false, notes or false.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Told(
     serde_bytes::ByteBuf,
     serde_bytes::ByteBuf,
     serde_bytes::ByteBuf,
     serde_bytes::ByteBuf,
+    Maybe,
     Maybe,
     Maybe,
 );
@@ -164,7 +166,7 @@ fn news(packed: &[u8]) -> Option<News> {
     let mut packed = rmp_serde::Deserializer::from_read_ref(packed);
     // A message is one list of plain values.
     packed.set_max_depth(2);
-    let Told(id, state, token, number, body, outcome) = Told::deserialize(&mut packed).ok()?;
+    let Told(id, state, token, number, body, outcome, notes) = Told::deserialize(&mut packed).ok()?;
     let text = |bytes: &serde_bytes::ByteBuf| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(News {
         id: JobId::new(text(&id)?).ok()?,
@@ -173,6 +175,7 @@ fn news(packed: &[u8]) -> Option<News> {
         number: text(&number)?.parse().ok()?,
         body: body.bytes(),
         outcome: outcome.bytes(),
+        notes: notes.bytes(),
     })
 }
 
@@ -221,14 +224,14 @@ mod tests {
 
     #[test]
     fn news_is_read_as_a_script_packs_it() {
-        let packed = b"s|\x96\xa1j\xa1R\xa212\xa13\xc2\xa3Cok";
+        let packed = b"s|\x97\xa1j\xa1R\xa212\xa13\xc2\xa3Cok\xc2";
         let Some(Hint::News(news)) = hint(packed) else { panic!() };
         assert_eq!(
             (news.id.as_str(), news.state, news.token, news.number),
             ("j", Some(State::Running), Token(12), 3)
         );
         assert_eq!((news.body, news.outcome.as_deref()), (None, Some(&b"Cok"[..])));
-        let deep = [&b"s|\x96\xa1j\xa1R\xa212\xa13\xc2"[..], &b"\x91".repeat(100_000), b"\xc0"].concat();
+        let deep = [&b"s|\x97\xa1j\xa1R\xa212\xa13\xc2"[..], &b"\x91".repeat(100_000), b"\xc0"].concat();
         assert_eq!(hint(&deep), None, "one that nests deep is none, and ends no thread");
     }
 }

@@ -136,6 +136,8 @@ pub struct TakenJob {
     pub record: Record,
     /// Its data.
     pub body: Bytes,
+    /// The notes of the job's handlers; empty for a job without notes.
+    pub notes: Bytes,
     /// The time without a word after which the execution is lost, in ms.
     pub lease: u64,
 }
@@ -197,6 +199,8 @@ pub struct Seen {
     pub body: Bytes,
     /// Its result, or its last error.
     pub result: Bytes,
+    /// The notes of the job's handlers; empty for a job without notes.
+    pub notes: Bytes,
 }
 
 /// Whether a node wants news of jobs.
@@ -333,6 +337,8 @@ pub struct News {
     pub body: Option<Bytes>,
     /// Its end, a letter and the result or reason, if it has come to it.
     pub outcome: Option<Bytes>,
+    /// Its new notes, if they have changed.
+    pub notes: Option<Bytes>,
 }
 
 /// The steps of the protocol. Errors are those of [`StoreError`]; each call ends within the client's deadline.
@@ -443,7 +449,7 @@ mod tests {
         let record = format!("1|W|7|1|||c||0|0|q||1a3185c5000000000|0|0|0|{birth}|0|");
         let record = Record::parse(&record).unwrap();
         Peeked {
-            seen: Seen { record, body: Bytes::new(), result: Bytes::new() },
+            seen: Seen { record, body: Bytes::new(), result: Bytes::new(), notes: Bytes::new() },
             begins_at: 0,
             children: vec![(JobId::new(child).unwrap(), 'C', Bytes::new())],
             more: more.map(Into::into),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tenure_jobs::{Ctx, Error, How, Outcome, Queue, State, Token, Unique};
+use tenure_jobs::{Ctx, Error, How, Jobs, Outcome, Queue, State, Token, Unique};
 use tokio::sync::Semaphore;
 
 use super::world::{MINUTE, Said, World};
@@ -16,6 +17,7 @@ stories! {
     a_worker_that_waits_is_woken_by_a_job,
     a_delayed_job_runs_after_its_time,
     a_checkpoint_is_seen_by_watchers_and_the_next_attempt,
+    data_of_any_type_survive_a_progress,
     a_job_is_unique_under_its_id,
     ids_rise_and_many_are_got_in_order,
     many_large_jobs_are_got_in_order,
@@ -118,51 +120,102 @@ async fn a_delayed_job_runs_after_its_time(world: World) {
     assert!(jobs.wait(&id).await.unwrap().is_done());
 }
 
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Pages {
-    of: u32,
-    #[serde(default)]
-    done: u32,
-}
-
-#[derive(Serialize)]
-struct At {
-    done: u32,
-}
-
 async fn a_checkpoint_is_seen_by_watchers_and_the_next_attempt(world: World) {
-    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none());
+    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none()).keep(MINUTE);
     let jobs = world.node("n").queue(queue).join().await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let opened = gate.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, mut pages: Pages| {
+    let worker = jobs.worker("q", move |ctx: Ctx, pages: u32| {
         let opened = opened.clone();
         async move {
             if ctx.attempt() == 1 {
                 opened.acquire().await?.forget();
             }
-            while pages.done < pages.of {
-                if pages.done == 2 && ctx.attempt() == 1 {
+            let mut done = ctx.checkpointed::<u32>()?.unwrap_or_default();
+            while done < pages {
+                if done == 2 && ctx.attempt() == 1 {
                     return Err("the printer jams".into());
                 }
-                pages.done += 1;
-                ctx.checkpoint(&At { done: pages.done }).await?;
+                done += 1;
+                ctx.checkpoint(&done).await?;
             }
+            let before = ctx.progressed::<String>()?;
             ctx.progress("all").await?;
-            Ok(Outcome::result(&(ctx.attempt(), pages.done))?)
+            assert_eq!((before, ctx.progressed::<String>()?), (None, Some("all".to_owned())));
+            Ok(Outcome::result(&(ctx.attempt(), done))?)
         }
     });
     let _worker = worker.start().unwrap();
-    let id = jobs.add("q", &Pages { of: 4, done: 0 }).await.unwrap().id;
+    let id = jobs.add("q", &4u32).await.unwrap().id;
     let mut watch = jobs.watch(&id).await.unwrap();
     gate.add_permits(1);
-    let mut seen = Vec::new();
+    let (mut seen, mut told) = (Vec::new(), Vec::new());
     while !watch.state().unwrap().is_over() {
         let change = watch.next().await.unwrap();
-        seen.extend(change.data::<Pages>().unwrap().map(|pages| pages.done));
+        assert_eq!(change.data::<u32>().unwrap().unwrap_or(4), 4);
+        seen.extend(change.checkpoint::<u32>().unwrap());
+        told.extend(change.progress::<String>().unwrap());
     }
-    assert_eq!(seen, [1, 2, 3, 4, 4]);
+    assert_eq!((seen, told), (vec![1, 2, 3, 4], vec!["all".to_owned()]));
     assert_eq!(watch.ended().await.unwrap().result::<(u32, u32)>().unwrap(), (2, 4));
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!(view.data::<u32>().unwrap(), 4);
+    assert_eq!((view.checkpoint().unwrap(), view.progress().unwrap()), (Some(4u32), Some("all".to_owned())));
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Task {
+    Render { width: u32 },
+    Send(String),
+    Ping,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Strict {
+    to: String,
+}
+
+/// Fails twice, each time after a progress and a checkpoint, and succeeds after a replay.
+async fn fails_and_is_replayed<T>(jobs: &Jobs, payload: T)
+where
+    T: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let own = payload.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, payload: T| {
+        let own = own.clone();
+        async move {
+            assert_eq!((&payload, &ctx.data::<T>()?), (&own, &own));
+            let runs = ctx.checkpointed::<u8>()?.unwrap_or_default() + 1;
+            ctx.progress(&Strict { to: "the end".to_owned() }).await?;
+            ctx.checkpoint(&runs).await?;
+            if runs < 3 { Err("once more".into()) } else { Ok(Outcome::result(&runs)?) }
+        }
+    });
+    let worker = worker.start().unwrap();
+    let id = jobs.add("q", &payload).await.unwrap().id;
+    let ended = jobs.wait(&id).await.unwrap();
+    assert_eq!((ended.state(), ended.error().as_deref()), (State::Failed, Some("once more")), "{payload:?}");
+    assert_eq!(jobs.get(&id).await.unwrap().unwrap().data::<T>().unwrap(), payload);
+    jobs.replay(&id).await.unwrap();
+    let ended = jobs.wait(&id).await.unwrap();
+    assert!(ended.is_done(), "{payload:?}: {:?}", ended.error());
+    assert_eq!(ended.result::<u8>().unwrap(), 3, "it goes on from its checkpoint");
+    assert_eq!(jobs.get(&id).await.unwrap().unwrap().data::<T>().unwrap(), payload);
+    worker.close(MINUTE).await.unwrap();
+}
+
+async fn data_of_any_type_survive_a_progress(world: World) {
+    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none()).attempts(2).keep(MINUTE);
+    let jobs = world.node("n").queue(queue).join().await.unwrap();
+    fails_and_is_replayed(&jobs, "the only copy".to_owned()).await;
+    fails_and_is_replayed(&jobs, (3u32, 4u32)).await;
+    fails_and_is_replayed(&jobs, Task::Render { width: 3 }).await;
+    fails_and_is_replayed(&jobs, Task::Send("a@b.c".to_owned())).await;
+    fails_and_is_replayed(&jobs, Task::Ping).await;
+    fails_and_is_replayed(&jobs, Strict { to: "a@b.c".to_owned() }).await;
+    fails_and_is_replayed(&jobs, ()).await;
+    fails_and_is_replayed(&jobs, vec![1u8, 2]).await;
 }
 
 async fn a_job_is_unique_under_its_id(world: World) {

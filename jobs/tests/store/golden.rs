@@ -67,6 +67,10 @@ async fn set(which: Which) -> Lab {
     let mut wish = Taking::new(node("n1"), queue("mail"), 1);
     (wish.slots, wish.until) = (1, Some(1_700_000_000_000));
     lab.take_as(&wish).await;
+    // One whose handler has noted something.
+    lab.add_one("tree", "noted", |kind| kind.priority = 9).await;
+    lab.take_n("tree", 1).await;
+    lab.settle("noted", Settle::Note("page 3".into())).await;
     lab
 }
 
@@ -79,6 +83,7 @@ const GOLDEN: &[&str] = &[
     "bodies hasty = b",
     "bodies hasty.1 = b",
     "bodies kept = b",
+    "bodies noted = b",
     "bodies parent = b",
     "bodies parent.2 = b",
     "bodies ready = body-ready",
@@ -91,11 +96,12 @@ const GOLDEN: &[&str] = &[
     "counts mail|running = 0",
     "counts mail|waiting = 1",
     "counts tree|failed = 1",
-    "counts tree|running = 1",
+    "counts tree|running = 2",
     "extras b:hasty#1a3185c5000011000 = hasty.1",
     "extras c:hasty#1a3185c5000011000|hasty.1 = Flost",
     "extras c:parent#1a3185c500000b000|parent.1 = Cone",
     "extras l:delayed = user=7\\nrole=x",
+    "extras n:noted = page 3",
     "extras r:again = busy",
     "extras r:dead = no such address",
     "extras r:hasty.1 = lost",
@@ -119,13 +125,15 @@ const GOLDEN: &[&str] = &[
     "jobs hasty = 1|R|263415398400018|1|n1|1800000000900|fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
     "jobs hasty.1 = 1|F|263415398400020|1|||ej|hasty#1a3185c5000011000|0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
     "jobs kept = 1|C|263415398400008|1|||j||0|-1|mail||1a3185412a0007000|9|0|0|1a3185c5000007000|0|",
+    "jobs noted = 1|R|263415398400027|1|n1||n||0|0|tree||1a3185412a001a000|9|0|0|1a3185c500001a000|0|",
     "jobs parent = 1|W|263415398400012|0|||fcw||1|0|mail||1a3185412a000b000|9|0|0|1a3185c500000b000|0|",
     "jobs parent.2 = 1|R|263415398400016|1|n1|||parent#1a3185c500000b000|0|0|g||1a3185c500000e000|0|0|0|1a3185c500000e000|0|",
     "jobs ready = 1|Q|0|0|||||0|0|mail||1a3185c5000001000|0|0|0|1a3185c5000001000|0|",
-    "lane:an1  = 33||f674301a980000ef932d400019|n1|1 ",
-    "lane:p  = 32|A",
-    "lane:s  = 28|V",
+    "lane:an1  = 35|263415398400027| noted",
+    "lane:p  = 34|A",
+    "lane:s  = 36|U",
     "leases hasty = 1800000030000",
+    "leases noted = 1800000030000",
     "leases parent.2 = 1800000030000",
     "meta armed = 1800000000000",
     "meta duty = n1",
@@ -133,7 +141,7 @@ const GOLDEN: &[&str] = &[
     "meta hold = 0",
     "meta incarnation = 1800000000000",
     "meta ticked = 1800000000000",
-    "meta token = 263415398400025",
+    "meta token = 263415398400027",
     "queues g = g|30000|0|-1|0|60000|0|0|0|2|1000|3",
     "queues mail = -|5000|2|2000|0|60000|0|0|0|0|0|0",
     "queues tree = -|30000|0|-1|0|60000|0|0|0|0|0|0",

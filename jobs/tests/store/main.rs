@@ -35,6 +35,7 @@ mod lab;
 mod lanes;
 mod losing;
 mod mutants;
+mod notes;
 mod pinning;
 mod refinement;
 mod rights;
@@ -51,6 +52,7 @@ const SUITES: &[&[Scenario]] = &[
     groups::ALL,
     lanes::ALL,
     losing::ALL,
+    notes::ALL,
     steering::ALL,
     pinning::ALL,
     taking::ALL,

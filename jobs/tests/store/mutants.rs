@@ -33,6 +33,28 @@ macro_rules! mutants {
 
 /// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
 const MUTANTS: &[Mutant] = mutants! {
+    "notes take the place of the data": "settle", "if mode == 'n' then set_notes(j, y) end"
+        => "if mode == 'n' then set_body(j.id, y) end", by "notes_stay_through_failures_waits_and_a_replay";
+    "a take without notes": "take", "'^%d*|%a*[wn]'"
+        => "'^%d*|%a*w'", by "notes_stay_through_failures_waits_and_a_replay";
+    "a take of groups without notes": "take", "local notes = find(flags, 'n', 1, true) and"
+        => "local notes = false and", by "notes_stay_through_failures_waits_and_a_replay";
+    "a repeated take without notes": "take", "local notes = has(j, 'n') and"
+        => "local notes = false and", by "notes_stay_through_failures_waits_and_a_replay";
+    "notes go to the next queue": "settle", "  forget_notes(j)\n  enter(j, 'Q')"
+        => "  enter(j, 'Q')", by "notes_are_forgotten_in_the_next_queue";
+    "notes meet other data": "add", "    forget_notes(j)\n    outdate(j)"
+        => "    outdate(j)", by "other_data_from_outside_forget_the_notes";
+    "notes meet other data at another time": "add", "if data or not waiting then forget_notes(j) end"
+        => "", by "other_data_from_outside_forget_the_notes";
+    "a run once more finds notes": "settle", "and birth or nil)\n    forget_notes(j)"
+        => "and birth or nil)", by "a_job_that_runs_once_more_begins_without_notes";
+    "notes outlive their job": "settle", "if has(j, 'n') then noted[j.id] = false end"
+        => "", by "notes_go_with_their_job";
+    "watchers hear of no notes": "settle", "tell(j, body, nil, mode == 'n' and y)"
+        => "tell(j, body)", by "watchers_hear_of_notes";
+    "older notes stay with a lost execution": "attest", "if notes then set_notes(j, notes) else forget_notes(j) end"
+        => "if notes then set_notes(j, notes) end", by "notes_come_back_with_a_lost_execution";
     "a step is for any incarnation": "figures", "if meta[1] ~= argv[1] then"
         => "if false then", by "the_first_of_many_recovers";
     "a token comes twice": "take", "minted = max((tonumber(meta[2]) or 0) + 1, floor_at(t))"
@@ -105,8 +127,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "max(0, until_ms)", by "a_node_that_may_take_a_job_is_woken_first";
     "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
         => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
-    "a watched job begins unseen": "take", "and find(rest, '^%d*|%a*w') and parse(id, record)"
-        => "and false", by "every_transition_is_told_once_with_its_number";
+    "a watched job begins unseen": "take", "find(flags, 'w', 1, true) and parse(id, record)"
+        => "false", by "every_transition_is_told_once_with_its_number";
     "a late word takes a later watch back": "watch", "if last and last > own then own, stays = last, true end"
         => "", by "a_late_end_takes_back_no_later_watch";
     "an end is not kept for who did not hear": "settle", "flag(j, 'v')"
@@ -145,8 +167,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_new_life_of_a_job_is_no_execution_of_the_old_one";
     "what was said to have ended is made again": "attest", "if not j and (body == '' or"
         => "if not j and (", by "what_runs_is_made_again_after_a_loss_of_all_data";
-    "an attested job loses its data": "attest", "if body ~= '' then set_body"
-        => "if not job(id) then set_body", by "an_older_state_gives_way_to_what_runs";
+    "an attested job loses its data": "attest", "      set_body(id, data)\n"
+        => "", by "an_older_state_gives_way_to_what_runs";
     "an attested job has no lease": "attest", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
         => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
     "an attested token comes again": "attest", "call('HSET', META, 'token', num(highest))"
@@ -171,8 +193,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_is_made_again_while_its_lease_lasts";
     "what was heard of stays": "tick", "no_extras[#no_extras + 1] = 'a:' .. of"
         => "", by "an_execution_is_made_again_once";
-    "what waits is met by an earlier run": "add", "set_body(j.id, body)\n    outdate(j)"
-        => "set_body(j.id, body)", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
+    "what waits is met by an earlier run": "add", "forget_notes(j)\n    outdate(j)"
+        => "forget_notes(j)", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
     "what waits for another time is met by an earlier run": "add", "if waiting then\n    outdate(j)\n  else"
         => "if not waiting then", by "a_request_after_a_loss_is_not_met_by_what_ran_before_it";
     "the same again is met by an earlier run": "add", "if t < grace then outdate(j) end"
@@ -285,7 +307,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "||([dfjlw]*|[^|]*|", by "a_watched_job_moves_on_in_sight";
     "a job that moves on wakes nobody": "settle", "  q.added = q.added + 1\n  return true"
         => "  return true", by "a_job_that_moves_on_wakes_a_node";
-    "a watched job begins unseen by those of a plain queue": "take", "if not attempts or find(rest, '^%d*|%a*w') then"
+    "a watched job begins unseen by those of a plain queue": "take", "if not attempts or find(rest, '^%d*|%a*[wn]') then"
         => "if not attempts then", by "every_transition_is_told_once_with_its_number";
     "a paused queue is plain": "take", "'^%-|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'"
         => "'^[p-]+|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'", by "a_paused_queue_gives_nothing";

@@ -264,7 +264,7 @@ impl Walk {
             let text = Bytes::from(format!("t{}", n[2] % 3));
             let data = of(&[Data::Keep, Data::Replace(text.clone()), Data::Append(text.clone())], n[3]);
             let to = queue(of(&["a", "g", "x", "o", "nowhere"], n[4]));
-            let settle = match n[5].wrapping_add(i) % 13 {
+            let settle = match n[5].wrapping_add(i) % 15 {
                 0..=3 => Settle::Done(if n[2].is_multiple_of(3) { Bytes::new() } else { text }, data),
                 4 => Settle::MoveOn {
                     queue: to,
@@ -279,6 +279,7 @@ impl Walk {
                 9 => Settle::GiveBack,
                 10 => Settle::Resubmit(of(&[0, self.now() + 600], n[4])),
                 11 => Settle::Limited(self.now() + 800),
+                12 | 13 => Settle::Note(text),
                 _ => Settle::GoOn(data),
             };
             let token = if n[4].is_multiple_of(9) { Token(token.0 + 1) } else { *token };
@@ -308,7 +309,8 @@ impl Walk {
             }
             let body = (!n[5].is_multiple_of(3)).then(|| taken.body.clone());
             self.tokens.insert(taken.id.clone(), record.token);
-            jobs.push(Attesting::new(taken.id.clone(), record, body));
+            let notes = of(&[taken.notes.clone(), Bytes::from_static(b"own")], n[4]);
+            jobs.push(Attesting::new(taken.id.clone(), record, body).with_notes(notes));
         }
         self.trace.push(format!("{jobs:?}"));
         both!(self, lab => lab.store.attest(lab.inc.get(), &jobs).await.unwrap()).map(drop)

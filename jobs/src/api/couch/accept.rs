@@ -189,6 +189,8 @@ pub struct CouchJob {
     id: JobId,
     record: Record,
     body: Bytes,
+    /// Those of a worker of before, which stay.
+    notes: Bytes,
     again: bool,
     /// The incarnation whose data know it.
     known_in: Arc<AtomicU64>,
@@ -196,8 +198,8 @@ pub struct CouchJob {
 
 impl CouchJob {
     fn new(jobs: Jobs, taken: TakenJob, inc: Incarnation) -> Self {
-        let TakenJob { id, record, body, .. } = taken;
-        Self { jobs, id, record, body, again: false, known_in: Arc::new(AtomicU64::new(inc.0)) }
+        let TakenJob { id, record, body, notes, .. } = taken;
+        Self { jobs, id, record, body, notes, again: false, known_in: Arc::new(AtomicU64::new(inc.0)) }
     }
 
     /// Its id, with its type.
@@ -228,7 +230,8 @@ impl CouchJob {
         let said = Arc::new([Settling::new(self.id.clone(), self.record.token, settle)]);
         // Data that were lost learn of it first. A finished job is not made again.
         let body = needs_its_job(&said[0].settle).then(|| self.body.clone());
-        let own = Arc::new([Attesting::new(self.id.clone(), self.record.clone(), body)]);
+        let own = Attesting::new(self.id.clone(), self.record.clone(), body);
+        let own = Arc::new([own.with_notes(self.notes.clone())]);
         let known_in = self.known_in.clone();
         let replies = self
             .jobs

@@ -169,6 +169,7 @@ local function again(j, body, kind, item)
     -- It keeps its place.
     j.correlation = kind.correlation
     set_body(j.id, body)
+    forget_notes(j)
     outdate(j)
     tell(j, body)
     return 'U'
@@ -195,6 +196,7 @@ local function again(j, body, kind, item)
   end
   j.due, j.place = kind.due, place_at(in_line(kind.q, kind.due, j.priority), item)
   local data = (mode ~= 'e' or body ~= '') and body or nil
+  if data or not waiting then forget_notes(j) end
   if data then
     j.correlation = kind.correlation
     set_body(j.id, data)
@@ -234,6 +236,7 @@ local function take_over(j, parent, body, kind, item)
   j.correlation = kind.correlation
   j.place = place_at(in_line(kind.q, kind.due, kind.priority), item)
   set_body(j.id, body)
+  forget_notes(j)
   begin(j, kind)
   tell(j, body)
   return over and 'N' or 'U'

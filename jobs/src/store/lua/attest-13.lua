@@ -3,8 +3,8 @@
 -- Nothing happens where they know of a later one. A job that is gone is made again once for each execution, and only while
 -- the lease lasts that the execution had before the loss.
 -- KEYS: meta queues counts jobs bodies extras ready timers leases groups turns waiting index
--- ARGV: inc, count; then id*, record* as its execution began, body*: b<bytes> as the execution has left them, which make the
---       job again if it is not there, or ''
+-- ARGV: inc, count; then id*, record* as its execution began, body*: as the execution has left it, to make a lost job
+--       again: b<bytes>, or n<length of the notes>|<notes><bytes> with notes; or ''
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
 --          wants it cancelled | H halt: it was given up since, has ended, or is not there | X bad
 --@base
@@ -62,6 +62,15 @@ local function remake(own)
   return own
 end
 
+-- Splits a text into data and notes.
+local function left_in(text)
+  if sub(text, 1, 1) == 'b' then return sub(text, 2) end
+  local length = match(text, '^n(%d+)|')
+  if not length then return nil end
+  local first = #length + 3
+  return sub(text, first + length), sub(text, first, first + length - 1)
+end
+
 -- An older state of the job gives way, also that of an earlier life.
 local function adopt(j, own)
   leave(j)
@@ -88,7 +97,8 @@ end
 local function attested(i)
   local id, body = argv[2 + i], argv[2 + 2 * n + i]
   local own, j = is_id(id) and parse(id, argv[2 + n + i]), is_id(id) and job(id)
-  if not own or own == 'X' or own.state ~= 'R' or j == 'X' then return 'X' end
+  local data, notes = left_in(body)
+  if not own or own == 'X' or own.state ~= 'R' or j == 'X' or body ~= '' and not data then return 'X' end
   local token = tonumber(own.token)
   highest = max(highest, token)
   local q, before = queue_of(own.queue), heard[id]
@@ -101,7 +111,10 @@ local function attested(i)
     if not j and (body == '' or token <= before or t >= hold + q.lease) then return 'H' end
     local of_token, attempts, node = own.token, own.attempts, own.node
     j = j and adopt(j, own) or remake(own)
-    if body ~= '' then set_body(id, sub(body, 2)) end
+    if data then
+      set_body(id, data)
+      if notes then set_notes(j, notes) else forget_notes(j) end
+    end
     j.state, j.token, j.attempts, j.node = 'R', of_token, attempts, node
     if q.known and not q.grouped then j.group = '' end
     changed[id] = j

@@ -3,9 +3,9 @@
 -- KEYS: meta queues jobs bodies extras ready groups index
 -- ARGV: inc, 1 with the ends of children, 2 the first job goes on with those behind one of them, or '', that one, id*
 -- Returns: OK, then per job, in their order until an answer of 1 MiB or 4,096 ends is full: record or false, body, result,
---          begins, ends, more. Begins: the time when the limit of its group lets it begin, ms; 0 when nothing is in its way.
+--          notes, begins, ends, more. Begins: the time when the limit of its group lets it begin, ms; 0 when nothing is in its way.
 --          Ends: a list of child, end and text. More: the child behind which there are more of them, or false.
---          A job that goes on has no body and no result
+--          A job that goes on has no body, no result and no notes
 --@base
 --@records
 --@queues
@@ -52,17 +52,19 @@ for i = 1, #ids do
   local j, z = sound(ids[i]), #out
   if j then
     local goes_on = argv[2] == '2' and i == 1
-    out[z + 1], out[z + 2], out[z + 3] = pack(j), '', ''
+    out[z + 1], out[z + 2], out[z + 3], out[z + 4] = pack(j), '', '', ''
     if not goes_on then
       out[z + 2], out[z + 3] = call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
+      if has(j, 'n') then out[z + 4] = call('HGET', EXTRAS, 'n:' .. j.id) or '' end
     end
-    bytes = bytes + #out[z + 2] + #out[z + 3]
+    bytes = bytes + #out[z + 2] + #out[z + 3] + #out[z + 4]
     local children, behind = {}, false
     if argv[2] ~= '' and has(j, 'c') then children, behind = children_of(j, goes_on and argv[3] or '') end
-    out[z + 4], out[z + 5], out[z + 6] = num(begins_at(j)), children, behind
+    out[z + 5], out[z + 6], out[z + 7] = num(begins_at(j)), children, behind
     if behind or bytes > 1048576 then break end
   else
-    out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5], out[z + 6] = false, '', '', '0', {}, false
+    out[z + 1], out[z + 2], out[z + 3], out[z + 4] = false, '', '', ''
+    out[z + 5], out[z + 6], out[z + 7] = '0', {}, false
   end
 end
 return out

@@ -11,6 +11,7 @@
 --       d: later, without an attempt (delay_ms, reason).
 --       b: given back, without an attempt (-, -).
 --       u: it goes on (-, data).
+--       n: the execution goes on, and these notes replace the former notes (-, notes).
 --       a: it goes on, and the job runs again after it (due ms, -). One that somebody wants cancelled does not.
 --       l: its group is blocked, without an attempt (until ms, -).
 --       Data: '' | r<bytes> in place of the former | a<bytes> behind it
@@ -84,6 +85,7 @@ local function move(j, to, data, item)
   if has(j, 'x') then return finish(j, 'X', 'cancelled') end
   j.queue, j.priority, j.group = queue, tonumber(priority) or j.priority, q.grouped and group or ''
   j.attempts, j.due, j.place = 0, 0, place_at(t - j.priority * q.step, item)
+  forget_notes(j)
   enter(j, 'Q')
   tell(j, body)
   return 'M'
@@ -115,10 +117,11 @@ local function settled(j, mode, x, y, item)
     write(j, y)
     leave(j)
     return finish(j, 'C', x)
-  elseif mode == 'u' then
-    local body = write(j, y)
+  elseif mode == 'u' or mode == 'n' then
+    local body = mode == 'u' and write(j, y)
+    if mode == 'n' then set_notes(j, y) end
     call('ZADD', LEASES, 'XX', num(t + queue_of(j.queue).lease), j.id)
-    tell(j, body)
+    tell(j, body, nil, mode == 'n' and y)
     return has(j, 'x') and 'Z' or j.again ~= '' and 'V' or 'U'
   elseif mode == 'a' then
     call('ZADD', LEASES, 'XX', num(t + queue_of(j.queue).lease), j.id)
@@ -230,7 +233,7 @@ local function letter_of(i)
   if jobs[id] == nil then jobs[id] = records[i] and parse(id, records[i]) or false end
   local j, token = jobs[id], of
   local letter = 'H'
-  if j == 'X' or not find('cmwrfdbula', mode, 1, true) then
+  if j == 'X' or not find('cmwrfdbunla', mode, 1, true) then
     letter = 'X'
   elseif find('rdla', mode, 1, true) and not (#x < 14 and match(x, '^%d+$')) then
     letter = 'X'

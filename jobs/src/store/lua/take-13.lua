@@ -5,7 +5,8 @@
 -- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
 --       until (ms) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
 --       from owner to owner. So a former owner comes too late.
--- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease |
+-- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease. A job
+--          with notes has a list of body and notes in place of the body |
 --          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
 --@base
@@ -71,7 +72,7 @@ if not repeated and until_ms == '' then
     for i = 1, #ids do
       -- The fields that change stand first in a record.
       local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
-      if not attempts or find(rest, '^%d*|%a*w') then
+      if not attempts or find(rest, '^%d*|%a*[wn]') then
         fits = false
         break
       end
@@ -126,7 +127,9 @@ if repeated then
     local j = sound(ids[i])
     if j and j.state == 'R' and j.token == of then
       local z = #out
-      out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), call('HGET', BODIES, j.id) or ''
+      local notes = has(j, 'n') and call('HGET', EXTRAS, 'n:' .. j.id)
+      local body = call('HGET', BODIES, j.id) or ''
+      out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), notes and { body, notes } or body
       out[z + 4] = num(queue_of(j.queue).lease)
     end
   end
@@ -262,12 +265,13 @@ if #ids > 0 then
       -- The fields that change stand first in a record.
       local attempts, rest = match(stored[i] or '', '^1|Q|%d+|(%d+)||(.*)$')
       local record = attempts and start .. num(attempts + 1) .. runner .. rest
-      local j = attempts and find(rest, '^%d*|%a*w') and parse(id, record)
+      local flags = attempts and match(rest, '^%d*|(%a*)') or ''
+      local j = find(flags, 'w', 1, true) and parse(id, record)
       if attempts and j ~= 'X' then
         if j then
           j.news = j.news + 1
           record = pack(j)
-          local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false })
+          local message = 's|' .. cmsgpack.pack({ id, 'R', of_token, num(j.news), false, false, false })
           for watcher in string.gmatch(call('HGET', EXTRAS, 's:' .. id) or '', '([^,#]+)#') do
             call('SPUBLISH', CHANNEL .. watcher, message)
           end
@@ -277,11 +281,12 @@ if #ids > 0 then
           bodies = call('HMGET', BODIES, unpack(ids, i, min(i + 31, #ids)))
         end
         local body, z, k = bodies[i - first] or '', #out, #took + 1
+        local notes = find(flags, 'n', 1, true) and call('HGET', EXTRAS, 'n:' .. id)
         records[2 * k - 1], records[2 * k] = id, record
         q.ends = q.ends or num(t + q.lease)
         leases[2 * k - 1], leases[2 * k] = q.ends, id
-        out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, num(q.lease)
-        took[k], q.taken, bytes = id, q.taken + 1, bytes + #body
+        out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, notes and { body, notes } or body, num(q.lease)
+        took[k], q.taken, bytes = id, q.taken + 1, bytes + #body + #(notes or '')
         if g then
           g.running = g.running + 1
           if limit_of(g) > 0 then g.used = g.used + 1 end

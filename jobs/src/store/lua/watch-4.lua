@@ -3,7 +3,7 @@
 -- news, and is not watched.
 -- KEYS: meta jobs bodies extras
 -- ARGV: inc, node, the number of its call, 1 to watch, 2 to watch and hear nothing of their data, or 0, id*
--- Returns: OK, then per job: record or false, body, result. With their data an answer of 1 MiB is full, and the rest of the
+-- Returns: OK, then per job: record or false, body, result, notes. With their data an answer of 1 MiB is full, and the rest of the
 --          jobs is left as it was
 --@base
 --@records
@@ -14,7 +14,7 @@ read(ids)
 for i = 1, #ids do
   local j, z = sound(ids[i]), #out
   if not j then
-    out[z + 1], out[z + 2], out[z + 3] = false, '', ''
+    out[z + 1], out[z + 2], out[z + 3], out[z + 4] = false, '', '', ''
   else
     local field = 's:' .. j.id
     local stored, nodes, last = call('HGET', EXTRAS, field), {}, nil
@@ -30,10 +30,11 @@ for i = 1, #ids do
       if #nodes > 0 then flag(j, 'w') else unflag(j, 'w') end
       call('HSET', JOBS, j.id, pack(j))
     end
-    out[z + 1], out[z + 2], out[z + 3] = pack(j), '', ''
+    out[z + 1], out[z + 2], out[z + 3], out[z + 4] = pack(j), '', '', ''
     if argv[4] == '1' then
       out[z + 2], out[z + 3] = call('HGET', BODIES, j.id) or '', call('HGET', EXTRAS, 'r:' .. j.id) or ''
-      bytes = bytes + #out[z + 2] + #out[z + 3]
+      if has(j, 'n') then out[z + 4] = call('HGET', EXTRAS, 'n:' .. j.id) or '' end
+      bytes = bytes + #out[z + 2] + #out[z + 3] + #out[z + 4]
       if bytes > 1048576 then break end
     end
   end

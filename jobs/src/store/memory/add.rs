@@ -247,6 +247,7 @@ impl Coming<'_> {
         job.correlation.clone_from(&kind.correlation);
         job.place = step.in_line(kind.due, kind.priority, settings.step, item);
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        step.forget_notes(id, &mut job);
         self.begin(step, new, &mut job);
         let state = job.state;
         step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
@@ -274,6 +275,7 @@ impl Coming<'_> {
             }
             // It keeps its place.
             job.correlation.clone_from(&new.kind.correlation);
+            step.forget_notes(id, &mut job);
             step.outdate(id, &mut job);
             step.state.data.bodies.insert(id.to_owned(), new.body.clone());
             let state = job.state;
@@ -303,6 +305,9 @@ impl Coming<'_> {
         job.place = step.in_line(due, job.priority, settings.step, item);
         let keeps = self.adding.mode == AddMode::Resubmit && new.body.is_empty();
         let body = (!keeps).then(|| new.body.clone());
+        if body.is_some() || !waiting {
+            step.forget_notes(id, &mut job);
+        }
         if let Some(body) = &body {
             job.correlation.clone_from(&new.kind.correlation);
             step.state.data.bodies.insert(id.to_owned(), body.clone());

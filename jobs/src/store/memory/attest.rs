@@ -51,7 +51,7 @@ impl Step<'_> {
     }
 
     fn attested(&mut self, attesting: &Attesting) -> SettleReply {
-        let Attesting { id, record: own, body } = attesting;
+        let Attesting { id, record: own, body, notes } = attesting;
         if own.state != JobState::Running {
             return SettleReply::Bad;
         }
@@ -81,6 +81,11 @@ impl Step<'_> {
                     Some(job) => self.adopt(id, job, own),
                     None => self.remake(id, own),
                 };
+                if body.is_some() && notes.is_empty() {
+                    self.forget_notes(id.as_str(), &mut job);
+                } else if body.is_some() {
+                    self.set_notes(id.as_str(), &mut job, notes);
+                }
                 self.runs_again(id, &mut job, own);
                 job
             }

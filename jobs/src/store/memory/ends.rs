@@ -47,6 +47,9 @@ impl Step<'_> {
         if job.has('j') {
             data.extras.remove(&format!("r:{id}"));
         }
+        if job.has('n') {
+            data.extras.remove(&format!("n:{id}"));
+        }
         if job.has('b') {
             data.extras.remove(&format!("b:{id}#{}", job.birth));
         }
@@ -127,6 +130,7 @@ impl Step<'_> {
             // This end makes the same life when it is said again after a loss of data: then whoever runs that goes on.
             let birth = Some(birth_of(job.token.0, 999)).filter(|birth| *birth > job.birth);
             self.renew_life(id, job, birth);
+            self.forget_notes(id, job);
             unflag(job, "x");
             job.due = again;
             job.attempts = 0;

@@ -4,6 +4,8 @@ mod add;
 mod attest;
 mod ends;
 mod group;
+mod news;
+mod notes;
 mod settle;
 mod state;
 mod steer;

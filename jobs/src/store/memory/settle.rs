@@ -34,6 +34,17 @@ pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
     letters.collect()
 }
 
+/// The letter of an execution that goes on.
+fn goes_on(job: &Record) -> u8 {
+    if job.has('x') {
+        b'Z'
+    } else if job.again.is_some() {
+        b'V'
+    } else {
+        b'U'
+    }
+}
+
 impl Step<'_> {
     fn write(&mut self, id: &JobId, data: &Data) -> Option<Bytes> {
         let bytes = match data {
@@ -57,13 +68,13 @@ impl Step<'_> {
                 let body = self.write(id, data);
                 self.renew_lease(key, job);
                 self.tell(key, job, Some(JobState::Running), body, None);
-                if job.has('x') {
-                    b'Z'
-                } else if job.again.is_some() {
-                    b'V'
-                } else {
-                    b'U'
-                }
+                goes_on(job)
+            }
+            Settle::Note(notes) => {
+                self.set_notes(key, job, notes);
+                self.renew_lease(key, job);
+                self.tell_notes(id, job, notes);
+                goes_on(job)
             }
             Settle::Resubmit(due) => {
                 self.renew_lease(key, job);
@@ -143,6 +154,7 @@ impl Step<'_> {
         job.attempts = 0;
         job.due = 0;
         job.place = self.in_line(0, job.priority, settings.step, item);
+        self.forget_notes(key, job);
         self.enter(key, job, JobState::Ready);
         let state = job.state;
         self.tell(key, job, Some(state), body, None);

@@ -146,6 +146,10 @@ impl Data {
         self.extras.get(field).cloned().unwrap_or_default()
     }
 
+    pub(super) fn notes(&self, id: &JobId) -> Bytes {
+        self.extra(&format!("n:{id}"))
+    }
+
     pub(super) fn body(&self, id: &JobId) -> Bytes {
         self.bodies.get(id.as_str()).cloned().unwrap_or_default()
     }

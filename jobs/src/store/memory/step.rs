@@ -18,12 +18,6 @@ const PATIENCE: u32 = 128;
 /// The store's data know no token of before 2025.
 const EPOCH: u64 = 1_735_689_600_000;
 
-/// A node that watches a job, and the number of its call.
-pub(super) fn watcher(entry: &str) -> (&str, u64) {
-    let (node, number) = entry.rsplit_once('#').unwrap_or((entry, ""));
-    (node, number.parse().unwrap_or_default())
-}
-
 /// The identity of a server.
 pub(super) fn server_name(number: u64) -> Box<str> {
     format!("memory {number}").into()
@@ -63,7 +57,7 @@ pub(super) struct Step<'a> {
     minted: Option<u64>,
     pub(super) groups: Vec<Touched>,
     pub(super) stirs: BTreeMap<QueueName, Stir>,
-    news: Vec<News>,
+    pub(super) news: Vec<News>,
     /// Timers as they will be at the end of the step: a step does not see its own.
     pub(super) later_timers: HashMap<String, Option<u64>>,
     earliest: Option<u64>,
@@ -270,64 +264,6 @@ impl<'a> Step<'a> {
         self.state.data.extras.insert(format!("r:{id}"), text.clone());
         flag(job, 'j');
         self.put(id, job);
-    }
-
-    /// Watchers hear of a transition.
-    pub(super) fn tell(
-        &mut self,
-        id: &str,
-        job: &mut Record,
-        state: Option<JobState>,
-        body: Option<Bytes>,
-        outcome: Option<Bytes>,
-    ) {
-        if !job.has('w') {
-            return;
-        }
-        job.news += 1;
-        self.put(id, job);
-        if let Ok(id) = JobId::new(id) {
-            self.news.push(News { id, state, token: job.token, number: job.news, body, outcome });
-        }
-    }
-
-    /// A watched job begins: its watchers hear of it at once.
-    pub(super) fn tell_begun(&mut self, id: &JobId, job: &mut Record) {
-        if !job.has('w') {
-            return;
-        }
-        job.news += 1;
-        self.put(id.as_str(), job);
-        let (state, number) = (Some(JobState::Running), job.news);
-        let news = News { id: id.clone(), state, token: job.token, number, body: None, outcome: None };
-        let nodes = String::from_utf8_lossy(&self.state.data.extra(&format!("s:{id}"))).into_owned();
-        for entry in nodes.split(',') {
-            self.publish(watcher(entry).0, Hint::News(news.clone()));
-        }
-    }
-
-    fn tell_all(&mut self) {
-        for news in std::mem::take(&mut self.news) {
-            let (id, field) = (news.id.clone(), format!("s:{}", news.id));
-            let nodes = String::from_utf8_lossy(&self.state.data.extra(&field)).into_owned();
-            let hears = |entry: &&str| self.publish(watcher(entry).0, Hint::News(news.clone()));
-            let (left, deaf): (Vec<_>, Vec<_>) = nodes.split(',').partition(hears);
-            let Some(mut job) = self.job(id.as_str()) else {
-                self.state.data.extras.remove(&field);
-                continue;
-            };
-            // It asks again when it is back, and finds an end that came before.
-            if deaf.iter().any(|entry| !entry.is_empty()) {
-                flag(&mut job, 'v');
-            }
-            if left.is_empty() {
-                self.state.data.extras.remove(&field);
-                unflag(&mut job, "w");
-            } else {
-                self.state.data.extras.insert(field, left.join(",").into());
-            }
-            self.put(id.as_str(), &job);
-        }
     }
 
     /// Whether a queue has a job that could be taken now, but for the queue's own limits.

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::MemoryStore;
+use super::news::watcher;
 use super::state::with_prefix;
-use super::step::{Step, flag, floor_at, limit_of, server_name, unflag, watcher};
+use super::step::{Step, flag, floor_at, limit_of, server_name, unflag};
 use super::tick::Limits;
 use super::{add, attest, settle, steer, take, tick};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
@@ -44,8 +45,9 @@ fn text(letters: &[u8]) -> String {
 
 fn seen(step: &Step<'_>, id: &JobId) -> Option<Seen> {
     let record = step.job(id.as_str())?;
-    let (body, result) = (step.state.data.body(id), step.state.data.extra(&format!("r:{id}")));
-    Some(Seen { record, body, result })
+    let data = &step.state.data;
+    let (body, result, notes) = (data.body(id), data.extra(&format!("r:{id}")), data.notes(id));
+    Some(Seen { record, body, result, notes })
 }
 
 /// The time until which the limit of its group keeps a ready job from beginning.
@@ -324,7 +326,7 @@ impl Store for MemoryStore {
             };
             let behind = match ends {
                 Ends::Behind(child) if jobs.is_empty() => {
-                    (seen.body, seen.result) = (Bytes::new(), Bytes::new());
+                    (seen.body, seen.result, seen.notes) = (Bytes::new(), Bytes::new(), Bytes::new());
                     child
                 }
                 _ => "",
@@ -403,7 +405,7 @@ impl Store for MemoryStore {
 }
 
 fn size(seen: &Seen) -> usize {
-    seen.body.len() + seen.result.len()
+    seen.body.len() + seen.result.len() + seen.notes.len()
 }
 
 fn watch(
@@ -433,6 +435,6 @@ fn watch(
     step.put(id.as_str(), &job);
     match watching {
         Watching::Begin => seen(step, id),
-        _ => Some(Seen { record: job, body: Bytes::new(), result: Bytes::new() }),
+        _ => Some(Seen { record: job, body: Bytes::new(), result: Bytes::new(), notes: Bytes::new() }),
     }
 }

@@ -83,8 +83,8 @@ pub(super) fn again(step: &Step<'_>, remembered: &str) -> TakeReply {
         let record = step.job(id)?;
         let ours = record.state == JobState::Running && record.token.to_string() == token;
         let (id, lease) = (JobId::new(id).ok()?, step.settings(&record.queue).lease);
-        let body = step.state.data.body(&id);
-        ours.then_some(TakenJob { id, record, body, lease })
+        let (body, notes) = (step.state.data.body(&id), step.state.data.notes(&id));
+        ours.then_some(TakenJob { id, record, body, notes, lease })
     };
     TakeReply::Taken {
         jobs: ids.split(' ').filter_map(runs).collect(),
@@ -279,9 +279,9 @@ impl Take<'_, '_> {
                     group.used += 1;
                 }
             }
-            let body = self.step.state.data.body(&id);
-            bytes += body.len();
-            jobs.push(TakenJob { id, record: job, body, lease: settings.lease });
+            let (body, notes) = (self.step.state.data.body(&id), self.step.state.data.notes(&id));
+            bytes += body.len() + notes.len();
+            jobs.push(TakenJob { id, record: job, body, notes, lease: settings.lease });
         }
         self.step.place_groups();
         ((!jobs.is_empty()).then_some(token), jobs)

@@ -110,6 +110,17 @@ impl Values {
         JobId::new(&text).map_err(|_| self.strange("an id", &Value::SimpleString(text)))
     }
 
+    /// The data of a job and its notes. Data with notes come as a list of both.
+    pub(super) fn body(&mut self) -> Result<(Bytes, Bytes)> {
+        match self.value()? {
+            Value::BulkString(body) => Ok((body.into(), Bytes::new())),
+            list => {
+                let mut both = Self::of(self.call, list)?;
+                Ok((both.bytes()?, both.bytes()?))
+            }
+        }
+    }
+
     /// A record; `None` where there is none.
     pub(super) fn record(&mut self) -> Result<Option<Record>> {
         let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };

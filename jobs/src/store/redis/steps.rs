@@ -175,9 +175,9 @@ impl Store for RedisStore {
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
             let (id, record) = (values.id()?, values.record());
-            let (body, lease) = (values.bytes()?, values.number()?);
+            let ((body, notes), lease) = (values.body()?, values.number()?);
             match record {
-                Ok(Some(record)) => jobs.push(TakenJob { id, record, body, lease }),
+                Ok(Some(record)) => jobs.push(TakenJob { id, record, body, notes, lease }),
                 Ok(None) => return Err(StoreError::damaged("take gave a job without a record")),
                 // Its lease runs out. The other jobs need not wait for the end of theirs.
                 Err(error) => {
@@ -217,7 +217,11 @@ impl Store for RedisStore {
         call.args(jobs.iter().map(|job| job.record.to_string()));
         for job in jobs {
             match &job.body {
-                Some(body) => call.arg(&[b"b", &body[..]].concat()[..]),
+                Some(body) if job.notes.is_empty() => call.arg(&[b"b", &body[..]].concat()[..]),
+                Some(body) => {
+                    let head = format!("n{}|", job.notes.len());
+                    call.arg(&[head.as_bytes(), &job.notes[..], &body[..]].concat()[..])
+                }
                 None => call.arg(""),
             };
         }
@@ -280,7 +284,7 @@ impl Store for RedisStore {
         };
         call.arg(inc.0).arg(node.as_str()).arg(number).arg(how).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("watch", &call).await?;
-        let mut jobs = Vec::with_capacity(values.len() / 3);
+        let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
             jobs.push(seen(&mut values)?);
         }
@@ -296,7 +300,7 @@ impl Store for RedisStore {
         };
         call.arg(inc.0).arg(how).arg(behind).args(ids.iter().map(JobId::as_str));
         let mut values = self.send("peek", &call).await?;
-        let mut jobs = Vec::with_capacity(values.len() / 6);
+        let mut jobs = Vec::with_capacity(values.len() / 7);
         while values.len() > 0 {
             let found = seen(&mut values)?;
             let begins_at = values.number()?;
@@ -392,8 +396,8 @@ impl Store for RedisStore {
 }
 
 fn seen(values: &mut Values) -> Result<Option<Seen>> {
-    let (record, body, result) = (values.record()?, values.bytes()?, values.bytes()?);
-    Ok(record.map(|record| Seen { record, body, result }))
+    let (record, body, result, notes) = (values.record()?, values.bytes()?, values.bytes()?, values.bytes()?);
+    Ok(record.map(|record| Seen { record, body, result, notes }))
 }
 
 #[cfg(test)]

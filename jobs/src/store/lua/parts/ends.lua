@@ -24,6 +24,7 @@ local function drop(j)
   dropped[j.id], jobs[j.id] = true, false
   if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end
   if has(j, 'j') then no_extras[#no_extras + 1] = 'r:' .. j.id end
+  if has(j, 'n') then noted[j.id] = false end
   if has(j, 'w') then no_extras[#no_extras + 1] = 's:' .. j.id end
   if has(j, 'l') then
     drop_lookups(j)
@@ -98,6 +99,7 @@ finish = function(j, state, text)
     -- This end makes the same life when it is said again after a loss of data: then whoever runs that goes on.
     local birth = birth_of(tonumber(j.token), 999)
     renew_life(j, birth > j.birth and birth or nil)
+    forget_notes(j)
     unflag(j, 'x')
     j.due, j.again, j.attempts = tonumber(j.again), '', 0
     j.place = place_at((j.due > 0 and j.due or t) - j.priority * q.step, 0)

@@ -1,5 +1,5 @@
 -- A job leaves its place and enters another. All is written at the end, by `flush`: the last word on a member counts.
-local ready, timers, bodies, extras, no_extras, unleased, news = {}, {}, {}, {}, {}, {}, {}
+local ready, timers, bodies, extras, no_extras, unleased, news, noted = {}, {}, {}, {}, {}, {}, {}, {}
 -- Of fresh jobs: ids and records, and members of ready with their scores.
 local fresh_records, fresh_ready = {}, {}
 
@@ -86,6 +86,18 @@ local function set_result(j, text)
   flag(j, 'j')
 end
 
+-- The notes of handlers stand beside the data of a job, and belong to these data in one queue.
+local function set_notes(j, notes)
+  noted[j.id] = notes
+  flag(j, 'n')
+end
+
+local function forget_notes(j)
+  if not has(j, 'n') then return end
+  noted[j.id] = false
+  unflag(j, 'n')
+end
+
 -- Which child of a parent has failed concerns one life of the parent, and until its end.
 local function forget_failure(j)
   if not has(j, 'b') then return end
@@ -115,11 +127,12 @@ local function outdate(j)
 end
 
 -- Watchers hear of a transition once, with its number.
-local function tell(j, body, outcome)
+local function tell(j, body, outcome, notes)
   if not has(j, 'w') then return end
   j.news = j.news + 1
   changed[j.id] = j
-  news[#news + 1] = { j, cmsgpack.pack({ j.id, j.state, j.token, num(j.news), body or false, outcome or false }) }
+  news[#news + 1] = { j, cmsgpack.pack({ j.id, j.state, j.token, num(j.news), body or false, outcome or false,
+    notes or false }) }
 end
 
 local function tell_all()
@@ -174,6 +187,9 @@ local function flush()
   if #unleased > 0 then call('ZREM', LEASES, unpack(unleased)) end
   if #records > 0 then call('HSET', JOBS, unpack(records)) end
   if #bodies > 0 then call('HSET', BODIES, unpack(bodies)) end
+  for id, notes in pairs(noted) do
+    if notes then set_extra('n:' .. id, notes) else no_extras[#no_extras + 1] = 'n:' .. id end
+  end
   if #extras > 0 then call('HSET', EXTRAS, unpack(extras)) end
   if #no_extras > 0 then call('HDEL', EXTRAS, unpack(no_extras)) end
   if #gone > 0 then
