@@ -48,6 +48,8 @@ pub enum Mutation {
     AsksBeforeUpdates,
     /// A job is released before its last checkpoint is kept.
     ReleaseBeforeCheckpoint,
+    /// The refusal of a checkpoint counts for a newer checkpoint of the same job, too.
+    RefusalOfNewest,
     /// A worker does not save its checkpoints again after a loss of data.
     StateNotSavedAgain,
     /// A job that is deleted leaves its checkpoint behind.

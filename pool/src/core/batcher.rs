@@ -179,6 +179,21 @@ impl<T> Batcher<T> {
         self.retry = (self.retry * 2).min(RETRY_MAX);
     }
 
+    /// The store has refused the call in flight, and would refuse similar calls. The remaining `items` of the call go last,
+    /// after a growing pause. `urgent` items go first. The pause is short if an urgent item waits, or if no item of the call
+    /// remains.
+    pub(crate) fn refused(&mut self, now: Time, items: Vec<T>, urgent: impl FnMut(&T) -> bool) {
+        let is_over = items.is_empty();
+        let queue = std::mem::take(&mut self.queue);
+        self.put_back(now, items);
+        let (first, rest): (Vec<_>, Vec<_>) = queue.into_iter().partition(urgent);
+        if is_over || !first.is_empty() {
+            self.retry_at = Some(now + RETRY_MIN);
+        }
+        let last = std::mem::replace(&mut self.queue, first.into());
+        self.queue.extend(rest.into_iter().chain(last));
+    }
+
     /// The call in flight has failed, with these of its `whole` items. Returns whether the error is news. It is not
     /// for an item that fails again, or for a call that will be halved.
     pub(crate) fn failed(&mut self, now: Time, items: Vec<T>, whole: usize, error: &StoreError) -> bool {

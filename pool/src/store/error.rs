@@ -126,6 +126,17 @@ impl StoreError {
         source.downcast_ref::<tenure_connection::Error>().is_some_and(|error| error.code() == Some("NOPERM"))
     }
 
+    /// Whether the store rejects the client itself: a certificate, a user or a password. No step was sent.
+    pub(crate) fn is_locked_out(&self) -> bool {
+        use tenure_connection::Error;
+        let Self::Unusable(source) = self else { return false };
+        match source.downcast_ref::<Error>() {
+            Some(Error::Config { .. } | Error::Certificate(_)) => true,
+            Some(Error::Auth(_)) => !self.is_forbidden(),
+            _ => false,
+        }
+    }
+
     /// Whether the step was not executed because the memory of the store is full.
     pub(crate) fn is_full(&self) -> bool {
         let Self::NotExecuted(source) = self else { return false };

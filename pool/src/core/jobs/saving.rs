@@ -4,7 +4,7 @@
 //! without a throttle, the last one is never left out. The newest one stays here as long as the job does: after a loss
 //! of data it is saved again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -44,6 +44,8 @@ struct Newest {
     bytes: Bytes,
     /// The store has it.
     kept: bool,
+    /// The job must end, and its handler was told of the store's refusal.
+    told: bool,
     way: Way,
 }
 
@@ -109,7 +111,7 @@ impl Jobs {
         }
         let id = (key.clone(), token);
         let way = self.saves.newest.get(&id).map_or(Way::Rests, |newest| newest.way);
-        let newest = Newest { given: token, number, bytes, kept: false, way };
+        let newest = Newest { given: token, number, bytes, kept: false, told: false, way };
         self.saves.newest.insert(id.clone(), newest);
         self.saves.line_up(&id);
     }
@@ -117,8 +119,8 @@ impl Jobs {
     /// A job was begun that a former owner has left a checkpoint for.
     pub(super) fn inherit(&mut self, key: &JobKey, token: Token, checkpoint: Option<&Checkpoint>) {
         let Some(Checkpoint { token: given, number, bytes, .. }) = checkpoint else { return };
-        let newest =
-            Newest { given: *given, number: *number, bytes: bytes.clone(), kept: true, way: Way::Rests };
+        let (given, number, bytes) = (*given, *number, bytes.clone());
+        let newest = Newest { given, number, bytes, kept: true, told: false, way: Way::Rests };
         self.saves.newest.insert((key.clone(), token), newest);
     }
 
@@ -227,17 +229,15 @@ impl Jobs {
                 SaveReply::Unusable => unusable.push(item),
             }
         }
-        if let Some(first) = unusable.first() {
-            let why = NotSaved::Refused("what it has of checkpoints is of another type".into());
-            ctx.report(Notice::NotSaved { key: first.key.clone(), why: why.clone(), others: 0 });
-            self.refuse(ctx, &unusable, true, &why);
+        if unusable.is_empty() {
+            return self.saves.lane.answered();
         }
-        let again = self.saves.wait_again(unusable);
-        if again.is_empty() {
-            self.saves.lane.answered();
-        } else {
-            self.saves.lane.put_back(ctx.now, again);
+        let why = NotSaved::Refused("what it has of checkpoints is of another type".into());
+        let is_reported = self.refuse(ctx, &unusable, &why);
+        if let Some(first) = unusable.first().filter(|_| !is_reported) {
+            ctx.report(Notice::NotSaved { key: first.key.clone(), why, others: 0 });
         }
+        self.go_on_refused(ctx.now, unusable);
     }
 
     fn kept(&mut self, ctx: &mut Ctx, item: &SaveItem) {
@@ -321,9 +321,13 @@ impl Jobs {
         error: &StoreError,
     ) -> bool {
         let whole = items.len();
-        let all = matches!(error, StoreError::Unusable(_)) || error.is_full();
+        let all = matches!(error, StoreError::Unusable(_)) && !error.is_locked_out() || error.is_full();
         if all || is_of_an_item(error) && whole == 1 {
-            self.refuse(ctx, &items, all, &NotSaved::Refused(error.with_sources()));
+            self.refuse(ctx, &items, &NotSaved::Refused(error.with_sources()));
+        }
+        if all {
+            self.go_on_refused(ctx.now, items);
+            return true;
         }
         let stays = self.saves.wait_again(items);
         if stays.is_empty() {
@@ -333,28 +337,46 @@ impl Jobs {
         self.saves.lane.failed(ctx.now, stays, whole, error)
     }
 
-    /// The store refuses these checkpoints, or all of them: no job waits for that when it is to leave, and no handler
-    /// when it must end.
-    fn refuse(&mut self, ctx: &mut Ctx, items: &[SaveItem], all: bool, why: &NotSaved) {
-        let of_items = items.iter().map(|item| (item.key.clone(), item.token));
-        let mut ids: BTreeSet<Id> = of_items.collect();
-        if all {
-            ids.extend(self.saves.lane.waiting().map(|id| id.clone()));
-        }
-        let (leaving, stay): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| !self.is_here(&id.0, id.1));
-        let mut lost = leaving.iter().filter(|id| self.saves.newest.contains_key(id));
-        if let Some((key, _)) = lost.next() {
-            let (key, why, others) = (key.clone(), why.clone(), lost.count());
-            ctx.report(Notice::NotSaved { key, why, others });
-        }
-        for id in leaving {
-            self.give_up_checkpoint(ctx, &id, why.clone());
-        }
-        for id in stay {
-            let must_end = self.held.get(&id.0).is_some_and(|held| held.order.is_some());
-            if let Some(newest) = self.saves.newest.get(&id).filter(|_| must_end) {
-                self.not_saved(ctx, &id, newest, why.clone());
+    /// The store refuses the checkpoints of a call. A newer checkpoint of the same job, or a second sending after a loss of
+    /// data, is not refused, and has a call of its own. A leaving job and an ending handler wait no longer for a refused checkpoint. Returns whether a loss was
+    /// reported.
+    fn refuse(&mut self, ctx: &mut Ctx, items: &[SaveItem], why: &NotSaved) -> bool {
+        let mut lost = Vec::new();
+        let counts_for_all = ctx.config.broken.has(Mutation::RefusalOfNewest);
+        for item in items {
+            let id = (item.key.clone(), item.token);
+            let newest = self.saves.newest.get_mut(&id);
+            let was_sent =
+                |newest: &&mut Newest| newest.is(item) && newest.way != Way::Waits || counts_for_all;
+            let Some(newest) = newest.filter(was_sent) else { continue };
+            match self.held.get(&id.0).filter(|held| held.token == id.1) {
+                None => lost.push(id),
+                Some(held) if held.order.is_some() => {
+                    newest.told = true;
+                    if newest.given == id.1 && !newest.kept {
+                        self.tell_unsaved(ctx, id.0, id.1, item.number, why.clone());
+                    }
+                }
+                Some(_) => {}
             }
         }
+        let Some((key, _)) = lost.first() else { return false };
+        let (key, why, others) = (key.clone(), why.clone(), lost.len() - 1);
+        ctx.report(Notice::NotSaved { key, why: why.clone(), others });
+        for id in &lost {
+            self.give_up_checkpoint(ctx, id, why.clone());
+        }
+        true
+    }
+
+    /// The store has refused a call. The checkpoints of leaving jobs go first, and the checkpoints of ending handlers that
+    /// have heard of no refusal. Each goes once. The refused checkpoints of staying jobs go last.
+    fn go_on_refused(&mut self, now: Time, items: Vec<SaveItem>) {
+        let stays = self.saves.wait_again(items);
+        let Self { held, saves: Saves { newest, lane }, .. } = self;
+        lane.refused(now, stays, |id| {
+            let held = held.get(&id.0).filter(|held| held.token == id.1);
+            newest.get(id).is_some_and(|newest| held.is_none_or(|held| held.order.is_some() && !newest.told))
+        });
     }
 }

@@ -4,6 +4,7 @@ use super::bench::{Bench, config, key, millis, present, secs, up};
 use super::fencing::gone;
 use super::observing::{beat, until_expired};
 use super::opening::{created, doubtful, tombstone};
+use super::saving::full;
 use super::shutting_down::{hear_of_stopping, purged};
 use super::updating::{event as another_payload, in_hand, reads, says};
 use crate::core::call::{Call, Done};
@@ -50,6 +51,21 @@ fn the_journal_is_sent() {
         bench.of(&["attest"])
     });
     assert_eq!(said.concat(), ["attest 1: k@3 ended", "attest 1: "]);
+}
+
+#[test]
+fn a_refused_checkpoint_is_the_one_that_was_sent() {
+    let leaves = whole_and_broken(Mutation::RefusalOfNewest).map(|mut bench| {
+        bench.running(3, &["k"]);
+        for number in [1, 2] {
+            let event = HandlerEvent::Checkpoint { number, bytes: "state".into() };
+            bench.handler(1, "k", 3, event);
+        }
+        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+        bench.fail_with("save", full());
+        bench.is_calling("release")
+    });
+    assert_eq!(leaves, [false, true]);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::store::{
-    AttestReply, BATCH_BYTES, BeginReply, Checkpoint, MemoryFull, ReleaseReply, SaveReply, StoreError,
+    AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, MemoryFull, ReleaseReply, SaveReply,
+    StoreError,
 };
 
 impl Bench {
@@ -38,7 +39,9 @@ impl Bench {
 fn running(names: &[&str]) -> Bench {
     let mut bench = Bench::with_worker();
     bench.assign(1, 7, 7, names);
-    bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
+    while bench.is_calling("begin") {
+        bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
+    }
     for name in names {
         bench.handler(1, name, 7, HandlerEvent::Started);
     }
@@ -49,7 +52,7 @@ fn running(names: &[&str]) -> Bench {
     bench
 }
 
-fn full() -> StoreError {
+pub(super) fn full() -> StoreError {
     StoreError::NotExecuted(Arc::new(MemoryFull))
 }
 
@@ -220,23 +223,135 @@ fn a_release_of_before_a_loss_goes_after_the_checkpoint() {
     assert!(line.len() == 1 && line[0].contains("a@7") && line[0].contains("b@7"), "{line:?}");
 }
 
+/// All ways in which the store refuses a save.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    Full,
+    Forbidden,
+    Damaged,
+    OtherType,
+}
+
+const REFUSALS: [Refusal; 4] = [Refusal::Full, Refusal::Forbidden, Refusal::Damaged, Refusal::OtherType];
+
+impl Bench {
+    /// Refuses the save in flight.
+    fn save_refused(&mut self, how: Refusal) {
+        let error = Arc::new(std::fmt::Error);
+        match how {
+            Refusal::Full => self.fail_with("save", full()),
+            Refusal::Forbidden => self.fail_with("save", StoreError::Unusable(error)),
+            Refusal::Damaged => self.fail_with("save", StoreError::Damaged(error)),
+            Refusal::OtherType => self.answer("save", |call| match call {
+                Call::Save { worker, items } => {
+                    let answer = Ok(vec![SaveReply::Unusable; items.len()]);
+                    Done::Save { worker, items, answer }
+                }
+                call => panic!("{call:?}"),
+            }),
+        }
+    }
+}
+
 #[test]
-fn a_full_memory_frees_all_leaving_jobs_at_once() {
-    let names = ["a", "b", "c", "d"];
+fn a_refusal_counts_for_the_checkpoint_that_was_sent() {
+    for how in REFUSALS {
+        let mut bench = running(&["a"]);
+        bench.gives("a", 1);
+        bench.gives("a", 2);
+        ends(&mut bench, "a");
+        bench.all();
+        bench.save_refused(how);
+        assert_eq!(bench.of(&["not-saved", "release"]), [""; 0], "{how:?}: 2 was not sent");
+        bench.advance(millis(20));
+        bench.saved(&[SaveReply::Kept]);
+        let told = bench.of(&["saved", "not-saved", "release"]);
+        assert_eq!((told.len(), &*told[0]), (2, "saved a@7 #2"), "{how:?}: {told:?}");
+    }
+}
+
+#[test]
+fn what_waits_for_the_next_call_is_not_refused() {
+    for how in REFUSALS {
+        let mut bench = running(&["a", "b"]);
+        bench.gives("a", 1);
+        bench.gives("b", 1);
+        ends(&mut bench, "b");
+        bench.all();
+        bench.save_refused(how);
+        assert_eq!(bench.of(&["not-saved", "release"]), [""; 0], "{how:?}: that of b was not sent");
+        bench.advance(millis(20));
+        let whole = bench.in_flight_call("save");
+        assert!(matches!(&whole, Call::Save { items, .. } if items[0].key == key("b")), "{how:?}: {whole:?}");
+    }
+}
+
+#[test]
+fn a_refusal_of_before_a_loss_concerns_nothing_after_it() {
+    let mut bench = running(&["a"]);
+    bench.gives("a", 1);
+    ends(&mut bench, "a");
+    bench.lost(2);
+    bench.all();
+    bench.save_refused(Refusal::Full);
+    assert_eq!(bench.of(&["not-saved", "release"]), [""; 0], "it goes once more");
+    bench.advance(millis(20));
+    bench.saved(&[SaveReply::Kept]);
+    assert_eq!(bench.of(&["saved", "release"]).len(), 2);
+}
+
+#[test]
+fn a_leaving_job_goes_before_those_that_stay() {
+    let names: Vec<String> = (0..2 * BATCH_MAX).map(|number| format!("stays-{number}")).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.push("z");
     let mut bench = running(&names);
-    for name in &names[..3] {
+    for name in &names {
         bench.gives(name, 1);
     }
-    for name in &names[..3] {
+    ends(&mut bench, "z");
+    bench.save_refused(Refusal::Full);
+    bench.all();
+    bench.advance(millis(20));
+    let Call::Save { items, .. } = bench.in_flight_call("save") else { panic!("another call") };
+    assert_eq!((&items[0].key, items.len()), (&key("z"), BATCH_MAX));
+    bench.save_refused(Refusal::Full);
+    assert_eq!(bench.of(&["not-saved", "release"]).len(), 2);
+    bench.advance(millis(20));
+    assert!(!bench.is_calling("save"), "what stays has longer pauses");
+    bench.advance(millis(60));
+    let Call::Save { items, .. } = bench.in_flight_call("save") else { panic!("another call") };
+    assert_eq!(items[0].key, key("stays-128"), "a refused checkpoint goes last");
+}
+
+#[test]
+fn a_full_memory_holds_many_leaving_jobs_up_for_few_calls() {
+    let names: Vec<String> = (0..1_000).map(|number| format!("job-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut bench = running(&names);
+    for name in &names {
+        bench.gives(name, 1);
         ends(&mut bench, name);
     }
     bench.all();
-    bench.fail_with("save", full());
-    let told = bench.all();
-    let count = |kind: &str| told.iter().filter(|line| line.starts_with(kind)).count();
-    assert_eq!((count("not-saved"), count("! not-saved"), count("release")), (3, 1, 1), "{told:#?}");
-    bench.gives("d", 1);
-    assert_eq!(bench.of(&["save"]).len(), 1, "nobody waits for a pause");
+    let (began, mut calls, mut reports) = (bench.now, 0, 0);
+    while bench.is_calling("save") {
+        calls += 1;
+        bench.save_refused(Refusal::Full);
+        reports += bench.of(&["!"]).iter().filter(|line| line.starts_with("! not-saved")).count();
+        if !bench.is_calling("save") {
+            bench.advance(millis(20));
+        }
+    }
+    assert_eq!((calls, reports), (9, 9), "the first one went alone");
+    assert_eq!(bench.now.since(began), millis(180), "each was followed by a pause");
+    let mut left = 0;
+    while bench.is_calling("release") {
+        let Call::Release { items, .. } = bench.in_flight_call("release") else { panic!("another call") };
+        left += items.len();
+        bench.released();
+    }
+    assert_eq!(left, names.len());
 }
 
 #[test]
@@ -254,6 +369,39 @@ fn who_must_end_hears_at_once_that_the_memory_is_full() {
     assert_eq!(bench.of(&["release"]), [""; 0], "once more");
     bench.saved(&[SaveReply::Kept]);
     assert_eq!(bench.of(&["saved", "release"]).len(), 2);
+}
+
+#[test]
+fn who_must_end_hears_nothing_of_what_was_not_sent() {
+    let mut bench = running(&["a", "b"]);
+    bench.gives("a", 1);
+    bench.gives("a", 2);
+    bench.gives("b", 1);
+    bench.drained();
+    bench.save_refused(Refusal::Full);
+    assert_eq!(bench.of(&["not-saved"]), [""; 0], "newer ones were not sent");
+    bench.advance(millis(20));
+    bench.save_refused(Refusal::Full);
+    assert_eq!(bench.of(&["not-saved"]), ["not-saved a@7 #2", "not-saved b@7 #1"]);
+    bench.advance(millis(20));
+    assert!(!bench.is_calling("save"), "nobody is in a hurry any more");
+}
+
+#[test]
+fn who_may_send_nothing_has_no_checkpoint_refused() {
+    let refused = || redis::RedisError::from(std::io::Error::other("for a test"));
+    for error in [tenure_connection::Error::Certificate(refused()), tenure_connection::Error::Auth(refused())]
+    {
+        let mut bench = running(&["a"]);
+        bench.gives("a", 1);
+        ends(&mut bench, "a");
+        bench.all();
+        bench.fail_with("save", StoreError::Unusable(Arc::new(error)));
+        assert_eq!(bench.of(&["not-saved", "release"]), [""; 0]);
+        bench.advance(secs(1));
+        bench.saved(&[SaveReply::Kept]);
+        assert_eq!(bench.of(&["saved", "release"]).len(), 2);
+    }
 }
 
 #[test]

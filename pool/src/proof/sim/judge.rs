@@ -36,9 +36,8 @@ pub(super) struct Judge {
     pub(super) to_keep: Vec<(JobKey, Bytes)>,
     pub(super) asks: Asks,
     pub(super) full_at: Option<u64>,
-    /// The handlers' runs, by key and token, and when the store's memory was last full.
+    /// The runs whose release no worker has heard of, by key and token.
     pub(super) runs: BTreeMap<(JobKey, Token), Run>,
-    pub(super) memory_full_at: Option<u64>,
     /// The generation of each payload that an update has given, and of the one that each run has ended with.
     pub(super) generations: BTreeMap<Bytes, u64>,
     pub(super) ran: BTreeMap<(JobKey, Token), u64>,

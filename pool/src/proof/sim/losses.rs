@@ -67,9 +67,10 @@ impl Judge {
         repaired
     }
 
-    /// Workers hear of stops.
+    /// Workers hear of stops, and of the ends of their runs.
     pub(super) fn hears(&mut self, done: &Done) {
         match done {
+            Done::Release { items, answer: Ok(replies), .. } => self.hears_of_release(items, replies),
             Done::ReadNode { answer: Ok(events), .. } => {
                 for (worker, _, event) in &events.workers {
                     let WorkerEvent::Stop { jobs, .. } = event else { continue };

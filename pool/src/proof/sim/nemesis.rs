@@ -158,7 +158,6 @@ impl World {
                 if std::mem::replace(&mut self.full, true) {
                     return false;
                 }
-                self.judge.memory_full_at = Some(self.now);
                 let time = self.rng.below(3 * ttl);
                 self.after(time, Event::Room);
             }
@@ -316,9 +315,7 @@ impl World {
         self.ends_early = self.closing && self.is_ending();
         self.ending |= self.ends_early;
         self.server_up();
-        if std::mem::take(&mut self.full) {
-            self.judge.memory_full_at = Some(self.now);
-        }
+        self.full = false;
         for at in 0..self.nodes.len() {
             self.heal(at);
             self.resume(at);

@@ -111,9 +111,6 @@ impl World {
         let facts = self.store.facts();
         let server_ms = self.server_now();
         let change = Change { step, now: self.now, server_ms, request, incarnation: facts.incarnation };
-        if self.full {
-            self.judge.memory_full_at = Some(self.now);
-        }
         if u64::try_from(facts.queued).is_ok_and(|queued| queued >= self.settings.max_queued) {
             self.judge.full_at = Some(self.now);
         }

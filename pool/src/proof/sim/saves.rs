@@ -9,11 +9,11 @@ use bytes::Bytes;
 use super::judge::Judge;
 use super::rng::Rng;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done};
+use crate::core::call::{Call, Done, ToRelease};
 use crate::core::input::HandlerEvent;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::record::Record;
-use crate::store::{Checkpoint, SaveReply};
+use crate::store::{Checkpoint, ReleaseReply, SaveReply};
 
 /// The source of checkpoints. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
@@ -44,9 +44,16 @@ pub(super) struct States {
 /// A job in the hands of a handler, from the call of its start.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// The version that it was given, or gave last, and when.
+    /// The version that it was given, or gave last.
     pub(super) newest: Option<Version>,
-    at: u64,
+    /// A full memory has refused that version.
+    refused: bool,
+}
+
+impl Run {
+    fn with(newest: Option<Version>) -> Self {
+        Self { newest, refused: false }
+    }
 }
 
 /// The checkpoints of a handler.
@@ -66,9 +73,21 @@ impl Saver {
 }
 
 impl Judge {
-    /// The store has carried out a save.
+    /// The store has carried out a save, or refused it.
     pub(super) fn saw_save(&mut self, call: &Call, done: &Done) {
-        let (Call::Save { items, .. }, Done::Save { answer: Ok(replies), .. }) = (call, done) else { return };
+        let (Call::Save { items, .. }, Done::Save { answer, .. }) = (call, done) else { return };
+        let replies = match answer {
+            Ok(replies) => replies,
+            Err(error) => {
+                for item in items.iter().filter(|_| error.is_full()) {
+                    let run = self.runs.get_mut(&(item.key.clone(), item.token));
+                    if let Some(run) = run.filter(|run| run.newest == Some((item.given, item.number))) {
+                        run.refused = true;
+                    }
+                }
+                return;
+            }
+        };
         for (item, _) in items.iter().zip(replies).filter(|(_, reply)| **reply == SaveReply::Kept) {
             let record = self.records.get(&item.key).and_then(Option::as_ref);
             let id = record.filter(|record| record.token == item.token).map(|record| record.id.clone());
@@ -81,12 +100,26 @@ impl Judge {
     /// A job's owner gives it up, and it goes on elsewhere. `is_current`: the owner knows of the last loss of data.
     pub(super) fn handed_on(&mut self, key: &JobKey, before: &Record, is_current: bool) {
         let Some(run) = self.runs.get(&(key.clone(), before.token)) else { return };
-        let was_full = self.memory_full_at.is_some_and(|at| at >= run.at);
         let kept = self.lives.get(&before.id).and_then(|life| life.states.kept);
-        if is_current && !was_full && kept < run.newest {
+        if is_current && !run.refused && kept < run.newest {
             let (id, newest) = (&before.id, run.newest);
             let what = format!("S15: {id} of {key} leaves, its state is {newest:?}, and {kept:?} is kept");
             self.violations.push(what);
+        }
+    }
+
+    /// A worker hears that a run is over, and drops the state of the job. If the data go back to before the release, no
+    /// worker has the job in hand. After a loss of data, a release that finds no record ends no run: the worker may give
+    /// the job a record again.
+    pub(super) fn hears_of_release(&mut self, items: &[ToRelease], replies: &[ReleaseReply]) {
+        let lossy = self.is_lossy();
+        let is_over = |reply: &ReleaseReply| match reply {
+            ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Parked => true,
+            ReleaseReply::Stale => !lossy,
+            ReleaseReply::Bad | ReleaseReply::Later => false,
+        };
+        for ((item, _), _) in items.iter().zip(replies).filter(|(_, reply)| is_over(reply)) {
+            self.runs.remove(&(item.key.clone(), item.token));
         }
     }
 
@@ -119,7 +152,7 @@ impl World {
         let what = wrong.map(|wrong| format!("S15: {} of {} {wrong}", actor.dispatch, actor.key));
         let newest = brought.map(|state| (state.token, state.number));
         self.judge.violations.extend(what);
-        self.judge.runs.insert(place, Run { newest, at: self.now });
+        self.judge.runs.insert(place, Run::with(newest));
         if self.saves.happen && self.saves.rng.chance(7_000) {
             let delay = self.saves.rng.below(100 * MS);
             self.after(delay, Event::Save(id));
@@ -152,7 +185,6 @@ impl World {
     }
 
     fn give(&mut self, id: u64) {
-        let now = self.now;
         let Some(actor) = self.actors.get_mut(&id) else { return };
         actor.saver.given += 1;
         let (number, key, token) = (actor.saver.given, actor.key.clone(), actor.token);
@@ -160,7 +192,7 @@ impl World {
         if let Some(life) = self.judge.lives.get_mut(&actor.dispatch) {
             life.states.given.insert((token, number), bytes.clone());
         }
-        self.judge.runs.insert((key, token), Run { newest: Some((token, number)), at: now });
+        self.judge.runs.insert((key, token), Run::with(Some((token, number))));
         self.tell(id, HandlerEvent::Checkpoint { number, bytes });
     }
 

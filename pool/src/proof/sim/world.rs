@@ -335,10 +335,7 @@ impl World {
             Event::Join(..) if self.ending || self.closing && self.store.facts().closed => {}
             Event::Join(name, client) => self.join(&name, client),
             Event::ServerUp => self.server_up(),
-            Event::Room => {
-                self.full = false;
-                self.judge.memory_full_at = Some(self.now);
-            }
+            Event::Room => self.full = false,
             Event::Overtake(actor) => self.overtake(actor),
             Event::GoBack => self.go_back(),
             Event::Overdue(node, reply) => self.overdue(node, reply),

@@ -27,6 +27,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (NoSelfFence, Simulator("S1")),
     (BeginUnchecked, Simulator("S2")),
     (ReleaseBeforeCheckpoint, Simulator("S15")),
+    (RefusalOfNewest, Core("a_refused_checkpoint_is_the_one_that_was_sent")),
     (StateNotSavedAgain, Simulator("S15")),
     (LateSaveWins, Scenario("a_late_copy_of_a_save_undoes_nothing")),
     (LateUpdateWins, Scenario("a_late_copy_of_an_update_undoes_nothing")),
