@@ -124,7 +124,8 @@ impl Launcher {
         let mut readers = Vec::new();
         if let Some(lines) = &self.lines {
             let key = format!("worker-{worker}");
-            let source = Arc::new(Source { key, token: 0, waiting: AtomicUsize::new(0) });
+            let name = key.clone().into_bytes();
+            let source = Arc::new(Source { key, name, token: 0, waiting: AtomicUsize::new(0) });
             for (from, stream, last) in [(out, Stream::Out, None), (err, Stream::Err, Some(last.clone()))] {
                 let Some(from) = from else { continue };
                 let reading = logs::read(from, stream, source.clone(), lines.clone(), last);

@@ -191,7 +191,8 @@ impl Handler {
         let mut readers = Vec::new();
         if let Some(lines) = &self.lines {
             let (key, token) = (shown::key(job.key()), job.token().0);
-            let source = Arc::new(Source { key, token, waiting: AtomicUsize::new(0) });
+            let name = job.key().as_bytes().to_vec();
+            let source = Arc::new(Source { key, name, token, waiting: AtomicUsize::new(0) });
             let streams = [(stdout, Stream::Out, None), (stderr, Stream::Err, Some(last.clone()))];
             for (from, stream, last) in streams {
                 let Some(from) = from else { continue };

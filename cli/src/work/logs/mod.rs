@@ -1,6 +1,8 @@
 //! The output of programs: read at once, cut into lines, and written by a thread of its own. A program never waits for
 //! the one who reads the node's log. Lines that nobody takes in time are dropped, counted and told.
 
+mod files;
+mod losses;
 mod reader;
 mod writer;
 
@@ -63,8 +65,9 @@ pub(crate) enum Stream {
 /// A program whose output is written.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its key, as it may be printed.
+    /// Its key, as it may be printed, and as it is.
     pub(crate) key: String,
+    pub(crate) name: Vec<u8>,
     pub(crate) token: u64,
     /// How much of its output waits.
     pub(crate) waiting: AtomicUsize,

@@ -160,7 +160,8 @@ mod tests {
     use super::*;
 
     fn cutter() -> (Cutter, mpsc::Receiver<Line>) {
-        let source = Arc::new(Source { key: "k".into(), token: 1, waiting: AtomicUsize::new(0) });
+        let source =
+            Arc::new(Source { key: "k".into(), name: b"k".to_vec(), token: 1, waiting: AtomicUsize::new(0) });
         let (to, from) = mpsc::channel();
         let lines = Lines { to, waiting: Arc::default() };
         let (rest, dropped) = (Vec::new(), Dropped::default());
