@@ -12,6 +12,7 @@ use super::options::Host;
 use super::peer::Door;
 use super::socket::Socket;
 use crate::exit::Failure;
+use crate::work::able;
 use crate::work::book::Book;
 use crate::work::cgroup::Groups;
 use crate::work::guard::Guarded;
@@ -46,6 +47,7 @@ impl Means {
             let (socket, listener) = Socket::bind(path, host.attach.socket_mode).await?;
             return Ok((Self::Peers(socket, listener), None));
         }
+        able::sockets(&guarded.folder).map_err(Failure::usage)?;
         let groups = host.confine.groups(guarded.guard)?;
         let nofile = raise_nofile();
         let target = host.log.logs.clone().unwrap_or_else(usual_target);

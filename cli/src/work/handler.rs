@@ -15,6 +15,7 @@ use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, NotYet, 
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::able::Able;
 use super::book::Book;
 use super::cgroup::Groups;
 use super::desk::{Desk, Talk};
@@ -48,6 +49,7 @@ pub(super) struct Handler {
     pub(super) starts: Semaphore,
     pub(super) numbers: AtomicU64,
     pub(super) talks: Talks,
+    pub(super) able: Arc<Able>,
     pub(super) node: Node,
 }
 
@@ -93,6 +95,7 @@ impl JobHandler for Shared {
             Ok(run) => run,
             Err(NoProgram::Job(why)) => return Start::Failed(JobEnd::Park(why).into()),
             Err(NoProgram::Machine(error)) => {
+                self.0.able.refused(&job, &error.to_string());
                 tracing::warn!(key = %job.key(), %error, "a job's processes cannot be started here, another worker is asked");
                 return Start::Elsewhere;
             }
@@ -157,7 +160,8 @@ impl Handler {
         let desk = Desk::open(&folder, &talk, plan::takes_sd_notify(&self.work))?;
         let (processes, readers, last) = self.launch(program, job, number, None).await?;
         let (work, ttl) = (self.work.clone(), self.facts.ttl);
-        Ok(Run { processes, talk, last, readers, work, ttl, _desk: desk, folder })
+        let able = self.able.clone();
+        Ok(Run { processes, talk, last, readers, work, ttl, able, _desk: desk, folder })
     }
 
     /// Starts a program for the job, and the readers of its output. `out` takes its standard output instead, if it is

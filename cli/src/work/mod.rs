@@ -12,6 +12,7 @@
 //! - The node does the same for a keeper that is stopped or killed.
 //! - The node ends with its guard. The guard kills all that is left when the node has ended.
 
+pub(crate) mod able;
 pub(crate) mod book;
 pub(crate) mod cgroup;
 pub(crate) mod clock;

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use tenure_pool::Node;
 use tokio::sync::Semaphore;
 
+use super::able::{self, Able};
 use super::book::Book;
 use super::cgroup::Groups;
 use super::guard::{Guarded, LOST};
@@ -89,6 +90,11 @@ fn end_with_guard(folder: PathBuf) -> io::Result<()> {
 async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
     let Guarded { guard, folder } = guarded;
     let place = Place::of(global)?;
+    able::sockets(&folder).map_err(Failure::usage)?;
+    if let Some(program) = work.command.first() {
+        let unfit = |why| Failure::new(Code::Unfit, format!("the program cannot be started: {why}"));
+        able::program(program).map_err(unfit)?;
+    }
     let groups = work.confine.groups(guard)?;
     let nofile = raise_nofile();
     let target = work.log.logs.clone().unwrap_or_else(usual_target);
@@ -111,8 +117,10 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let last = work.stop.grace + MARGIN;
     let builder = builder.start_timeout(longest + last).stop_timeout(last);
     let node = builder.join().await?;
+    let able = Arc::new(Able::default());
     if let Some(probes) = probes {
-        probes.joined(&node, || None);
+        let able = able.clone();
+        probes.joined(&node, move || able.lack());
     }
     let leaving = node.close_on_signal(work.place.drain);
 
@@ -143,6 +151,7 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
         starts,
         numbers,
         talks,
+        able,
         node: node.clone(),
     };
     let handler = Arc::new(handler);

@@ -8,6 +8,7 @@ use tenure_pool::{BoxError, JobEnd, Start};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::able::Able;
 use super::desk::{Desk, Talk};
 use super::folder::Folder;
 use super::launch::{End, Word};
@@ -31,6 +32,7 @@ pub(super) struct Run {
     pub(super) readers: Vec<JoinHandle<()>>,
     pub(super) work: Arc<Work>,
     pub(super) ttl: Duration,
+    pub(super) able: Arc<Able>,
     /// They live as long as the processes.
     pub(super) _desk: Desk,
     pub(super) folder: Arc<Folder>,
@@ -80,6 +82,7 @@ impl Run {
             }
             Came::NotStarted(why) => {
                 self.processes.finish().await;
+                self.able.refused(&job, &why);
                 tracing::warn!(key = %job.key(), why, "a program cannot be started here, another worker is asked");
                 Start::Elsewhere
             }
@@ -91,7 +94,7 @@ impl Run {
     }
 
     async fn ready(&mut self) -> Came {
-        let Run { processes, talk, work, .. } = self;
+        let Run { processes, talk, work, able, .. } = self;
         let is_ready = async {
             match work.start.ready {
                 Ready::Exec => std::future::pending().await,
@@ -105,6 +108,7 @@ impl Run {
                 biased;
                 word = processes.next() => match word {
                     Word::Started(pid) => {
+                        able.started();
                         tracing::debug!(key = %talk.job.key(), pid = pid.as_raw_pid(), "a program runs");
                         if work.start.ready == Ready::Exec {
                             proved.as_mut().reset(Instant::now() + work.start.min_run);

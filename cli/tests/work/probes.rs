@@ -1,5 +1,6 @@
 //! A worker answers probes over HTTP.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use tenure_testing::{RedisServer, eventually};
@@ -11,7 +12,13 @@ use super::world::{PATIENCE, SCRIPT, Worker, World};
 
 /// A worker of this command that serves, and its address.
 async fn serving(mut command: Command) -> (Worker, String) {
-    command.args(["--log-level", "info", "--listen", "127.0.0.1:0"]).args(SCRIPT).stderr(Stdio::piped());
+    command.args(["--log-level", "info", "--listen", "127.0.0.1:0"]).args(SCRIPT);
+    served(command).await
+}
+
+/// As [`serving`], with all of its arguments.
+async fn served(mut command: Command) -> (Worker, String) {
+    command.stderr(Stdio::piped());
     let mut worker = Worker { guard: command.spawn().unwrap() };
     let mut lines = BufReader::new(worker.guard.stderr.take().unwrap()).lines();
     let address = loop {
@@ -96,4 +103,57 @@ async fn a_worker_that_has_not_joined_is_alive_and_not_ready() {
     let (status, why) = get(&address, "GET /readyz").await;
     assert_eq!((status, why.contains("has not joined")), (503, true), "{why}");
     assert_eq!(get(&address, "GET /livez").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_can_run_no_job_is_refused_at_its_start() {
+    let world = World::new().await;
+    let said = async |mut command: Command, status| {
+        let output = command.output().await.unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{told}");
+        told
+    };
+    let script = world.file("script");
+    std::fs::write(&script, "#!/bin/sh\r\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, why) in [("/none/program", "No such file"), (script.to_str().unwrap(), "carriage return")] {
+        let mut command = world.command("w");
+        command.args(["--", program]);
+        let told = said(command, 78).await;
+        assert!(told.contains("the program cannot be started") && told.contains(why), "{told}");
+    }
+    let long = world.file(&"x".repeat(100));
+    std::fs::create_dir(&long).unwrap();
+    let mut command = world.command("w");
+    command.args(SCRIPT).env("TMPDIR", &long);
+    let told = said(command, 2).await;
+    assert!(told.contains("paths of sockets") && told.contains("TMPDIR"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_not_ready_while_it_can_start_no_program() {
+    let world = World::new().await;
+    let program = world.file("program");
+    let there = || std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+    there();
+    let mut command = world.command("w");
+    command.args(["--log-level", "info", "--listen", "127.0.0.1:0", "--payload", "none", "--"]);
+    command.arg(&program).arg("1000");
+    let (worker, address) = served(command).await;
+    world.up("w").await;
+    assert_eq!(get(&address, "GET /readyz").await.0, 200);
+    std::fs::remove_file(&program).unwrap();
+    world.node.submit(("acme", "")).await.unwrap();
+    let lacks = || async { Some(get(&address, "GET /readyz").await).filter(|(status, _)| *status == 503) };
+    let (_, why) = eventually(PATIENCE, "it is not ready", lacks).await;
+    assert!(
+        why.contains("the last program could not be started here") && why.contains("No such file"),
+        "{why}"
+    );
+    assert_eq!(get(&address, "GET /livez").await.0, 200);
+    there();
+    let ready = || async { get(&address, "GET /readyz").await.0 == 200 };
+    eventually(PATIENCE, "it is ready again", ready).await;
+    worker.leave().await;
 }
