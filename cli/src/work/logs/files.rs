@@ -34,7 +34,7 @@ struct Open {
 }
 
 impl Files {
-    /// Files in this folder, of at most so many bytes.
+    /// Files in this folder, each of at most `max` bytes.
     pub(super) fn new(folder: PathBuf, max: u64) -> Self {
         Self { folder, max, open: HashMap::new() }
     }
@@ -136,7 +136,7 @@ mod tests {
         (folder, files)
     }
 
-    /// Has the next write look whether the file has its name.
+    /// Lets the next write look at the name of the file.
     fn later(files: &mut Files) {
         for open in files.open.values_mut() {
             open.looked -= LOOK;

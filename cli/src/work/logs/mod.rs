@@ -65,7 +65,7 @@ pub(crate) enum Stream {
 /// A program whose output is written.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its key, as it may be printed, and as it is.
+    /// The key as text for people, and its bytes.
     pub(crate) key: String,
     pub(crate) name: Vec<u8>,
     pub(crate) token: u64,
