@@ -21,7 +21,8 @@
 #                      MINUTES= SEED= ONLY="kill pause leave redis-pause redis-restart flush-all fail-over" CONTROL=tokens-repeat
 #   make chaos-children   faults on nodes of `tenure work` and `tenure host`, judged by locks of their programs and a world outside
 #                      MINUTES= SEED= KIND=work|host ONLY="kill-node stop-keeper redis-pause" CONTROL=1
-#   make chaos-controls   nodes that are broken on purpose: the judges must find them   SEED=
+#   make chaos-controls   nodes that are broken on purpose: the judges must find ten violations of each   SEED=
+#                      ONLY="doubtful-asks-sent-again begin-unchecked tokens-repeat"
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make command-bounds  how long `tenure ls` of 100,000 jobs takes, 1,000 programs of `tenure work` until they run, and the end of
 #                      100 keys after each kill, or of a host with 5,000 jobs; fails on its bounds
@@ -135,8 +136,9 @@ chaos-children:
 
 chaos-controls:
 	cargo build -p tenure-chaos
-	@$(with_redis) && cargo run -q -p tenure-chaos -- controls $(if $(SEED),--seed $(SEED))
-	cargo test -q -p tenure-chaos --test jobs -- --ignored
+	@$(with_redis) && cargo run -q -p tenure-chaos -- controls $(if $(SEED),--seed $(SEED)) \
+		$(foreach broken,$(ONLY),--only $(broken))
+	$(if $(ONLY),,cargo test -q -p tenure-chaos --test jobs -- --ignored)
 
 chaos-bounds:
 	cargo build --release -p tenure-chaos

@@ -11,9 +11,13 @@ use tenure_pool::{Node, NodeBuilder};
 
 use crate::Result;
 
+/// The number of findings that a control needs: fewer may be luck.
+pub const ENOUGH: usize = 10;
+
 /// The missing part of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
+#[value(rename_all = "kebab-case")]
 pub enum Broken {
     /// A worker continues after its lease has run out.
     NoSelfFence,

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Termination};
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::builder::PossibleValue;
+use clap::{Parser, Subcommand, ValueEnum};
 use tenure_testing::{describe, logging};
 
 use crate::Result;
 use crate::bounds::{self, BoundsPlan};
-use crate::broken::Broken;
+use crate::broken::{Broken, ENOUGH};
 use crate::children::{self, ChildrenFault, ChildrenKind, ChildrenPlan};
 use crate::jobs::{self, BrokenJobs, JobsFault, JobsNodePlan, JobsPlan};
 use crate::node::{self, NodePlan};
@@ -126,11 +127,11 @@ enum Command {
     },
     /// Nodes that are broken on purpose: the judges must find them.
     Controls {
-        /// Only this kind.
+        /// Only these kinds. By default all kinds for the nodes of a pool, and none for the nodes of background jobs.
         #[arg(long)]
-        only: Option<Broken>,
-        /// The longest time for each kind; it ends when an overlap is found.
-        #[arg(long, default_value_t = 60)]
+        only: Vec<Control>,
+        /// The longest time for a kind. A run ends early once the judges have found enough.
+        #[arg(long, default_value_t = 180)]
         seconds: u64,
         /// The seed of the faults and the calls; random by default.
         #[arg(long)]
@@ -185,7 +186,7 @@ impl Cli {
             }
             Command::JobsNode { plan } => jobs_node(&plan).await,
             Command::Controls { only, seconds, seed } => {
-                controls(only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await
+                controls(&only, Duration::from_secs(seconds), seed.unwrap_or_else(rand::random)).await
             }
             Command::Node { plan } => node(&plan).await,
         };
@@ -200,16 +201,68 @@ fn time(minutes: f64) -> Duration {
     Duration::from_secs_f64(minutes.clamp(0.0, 1e6) * 60.0)
 }
 
-/// Runs the controls, and succeeds when the judges find a fault of each.
-async fn controls(only: Option<Broken>, time: Duration, seed: u64) -> Result<ExitCode> {
+/// Nodes that are broken on purpose.
+#[derive(Clone, Copy, Debug)]
+enum Control {
+    Pool(Broken),
+    Jobs(BrokenJobs),
+}
+
+impl ValueEnum for Control {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Control; Broken::ALL.len() + BrokenJobs::ALL.len()] = {
+            let mut all = [Control::Pool(Broken::ALL[0]); Broken::ALL.len() + BrokenJobs::ALL.len()];
+            let mut at = 0;
+            while at < all.len() {
+                all[at] = match at.checked_sub(Broken::ALL.len()) {
+                    None => Control::Pool(Broken::ALL[at]),
+                    Some(of_jobs) => Control::Jobs(BrokenJobs::ALL[of_jobs]),
+                };
+                at += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Pool(broken) => broken.to_possible_value(),
+            Self::Jobs(broken) => broken.to_possible_value(),
+        }
+    }
+}
+
+impl Control {
+    /// The findings of the judges.
+    async fn found(self, time: Duration, seed: u64) -> Result<Vec<String>> {
+        match self {
+            Self::Pool(broken) => Ok(storm::control(broken, time, seed, say).await?.violations()),
+            Self::Jobs(broken) => {
+                // The run goes on for up to ten times as long, until enough is found.
+                let (time, only) = (time / 5, vec![broken.shown_by()]);
+                jobs::run(&JobsPlan { time, seed, only, control: Some(broken) }, say).await
+            }
+        }
+    }
+}
+
+/// Runs the controls, and succeeds when the judges find enough of each.
+async fn controls(only: &[Control], time: Duration, seed: u64) -> Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
-    for broken in Broken::ALL.into_iter().filter(|broken| only.is_none_or(|only| only == *broken)) {
-        let found = storm::control(broken, time, seed, say).await?.violations();
-        if let Some(first) = found.first() {
-            say(&format!("{broken:?}: {} violations, as it must be; the first: {first}", found.len()));
-        } else {
-            complain(&format!("{broken:?}: the judges have found nothing; the seed was {seed}"));
-            status = ExitCode::FAILURE;
+    let all = Broken::ALL.map(Control::Pool);
+    for control in if only.is_empty() { &all } else { only } {
+        let found = control.found(time, seed).await?;
+        let name = control.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        match found.first() {
+            Some(first) if found.len() >= ENOUGH => {
+                say(&format!("{name}: {} violations, as it must be; the first: {first}", found.len()));
+            }
+            _ => {
+                let few = found.len();
+                complain(&format!("{name}: {few} violations, {ENOUGH} are needed; the seed was {seed}"));
+                status = ExitCode::FAILURE;
+            }
         }
     }
     Ok(status)

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep};
 pub use node::{BrokenJobs, JobsNodePlan};
 
 use crate::Result;
+use crate::broken::ENOUGH;
 use crate::losses::{self, Change};
 use crate::process::READY;
 use crate::resource::Resource;
@@ -243,7 +244,7 @@ impl Arena {
         let (began, mut random) = (Instant::now(), StdRng::seed_from_u64(seed));
         let (known, time) = (&act.faults, act.time);
         let late: Vec<_> = known.iter().copied().filter(|fault| !fault.delays_the_end()).collect();
-        while began.elapsed() < time || (self.awaits_a_hit() && began.elapsed() < time * 10) {
+        while began.elapsed() < time || (self.shows_too_little() && began.elapsed() < time * 10) {
             sleep(Duration::from_millis(random.random_range(200..1_500))).await;
             let last = began.elapsed() > time * 2 / 3 && !late.is_empty();
             let choices = if last { &late } else { known };
@@ -262,9 +263,11 @@ impl Arena {
         Ok(())
     }
 
-    /// Whether tokens repeat, and no fault has hit an execution yet so that the world outside could see it.
-    fn awaits_a_hit(&self) -> bool {
-        self.broken == Some(BrokenJobs::TokensRepeat) && self.resource.counts().stale_accepted == 0
+    /// Whether tokens repeat, and the world outside has seen too few violations to rule out luck.
+    fn shows_too_little(&self) -> bool {
+        self.broken == Some(BrokenJobs::TokensRepeat)
+            && (self.resource.counts().stale_accepted == 0
+                || self.resource.keys_of_one_token().len() < ENOUGH)
     }
 
     async fn cause(&mut self, fault: JobsFault, random: &mut StdRng) -> Result<()> {

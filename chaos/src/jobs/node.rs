@@ -17,6 +17,7 @@ use tenure_testing::end_with_parent;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
+use super::JobsFault;
 use crate::Result;
 use crate::process::READY;
 use crate::resource::Access;
@@ -59,6 +60,16 @@ impl BrokenJobs {
         Self::CancelsForgotten,
         Self::JournalForgotten,
     ];
+
+    /// A fault that shows the missing part.
+    pub fn shown_by(self) -> JobsFault {
+        match self {
+            Self::TokensRepeat => JobsFault::Pause,
+            Self::LostLeasesForgotten | Self::CancelsForgotten => JobsFault::Kill,
+            Self::NothingAttested => JobsFault::FlushAll,
+            Self::JournalForgotten => JobsFault::FailOver,
+        }
+    }
 
     fn breakage(self) -> Option<Breakage> {
         match self {

@@ -24,7 +24,7 @@ use super::users::Users;
 use super::verdict::{Calls, Outcome};
 use super::{asks, payloads, steered};
 use crate::Result;
-use crate::broken::Broken;
+use crate::broken::{Broken, ENOUGH};
 use crate::node::PoolPlan;
 use crate::resource::Resource;
 
@@ -112,7 +112,7 @@ impl Act {
         }
         while began.elapsed() < self.time {
             nemesis.strike(&mut arena, &watcher, &nodes[0]).await?;
-            // A control ends as soon as its fault is found. The last lines of a file may not be complete yet, and the files
+            // A control ends as soon as its fault is found often enough. The last lines of a file may not be complete yet, and the files
             // are read one after the other: what is a second old is in all of them.
             if let Some(broken) = self.broken {
                 let complete = boottime_ns().saturating_sub(COMPLETE_NS);
@@ -229,13 +229,14 @@ const COMPLETE_NS: u64 = 1_000_000_000;
 /// Whether a job that runs through a loss of data must outlive it.
 const RUNNING_SURVIVES: bool = true;
 
-/// Whether a pool that is broken in this way has done what it does not do whole.
+/// Whether the fault of a broken pool shows often enough.
 fn is_found(broken: Broken, (entries, report): &(Vec<Entry>, Report)) -> bool {
-    if broken.is_of_askers() {
-        asks::any_is_handed_twice(entries, &Losses::of(entries))
+    let times = if broken.is_of_askers() {
+        asks::handed_twice_in_all(entries, &Losses::of(entries))
     } else {
-        report.faults.iter().any(|fault| matches!(fault, Fault::Overlap { .. }))
-    }
+        report.faults.iter().filter(|fault| matches!(fault, Fault::Overlap { .. })).count()
+    };
+    times >= ENOUGH
 }
 
 /// Whether a loss of data excuses the answer: a wrong one soon after it, but never a missing one.

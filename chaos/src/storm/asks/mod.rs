@@ -145,9 +145,9 @@ pub(super) fn broken_promises(entries: &[Entry], losses: &Losses, grace: Duratio
     judged.collect()
 }
 
-/// Whether an ask that may come to one handler only came to several.
-pub(super) fn any_is_handed_twice(entries: &[Entry], losses: &Losses) -> bool {
-    by_id(entries).values().any(|ask| !ask.idempotent && handed_twice(ask, losses).is_some())
+/// The number of asks that may come to one handler only, and came to several.
+pub(super) fn handed_twice_in_all(entries: &[Entry], losses: &Losses) -> usize {
+    by_id(entries).values().filter(|ask| !ask.idempotent && handed_twice(ask, losses).is_some()).count()
 }
 
 fn handed_twice(ask: &Ask<'_>, losses: &Losses) -> Option<String> {
