@@ -45,6 +45,8 @@ pub use memory::MemoryStore;
 pub use memory::Snapshot;
 pub use ownership::*;
 pub use parking::*;
+#[cfg(feature = "sim")]
+pub(crate) use redis::ScriptName;
 #[cfg(feature = "micro")]
 pub(crate) use redis::decode_begin;
 pub use redis::{RedisStore, UnsuitableServer};

@@ -14,7 +14,9 @@ use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::runtime::perform::perform;
-use crate::store::{Events, Membership, MemoryFull, MemoryStore, Renewal, Result, Seen, StoreError};
+use crate::store::{
+    Events, Membership, MemoryFull, MemoryStore, Renewal, Result, ScriptName, Seen, StoreError,
+};
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,29 +61,72 @@ fn lost() -> StoreError {
     StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
 }
 
-/// Whether a full memory refuses the call: all steps but those marked *oom* (docs/protocol/steps.md, section 5).
+/// The script that carries the call out. `None`: commands do.
+fn script_of(call: &Call) -> Option<ScriptName> {
+    Some(match call {
+        Call::Bootstrap { .. } => ScriptName::bootstrap,
+        Call::Recover { .. } => ScriptName::recover,
+        Call::OpenNormal => ScriptName::open_normal,
+        Call::Join { .. } => ScriptName::join,
+        Call::Settle { .. } => ScriptName::settle,
+        Call::Drain { .. } => ScriptName::drain,
+        Call::Leave { .. } | Call::Expire(_) => ScriptName::expire,
+        Call::Reap { .. } => ScriptName::reap,
+        Call::Dispatch { .. } => ScriptName::dispatch,
+        Call::Route { .. } => ScriptName::route,
+        Call::Attest { .. } => ScriptName::attest,
+        Call::Attend { .. } => ScriptName::attend,
+        Call::Begin(_) => ScriptName::begin,
+        Call::Started(_) => ScriptName::started,
+        Call::Release { .. } => ScriptName::release,
+        Call::Take { .. } => ScriptName::take,
+        Call::Save { .. } => ScriptName::save,
+        Call::Reply { .. } => ScriptName::reply,
+        Call::Owned { .. } => ScriptName::owned,
+        Call::Stop { .. } => ScriptName::stop,
+        Call::Notify(_) => ScriptName::notify,
+        Call::NotifyOrStart(..) => ScriptName::notify_or_start,
+        Call::Ask(_) => ScriptName::ask,
+        Call::Unpark(_) => ScriptName::unpark,
+        Call::Steer(_) => ScriptName::steer,
+        Call::Update(_) => ScriptName::update,
+        Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => {
+            ScriptName::lookup
+        }
+        Call::Sweep { .. } => ScriptName::sweep,
+        Call::Inspect { .. } => ScriptName::inspect,
+        Call::RestoreGroup => ScriptName::restore_group,
+        Call::PruneConsumers => ScriptName::prune_consumers,
+        Call::Sched { .. } => ScriptName::sched,
+        Call::Term { .. } => ScriptName::term,
+        Call::Tick { .. } => ScriptName::tick,
+        Call::Plan { step, .. } => match step {
+            PlanCall::List { .. } => ScriptName::planned,
+            PlanCall::Find(_) => ScriptName::lookup,
+            PlanCall::Dispatch { .. } => ScriptName::dispatch,
+            PlanCall::Stop { .. } => ScriptName::stop,
+            PlanCall::Update { .. } => ScriptName::update,
+        },
+        Call::Shutdown(_) => ScriptName::shutdown,
+        Call::Purge => ScriptName::purge,
+        Call::Cleanup => ScriptName::cleanup,
+        Call::Survey
+        | Call::Revisions
+        | Call::ServerTime
+        | Call::ReadLast { .. }
+        | Call::OldestEvent { .. }
+        | Call::Tell(_)
+        | Call::Heartbeats(_)
+        | Call::ReadPool
+        | Call::ClaimPool { .. }
+        | Call::ReadNode { .. }
+        | Call::ForgetNode => return None,
+    })
+}
+
+/// Whether a full memory refuses the call. Of the commands, only the one that tells outcomes adds data.
 fn needs_memory(call: &Call) -> bool {
-    match call {
-        Call::Dispatch { .. }
-        | Call::Route { .. }
-        | Call::Begin(_)
-        | Call::Save { .. }
-        | Call::Notify(_)
-        | Call::NotifyOrStart(..)
-        | Call::Ask(_)
-        | Call::Unpark(_)
-        | Call::Update(_)
-        | Call::Steer(_)
-        | Call::Sweep { .. }
-        | Call::Inspect { .. }
-        | Call::Join { .. }
-        | Call::Settle { .. }
-        | Call::Bootstrap { .. }
-        | Call::RestoreGroup
-        | Call::Tell(_) => true,
-        Call::Plan { step, .. } => matches!(step, PlanCall::Dispatch { .. } | PlanCall::Update { .. }),
-        _ => false,
-    }
+    script_of(call).map_or(matches!(call, Call::Tell(_)), ScriptName::needs_memory)
 }
 
 /// Makes a call that never waits. A call that waits is a fault of the store.

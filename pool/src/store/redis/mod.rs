@@ -36,6 +36,8 @@ use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
 use self::maps::{Broken, Maps};
+#[cfg(feature = "sim")]
+pub(crate) use self::script::ScriptName;
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};

@@ -90,6 +90,28 @@ macro_rules! scripts {
             }
         }
 
+        /// The scripts by name. The simulator of the pool asks for their marks.
+        #[cfg(any(test, feature = "sim"))]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(non_camel_case_types, reason = "the names of the files")]
+        #[cfg_attr(not(test), allow(dead_code, reason = "no engine calls the scripts of inspectors"))]
+        pub(crate) enum ScriptName {
+            $($name,)*
+        }
+
+        #[cfg(any(test, feature = "sim"))]
+        impl ScriptName {
+            /// All of them.
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$name),*];
+
+            const fn source(self) -> &'static str {
+                match self {
+                    $(Self::$name => include_str!(concat!("../../lua/", $file, ".lua")),)*
+                }
+            }
+        }
+
         #[cfg(test)]
         const FILES: &[(&str, &str, &str)] =
             &[$((stringify!($name), $file, include_str!(concat!("../../lua/", $file, ".lua")))),*];
@@ -147,6 +169,16 @@ scripts! {
     term = "term-2",
     tick = "tick-3",
     update = "update-6+",
+}
+
+#[cfg(any(test, feature = "sim"))]
+impl ScriptName {
+    /// Whether a server with full memory refuses the script. The server goes by the flags in the first line, too.
+    pub(crate) fn needs_memory(self) -> bool {
+        let first = self.source().lines().next().unwrap_or_default();
+        let mut flags = first.split_once("flags=").map_or("", |(_, flags)| flags).split(',');
+        !flags.any(|flag| matches!(flag, "allow-oom" | "no-writes"))
+    }
 }
 
 const SERVER_CLOCK: &str = include_str!("../../lua/parts/clock.lua");

@@ -91,6 +91,12 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
     let readers =
         ["explain", "figures", "history", "lookup", "notifications", "owned", "parked", "pauses", "planned"];
     assert_eq!(with("no-writes"), readers);
+    // The simulator goes by the same lines.
+    let refused = |of: &ScriptName| of.needs_memory();
+    let refused = ScriptName::ALL.iter().filter(|name| refused(name)).map(|name| format!("{name:?}"));
+    let others = FILES.iter().map(|(name, ..)| *name);
+    let others = others.filter(|name| !without_memory.contains(name) && !readers.contains(name));
+    assert_eq!(refused.collect::<Vec<_>>(), others.collect::<Vec<_>>());
 }
 
 #[test]
