@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 /// The beginning of the folder's name.
 const PREFIX: &str = "tenure-";
-/// The file that guard and node lock.
-const LOCK: &str = "lock";
+/// The file that guard and node lock. No other program uses the name, so no folder of another program is taken for a node's.
+const LOCK: &str = ".tenure-node";
 /// How often another guard may remove a new folder as left behind, between the making of the lock and the locking.
 const TRIES: usize = 8;
 
@@ -102,6 +102,8 @@ mod tests {
             fs::write(path.join("payload"), "secret").unwrap();
             path
         };
+        let foreign = folder("tenure-foreign");
+        fs::write(foreign.join("lock"), "").unwrap();
         let (used, left) = (folder("tenure-used"), folder("tenure-left"));
         let (other, unlocked) = (folder("other"), folder("tenure-unlocked"));
         drop(lock(&left).unwrap());
@@ -110,7 +112,7 @@ mod tests {
         std::os::unix::fs::symlink(&other, place.path().join("tenure-link")).unwrap();
         clear(place.path());
         assert!(!left.exists());
-        for kept in [&used, &other, &unlocked] {
+        for kept in [&used, &other, &unlocked, &foreign] {
             assert!(kept.join("payload").exists(), "{kept:?}");
         }
         drop(in_use);

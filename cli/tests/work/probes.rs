@@ -109,7 +109,7 @@ async fn a_worker_that_has_not_joined_is_alive_and_not_ready() {
 async fn a_node_that_can_run_no_job_is_refused_at_its_start() {
     let world = World::new().await;
     let said = async |mut command: Command, status| {
-        let output = command.output().await.unwrap();
+        let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("it is refused").unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(status), "{told}");
         told
