@@ -18,6 +18,7 @@ use super::add::{Add, Added, add_all, added, fresh_id, moment};
 use super::builder::JobsBuilder;
 use super::couch::Couch;
 use super::ctx::Ctx;
+use super::failures::Failures;
 use super::flow::Flow;
 use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
@@ -27,6 +28,7 @@ use crate::data;
 use crate::error::{BoxError, Error};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
 use crate::runtime::adder::Request as Adding;
+use crate::runtime::execution::Execution;
 use crate::runtime::filling::one_call;
 use crate::runtime::hearer::Ears;
 use crate::runtime::keeper::Keeper;
@@ -62,6 +64,7 @@ struct Shared {
     configs: HashMap<QueueName, Queue>,
     flows: Vec<Flow>,
     workers: AtomicU64,
+    failures: Mutex<Failures>,
     /// When it last warned of a flow that it does not know.
     warned: Mutex<Option<Instant>>,
     /// Lanes for calls of users, while no call is in them.
@@ -114,6 +117,7 @@ impl Jobs {
                 configs,
                 flows,
                 workers,
+                failures: Mutex::default(),
                 warned,
                 lanes,
             }),
@@ -165,6 +169,12 @@ impl Jobs {
             *warned = Some(Instant::now());
         }
         is_time
+    }
+
+    /// Whether the log tells of this failure. If it does, of how many, with those that it has not told of.
+    pub(crate) fn tells(&self, execution: &Execution, cause: &str) -> Option<u64> {
+        let mut failures = self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.add(execution.record.queue.as_str(), cause, Instant::now())
     }
 
     pub(crate) fn next_worker(&self) -> u64 {

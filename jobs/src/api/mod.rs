@@ -5,6 +5,7 @@ pub(crate) mod batches;
 pub(crate) mod builder;
 pub(crate) mod couch;
 pub(crate) mod ctx;
+mod failures;
 pub(crate) mod flow;
 pub(crate) mod handle;
 pub(crate) mod inspector;

@@ -325,10 +325,12 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
             let handled = AssertUnwindSafe(async { handler.call(ctx.clone()).await }).catch_unwind().await;
             let settle = match handled {
                 Ok(Ok(Outcome(made))) => went(&jobs, &ctx, made),
-                Ok(Err(error)) => failed(&slot.execution, &error),
+                Ok(Err(error)) => failed(&jobs, &slot.execution, &error),
                 Err(panic) => {
                     let why = format!("the handler panicked: {}", panicked(&*panic));
-                    tracing::warn!(why, "a job failed");
+                    if let Some(failures) = jobs.tells(&slot.execution, &why) {
+                        tracing::warn!(job = %slot.execution.id, why, failures, "a job failed");
+                    }
                     slot.execution.retry(cut(why))
                 }
             };
@@ -375,7 +377,7 @@ fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
                 Onward::Other(body) => Data::Replace(body),
                 Onward::More(more) => match data::merged(&ctx.body(), &more) {
                     Ok(body) => Data::Replace(body),
-                    Err(error) => return failed(ctx.execution(), &error.into()),
+                    Err(error) => return failed(jobs, ctx.execution(), &error.into()),
                 },
             };
             match next(jobs, ctx, queue) {
@@ -403,10 +405,13 @@ fn next(jobs: &Jobs, ctx: &Ctx, named: Option<String>) -> Result<Option<(QueueNa
     Ok(Some((QueueName::new(&queue)?, stage.and_then(|(_, priority)| *priority))))
 }
 
-fn failed(execution: &Execution, error: &BoxError) -> Settle {
+fn failed(jobs: &Jobs, execution: &Execution, error: &BoxError) -> Settle {
     let text = chain(&**error);
     if error.is::<Fatal>() {
-        tracing::warn!(error = text, "a job failed for good");
+        if let Some(failures) = jobs.tells(execution, &text) {
+            let queue = &execution.record.queue;
+            tracing::warn!(job = %execution.id, %queue, error = text, failures, "a job failed for good");
+        }
         return Settle::Fail(cut(text), Data::Keep);
     }
     tracing::debug!(error = text, "a job failed");
