@@ -620,6 +620,7 @@ async fn pages(lab: &Lab, mut ends: Ends) -> Vec<Peeked> {
         let more = page.more.clone();
         pages.push(page);
         let Some(behind) = more else { return pages };
+        assert!(pages.len() < 10, "the pages have no end");
         ends = Ends::Behind(behind);
     }
 }

@@ -4,15 +4,13 @@
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use tenure_jobs::store::ScriptPatch;
+use tenure_testing::mutants::{Missed, Trial};
 
 use crate::lab::{PATCHES, Which};
 use crate::{SUITES, Scenario};
 
-/// Longer than any scenario takes. One that waits for what never comes has noticed.
-const LONG: Duration = Duration::from_secs(20);
 const THREADS: usize = 4;
 
 struct Mutant {
@@ -541,13 +539,11 @@ const MUTANTS: &[Mutant] = mutants! {
         => "0", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
 };
 
-fn fails(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
-    let run = move || {
+fn trial(scenario: Scenario, patches: &'static [ScriptPatch]) -> Trial {
+    Trial::of(move || {
         PATCHES.set(patches);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { tokio::time::timeout(LONG, (scenario.1)(Which::Redis)).await.unwrap() });
-    };
-    std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
+        (scenario.1)(Which::Redis)
+    })
 }
 
 /// Prints a line past the harness, which hides the output of passing tests.
@@ -567,7 +563,7 @@ fn mutants_of_scripts_are_caught() {
     let wanted = std::env::var("MUTANT").ok();
     let is_tried = |mutant: &&Mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words));
     let scenarios: Vec<Scenario> = SUITES.iter().flat_map(|suite| suite.iter().copied()).collect();
-    let (queue, survivors) = (Mutex::new(MUTANTS.iter().filter(is_tried)), Mutex::new(Vec::new()));
+    let (queue, missed) = (Mutex::new(MUTANTS.iter().filter(is_tried)), Missed::default());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -575,23 +571,24 @@ fn mutants_of_scripts_are_caught() {
                     let Some(mutant) = queue.lock().unwrap().next() else { break };
                     let tried =
                         scenarios.iter().filter(|(name, _)| wanted.is_some() || *name == mutant.caught_by);
-                    let noticed: Vec<_> =
-                        tried.filter(|scenario| fails(**scenario, mutant.patches)).collect();
-                    let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
+                    let tried: Vec<_> =
+                        tried.map(|scenario| (scenario.0, trial(*scenario, mutant.patches))).collect();
+                    let all =
+                        |end| tried.iter().filter(move |(_, trial)| *trial == end).map(|(name, _)| *name);
+                    let names: Vec<_> = all(Trial::Fails).collect();
                     say(&format!("{:<55} {}", mutant.what, names.join(" ")));
                     if names.is_empty() {
-                        survivors.lock().unwrap().push(mutant.what);
+                        missed.add(mutant.what, all(Trial::TakesTooLong).next().is_some());
                     }
                 }
             });
         }
     });
-    let survivors = survivors.into_inner().unwrap();
-    assert!(survivors.is_empty(), "these survive: {survivors:?}");
+    missed.assert_none();
     // A scenario that fails on whole scripts shows nothing.
     for mutant in MUTANTS.iter().filter(is_tried) {
         let scenario = scenarios.iter().find(|(name, _)| *name == mutant.caught_by).unwrap();
-        assert!(!fails(*scenario, &[]), "{} fails on whole scripts", mutant.caught_by);
+        assert_eq!(trial(*scenario, &[]), Trial::Passes, "{} on whole scripts", mutant.caught_by);
     }
 }
 

@@ -11,12 +11,14 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::num::NonZero;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use tenure_pool::Client;
 use tenure_pool::id::PoolName;
 use tenure_pool::mutation::{Mutation, ScriptPatch};
 use tenure_pool::store::RedisStore;
+use tenure_testing::mutants::{Missed, Trial};
 
 use self::core::By;
 use self::scripts::{MUTANTS, Mutant};
@@ -24,8 +26,6 @@ use crate::backend::{BROKEN, PATCHES};
 use crate::lab::Kind;
 use crate::{SUITES, Scenario};
 
-/// Longer than any scenario takes. A scenario that takes longer may have noticed, or may have waited for the machine.
-const LONG: Duration = Duration::from_secs(60);
 const THREADS: usize = 6;
 
 /// The scenarios that are likely to notice a broken script.
@@ -70,44 +70,54 @@ fn in_order(mutant: &Mutant) -> Vec<Scenario> {
     scenarios
 }
 
-/// Whether a scenario fails on broken scripts only. A scenario that also fails on whole scripts shows nothing.
-fn notices(scenario: Scenario, patches: &'static [ScriptPatch]) -> bool {
-    fails(scenario, Kind::Redis, patches, None) && passes_on_whole_scripts(scenario)
+/// Plays a scenario on broken scripts. A scenario that also fails on whole scripts notices nothing.
+fn trial(scenario: Scenario, patches: &'static [ScriptPatch]) -> Trial {
+    match played(scenario, Kind::Redis, patches, None) {
+        Trial::Fails => on_whole_scripts(scenario),
+        other => other,
+    }
 }
 
-/// Many mutants share a scenario. It runs on whole scripts once.
-fn passes_on_whole_scripts(scenario: Scenario) -> bool {
+/// Mutants share scenarios. A scenario runs on whole scripts until a run has passed.
+fn on_whole_scripts(scenario: Scenario) -> Trial {
     static PASSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     if PASSED.lock().unwrap().contains(scenario.0) {
-        return true;
+        return Trial::Fails;
     }
-    let passes = !fails(scenario, Kind::Redis, &[], None);
-    if !passes {
-        say(&format!("{} fails on whole scripts, too", scenario.0));
+    match played(scenario, Kind::Redis, &[], None) {
+        Trial::Passes => {
+            PASSED.lock().unwrap().insert(scenario.0);
+            Trial::Fails
+        }
+        Trial::Fails => {
+            say(&format!("{} fails on whole scripts, too", scenario.0));
+            Trial::Passes
+        }
+        Trial::TakesTooLong => Trial::TakesTooLong,
     }
-    if passes {
-        PASSED.lock().unwrap().insert(scenario.0);
-    }
-    passes
 }
 
 /// The same with a store in memory that leaves out a line.
 fn notices_in_memory(scenario: Scenario, broken: Mutation) -> bool {
-    fails(scenario, Kind::Memory, &[], Some(broken)) && !fails(scenario, Kind::Memory, &[], None)
+    let is_whole = || played(scenario, Kind::Memory, &[], None) == Trial::Passes;
+    played(scenario, Kind::Memory, &[], Some(broken)) == Trial::Fails && is_whole()
 }
 
 fn scenario(name: &str) -> Option<Scenario> {
     SUITES.iter().flat_map(|(_, all)| *all).find(|scenario| scenario.0 == name).copied()
 }
 
-fn fails(scenario: Scenario, kind: Kind, patches: &'static [ScriptPatch], broken: Option<Mutation>) -> bool {
-    let run = move || {
+fn played(
+    scenario: Scenario,
+    kind: Kind,
+    patches: &'static [ScriptPatch],
+    broken: Option<Mutation>,
+) -> Trial {
+    Trial::of(move || {
         PATCHES.set(patches);
         BROKEN.set(broken);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { drop(tokio::time::timeout(LONG, (scenario.1)(kind)).await) });
-    };
-    std::thread::Builder::new().name("mutant".into()).spawn(run).unwrap().join().is_err()
+        (scenario.1)(kind)
+    })
 }
 
 /// Each text to break must be in its script. If it is not, opening the store panics, and that looks like a scenario
@@ -150,35 +160,36 @@ fn mutants_of_scripts_are_caught() {
         .filter(|mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words)))
         .collect();
     let queue = Mutex::new(tried.iter());
-    let survivors = Mutex::new(Vec::new());
+    let (missed, caught) = (Missed::default(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 loop {
                     let Some(mutant) = queue.lock().unwrap().next() else { break };
-                    let mut noticed = in_order(mutant);
-                    noticed.retain({
-                        let mut enough = false;
-                        let all = wanted.is_some();
-                        move |scenario| {
-                            let notices = !enough && notices(*scenario, mutant.patches);
-                            enough |= notices && !all;
-                            notices
+                    let (mut names, mut is_late) = (Vec::new(), false);
+                    for scenario in in_order(mutant) {
+                        match trial(scenario, mutant.patches) {
+                            Trial::Fails => names.push(scenario.0),
+                            Trial::TakesTooLong => is_late = true,
+                            Trial::Passes => {}
                         }
-                    });
-                    let names: Vec<_> = noticed.iter().map(|(name, _)| *name).collect();
+                        if !names.is_empty() && wanted.is_none() {
+                            break;
+                        }
+                    }
                     say(&format!("{:<50} {}", mutant.what, names.join(" ")));
                     if names.is_empty() {
-                        survivors.lock().unwrap().push(mutant.what);
+                        missed.add(mutant.what, is_late);
+                    } else {
+                        caught.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    let survivors = survivors.into_inner().unwrap();
-    let caught = tried.len() - survivors.len();
-    say(&format!("caught {caught} of {} in {:.0} s", tried.len(), began.elapsed().as_secs_f32()));
-    assert!(survivors.is_empty(), "these survive: {survivors:?}");
+    let (caught, seconds) = (caught.into_inner(), began.elapsed().as_secs_f32());
+    say(&format!("caught {caught} of {} in {seconds:.0} s", tried.len()));
+    missed.assert_none();
 }
 
 #[test]
