@@ -315,6 +315,11 @@ pub(crate) async fn add_all(
     parent: Option<Arc<Execution>>,
     new: Vec<NewJob>,
 ) -> Result<Vec<AddReply>, Error> {
+    let taken = |job: &&NewJob| job.kind.parent.is_none() && job.id.is_a_childs();
+    // A resubmit adds no job where there is none.
+    if let Some(job) = new.iter().filter(|_| mode != AddMode::Resubmit).find(taken) {
+        return Err(Error::ChildsId(job.id.clone()));
+    }
     let (reply, answer) = oneshot::channel();
     jobs.adder().send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
     answer.await.map_err(|_| Error::Closed)?

@@ -235,11 +235,11 @@ impl Ctx {
         Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
     }
 
-    /// A child of this job, under the id `<id>.<name>`; awaiting it adds it. A job that is run again makes none twice.
+    /// A child of this job, under the id `<id>..<name>`; awaiting it adds it. A job that is run again makes none twice.
     /// [`Outcome::wait`](crate::Outcome::wait) waits for the children.
     pub fn spawn<C: Serialize + ?Sized>(&self, queue: &str, name: &str, payload: &C) -> Add<'_> {
         let (jobs, parent) = (&self.shared.jobs, self.id());
-        let id = JobId::encoded(name).and_then(|name| JobId::new(format!("{parent}.{name}")));
+        let id = parent.child(name);
         Add::new(jobs, queue, data::encode(payload)).child_of(&self.shared.execution).named(id)
     }
 

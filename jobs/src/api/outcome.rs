@@ -81,7 +81,9 @@ impl Outcome {
     }
 
     /// The job waits for its children, without a slot and without a lease, and runs again when the last one has ended.
-    /// Without an open child it runs again at once.
+    /// Without an open child the first wait lets it run again at once: that run knows that the job has waited. Any later wait
+    /// for which no child is open, and none has ended since the last one, is an attempt that has failed. The job runs again
+    /// after the pause of its queue, if it has an attempt left.
     pub fn wait() -> Self {
         Self(Made::Wait)
     }

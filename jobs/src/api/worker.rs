@@ -365,7 +365,7 @@ fn unknown_flow(jobs: &Jobs, ctx: &Ctx) -> Option<Settle> {
 fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
     match made {
         Made::Done(result) => Settle::Done(result, Data::Keep),
-        Made::Wait => Settle::Wait(Data::Keep),
+        Made::Wait => Settle::Wait(ctx.execution().pause(), Data::Keep),
         Made::Later { after, why } => Settle::Later(millis(after).max(1), cut(why)),
         Made::Limited { until } => {
             let since = until.duration_since(UNIX_EPOCH).unwrap_or_default();

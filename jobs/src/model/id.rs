@@ -101,7 +101,28 @@ names! {
     GroupName(256, "_:.~%@/-", "a name for a group", "1 to 256 of A-Z a-z 0-9 _ : . ~ % @ / -");
 }
 
+/// Stands between the id of a job and the name of its child.
+const OF: &str = "..";
+
 impl JobId {
+    /// The id of a child of this job: `<id>..<name>`. Bytes of the name that no id may have are percent-encoded, and dots with
+    /// which the id could be another child's.
+    ///
+    /// # Errors
+    /// The name is empty, or the id has more than 256 bytes.
+    pub(crate) fn child(&self, name: &str) -> Result<Self, InvalidName> {
+        let mut name = Self::encoded(name)?.0.replace(OF, "%2E%2E");
+        if name.starts_with('.') {
+            name.replace_range(..1, "%2E");
+        }
+        Self::new(format!("{self}{OF}{name}"))
+    }
+
+    /// Whether the id has the form of a child's. Only the parent of a child adds it.
+    pub(crate) fn is_a_childs(&self) -> bool {
+        self.0.contains(OF)
+    }
+
     /// An id for any bytes: those that no id may have are percent-encoded.
     ///
     /// # Errors
@@ -122,6 +143,12 @@ impl JobId {
 /// The fencing token of an execution. Every later execution of the set has a higher one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
+
+impl Token {
+    /// The highest number that a set gives to an execution: 2^53 − 2^20. Redis scripts count exactly up to 2^53. A caller
+    /// that claims to have seen a higher one is not believed.
+    pub const LAST: Self = Self((1 << 53) - (1 << 20));
+}
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,6 +180,26 @@ mod tests {
         assert!(QueueName::new("q".repeat(64)).is_ok() && QueueName::new("q".repeat(65)).is_err());
         let said = QueueName::new("a b").unwrap_err().to_string();
         assert_eq!(said, "\"a b\" is not a name for a queue: 1 to 64 of A-Z a-z 0-9 _ : . -");
+    }
+
+    #[test]
+    fn no_two_children_have_one_id() {
+        let child = |parent: &str, name: &str| JobId::new(parent).unwrap().child(name).unwrap();
+        assert_eq!(child("order-7", "item.1"), "order-7..item.1");
+        let ids = [
+            child("a", "b"),
+            child("a", ".b"),
+            child("a.", "b"),
+            child("a", "b.c"),
+            child("a", "b..c"),
+            child("a..b", "c"),
+            child("a", "..b"),
+            child("a..", "b"),
+        ];
+        let different: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(different.len(), ids.len(), "{ids:?}");
+        assert!(ids.iter().all(JobId::is_a_childs) && !JobId::new("cat.v1.png").unwrap().is_a_childs());
+        assert!(JobId::new("a").unwrap().child("").is_err());
     }
 
     #[test]

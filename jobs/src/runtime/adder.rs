@@ -11,7 +11,7 @@ use super::filling::FULL;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::Token;
-use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob};
+use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob, Store, StoreError};
 
 /// Jobs that go together.
 pub(crate) struct Request {
@@ -39,7 +39,7 @@ pub(crate) async fn run(link: Link, mut requests: mpsc::UnboundedReceiver<Reques
     while requests.recv_many(&mut waiting, MOST).await > 0 {
         while !waiting.is_empty() {
             let call = next_call(&mut waiting);
-            send(&link, &lane, call).await;
+            send(&link, &mut lane, call).await;
             lane.advance();
         }
     }
@@ -60,7 +60,7 @@ fn next_call(waiting: &mut Vec<Request>) -> Vec<Request> {
     waiting.drain(..count).collect()
 }
 
-async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
+async fn send(link: &Link, own_lane: &mut Lane, requests: Vec<Request>) {
     let Some(first) = requests.first() else { return };
     let (mode, token) = (first.mode, first.token());
     let (mut jobs, mut callers) = (Vec::new(), Vec::with_capacity(requests.len()));
@@ -73,18 +73,13 @@ async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
         callers.push((request.jobs.len(), request.reply));
         jobs.extend(request.jobs);
     }
-    let (adding, lane) = (Arc::new(Adding { mode, token, jobs }), lane.clone());
-    let (sent, own) = (adding.clone(), link.clone());
-    let answer = link
-        .call(move |store, inc| {
-            let (lane, adding, link, parents) = (lane.clone(), sent.clone(), own.clone(), parents.clone());
-            async move {
-                attest_running(&link, inc, parents).await?;
-                store.add(inc, &lane, &adding).await
-            }
-            .boxed()
-        })
-        .await;
+    let adding = Arc::new(Adding { mode, token, jobs });
+    let mut answer = call(link, own_lane, &adding, &parents).await;
+    if matches!(answer, Err(Error::Store(StoreError::Late))) {
+        // Only this task uses the lane: a late call means damaged data. Nothing was done.
+        own_lane.renew();
+        answer = call(link, own_lane, &adding, &parents).await;
+    }
     if let Ok(replies) = &answer {
         let queues = adding.jobs.iter().map(|job| &job.kind.queue);
         link.metrics().added(queues.zip(replies.iter().copied()));
@@ -98,4 +93,22 @@ async fn send(link: &Link, lane: &Lane, requests: Vec<Request>) {
         // Nobody waits for a dropped call.
         let _ = caller.send(own);
     }
+}
+
+async fn call(
+    link: &Link,
+    lane: &Lane,
+    adding: &Arc<Adding>,
+    parents: &[Arc<Execution>],
+) -> Result<Vec<AddReply>, Error> {
+    let (sent, own, lane, parents) = (adding.clone(), link.clone(), lane.clone(), parents.to_vec());
+    let step = move |store: Arc<dyn Store>, inc| {
+        let (lane, adding, link, parents) = (lane.clone(), sent.clone(), own.clone(), parents.clone());
+        async move {
+            attest_running(&link, inc, parents).await?;
+            store.add(inc, &lane, &adding).await
+        }
+        .boxed()
+    };
+    link.call(step).await
 }

@@ -202,8 +202,13 @@ impl Execution {
 
     /// The end of an attempt that has failed, for whatever reason: the job runs again after the pause of its queue.
     pub(crate) fn retry(&self, why: Bytes) -> Settle {
+        Settle::Retry(self.pause(), why)
+    }
+
+    /// The pause after an attempt that has failed, ms.
+    pub(crate) fn pause(&self) -> u64 {
         let pause = self.terms.backoff.after(self.record.attempts, &self.id, self.token);
-        Settle::Retry(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), why)
+        u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Whether it has times of its own besides its lease.

@@ -1,5 +1,6 @@
 //! The way to the store: a step is sent until it is answered, through outages and losses of data.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,8 @@ use crate::store::{Booted, Breakage, Result as StoreResult, Store, StoreError};
 
 /// How long no job begins after a loss of data, ms.
 const HOLD: u64 = 2_000;
+/// A cause is warned of once in this time.
+const WARN: Duration = Duration::from_secs(60);
 /// How long no lease is lost after one, ms: longer than nodes need to renew theirs.
 const GRACE: u64 = 60_000;
 
@@ -39,6 +42,8 @@ struct Shared {
     queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
+    /// When this node last warned, by cause.
+    warned: std::sync::Mutex<HashMap<&'static str, Instant>>,
     metrics: Metrics,
     breakage: Option<Breakage>,
 }
@@ -67,6 +72,7 @@ impl Link {
             queues: std::sync::Mutex::default(),
             repairing: Mutex::new(()),
             closed: CancellationToken::new(),
+            warned: std::sync::Mutex::default(),
             breakage,
         };
         Self { store, shared: Arc::new(shared) }
@@ -93,6 +99,16 @@ impl Link {
     /// Whether a proof has left this line out.
     pub(crate) fn is_broken(&self, how: Breakage) -> bool {
         self.shared.breakage == Some(how)
+    }
+
+    /// Whether it is time to warn of this cause, again: damage that lasts fills no log.
+    pub(crate) fn may_warn(&self, cause: &'static str) -> bool {
+        let mut warned = self.shared.warned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_time = warned.get(cause).is_none_or(|at| at.elapsed() >= WARN);
+        if is_time {
+            warned.insert(cause, Instant::now());
+        }
+        is_time
     }
 
     pub(crate) fn closed(&self) -> &CancellationToken {
@@ -124,7 +140,9 @@ impl Link {
         loop {
             let error = match self.once(&step).await {
                 Ok(answer) => return Ok(answer),
-                Err(error @ (StoreError::Late | StoreError::Damaged(_))) => return Err(error.into()),
+                Err(error @ (StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_))) => {
+                    return Err(error.into());
+                }
                 Err(error) => error,
             };
             pauses.fail();
@@ -148,8 +166,10 @@ impl Link {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let lasting =
-                matches!(error, StoreError::Late | StoreError::Damaged(_) | StoreError::Unusable(_));
+            let lasting = matches!(
+                error,
+                StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_) | StoreError::Unusable(_)
+            );
             pauses.fail();
             if lasting || Instant::now() + pauses.pause() >= end {
                 return Err(error.into());
@@ -188,7 +208,8 @@ impl Link {
             Booted::Created { incarnation } => (incarnation, !knows_a_former),
             Booted::Exists { incarnation, server: known, recovered } => {
                 let made_anew = knows_a_former && incarnation != former && !recovered;
-                (incarnation, known == server && !made_anew)
+                // A damaged head has none.
+                (incarnation, incarnation.0 != 0 && known == server && !made_anew)
             }
         };
         let incarnation = if is_sound {

@@ -28,6 +28,8 @@ use crate::store::{
 const PAUSE: Duration = Duration::from_secs(1);
 /// An owner takes at least so often: the store remembers for an hour whose turn it is.
 const UPKEEP: Duration = Duration::from_secs(30 * 60);
+/// Any other worker with a free slot looks at least so often: who was forgotten by the store is woken by nobody.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Runs a job. It is given the execution, and must call its `leave`, `free` or `vanish` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
@@ -179,7 +181,8 @@ impl Taker {
                     break;
                 }
             }
-            let upkeep = self.looked + UPKEEP;
+            let idles = self.plan.owner.is_none() && !self.draining && free > 0 && self.rests.is_none();
+            let upkeep = self.looked + if idles { IDLE } else { UPKEEP };
             let rested = async {
                 match self.rests {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -194,7 +197,7 @@ impl Taker {
                 // It is looked at above.
                 () = self.incarnations.changed() => {}
                 () = rested => self.rests = None,
-                () = tokio::time::sleep_until(upkeep), if keeps_up => self.look = true,
+                () = tokio::time::sleep_until(upkeep), if keeps_up || idles => self.look = true,
             }
         }
         match &self.plan.owner {
@@ -267,6 +270,7 @@ impl Taker {
                 .boxed()
             });
             if let Err(error) = said.await {
+                self.journal_lane.renew();
                 tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
                 return;
             }
@@ -349,13 +353,23 @@ impl Taker {
     fn settled(&mut self, ends: &[End], replies: Result<(Incarnation, Vec<SettleReply>), Error>) {
         let (inc, replies) = match replies {
             Ok(answer) => answer,
+            // Only this worker uses the lane: a late call means damaged data. Nothing was done, and the ends go once more.
+            Err(Error::Store(StoreError::Late)) => {
+                self.settle_lane.renew();
+                for end in ends.iter().rev() {
+                    self.ends.push_front(end.clone());
+                }
+                return;
+            }
             Err(error) => {
                 // Their leases end, and the jobs run again.
-                tracing::warn!(
-                    jobs = ends.len(),
-                    error = &error as &dyn std::error::Error,
-                    "ends were not said"
-                );
+                if self.link.may_warn("settle") {
+                    tracing::warn!(
+                        jobs = ends.len(),
+                        error = &error as &dyn std::error::Error,
+                        "ends were not said"
+                    );
+                }
                 return;
             }
         };
@@ -376,6 +390,11 @@ impl Taker {
                     };
                     let settle = Settle::Fail(why.into(), Data::Keep);
                     self.ends.push_back(End { execution: end.execution.clone(), settle });
+                }
+                SettleReply::Pending | SettleReply::Delayed
+                    if matches!(end.settle, Settle::Wait(..)) && self.link.may_warn("wait") =>
+                {
+                    tracing::warn!(job = %id, "the job waits again, and no child is open or has ended: an attempt has failed");
                 }
                 reply => tracing::trace!(job = %id, ?reply, "ended"),
             }
@@ -407,7 +426,12 @@ impl Taker {
                 self.is_over();
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "no jobs could be taken");
+                if matches!(error, Error::Store(StoreError::Late)) {
+                    self.take_lane.renew();
+                }
+                if self.link.may_warn("take") {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "no jobs could be taken");
+                }
                 self.rest(taking, PAUSE);
             }
         }

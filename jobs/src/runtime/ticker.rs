@@ -38,7 +38,9 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
                 }
                 Ok(Ticked::OnDuty(late)) => late.clamp(1, PAUSE),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "a tick failed");
+                    if link.may_warn("tick") {
+                        tracing::warn!(error = &error as &dyn std::error::Error, "a tick failed");
+                    }
                     PAUSE
                 }
             },

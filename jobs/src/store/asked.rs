@@ -215,8 +215,10 @@ pub enum Settle {
         /// The data.
         data: Data,
     },
-    /// It waits for its children, without a lease.
-    Wait(Data),
+    /// It waits for its children, without a lease. The first wait of a life lets the job run again at once when none is open.
+    /// Another one for which no child is open, and has ended since, is an attempt that has failed: the job runs again after
+    /// this time in ms, if it has an attempt left.
+    Wait(u64, Data),
     /// It has failed, and runs again after this time in ms, if it has an attempt left.
     Retry(u64, Bytes),
     /// It has failed for good.
@@ -250,7 +252,7 @@ impl Settle {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Done(bytes, data) | Self::Fail(bytes, data) => bytes.len() + data.size(),
-            Self::MoveOn { data, .. } | Self::Wait(data) | Self::GoOn(data) => data.size(),
+            Self::MoveOn { data, .. } | Self::Wait(_, data) | Self::GoOn(data) => data.size(),
             Self::Retry(_, bytes) | Self::Later(_, bytes) | Self::Note(bytes) => bytes.len(),
             Self::GiveBack | Self::Resubmit(_) | Self::Limited(_) => 0,
         }

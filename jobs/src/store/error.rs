@@ -23,6 +23,10 @@ pub enum StoreError {
     /// A newer call of the same lane was answered before. Nothing was done.
     #[error("a newer call of this lane came first, nothing was done")]
     Late,
+    /// The set has given out all tokens that it can: nothing comes in or begins, and what runs comes to its end. Only a hand
+    /// in the data brings the counter there. Nothing was done.
+    #[error("the set has no tokens left, its counter must be mended first, nothing was done")]
+    NoTokens,
     /// The step was not executed, and may succeed later.
     #[error("redis did not execute the step, it may later")]
     NotExecuted(#[source] Arc<dyn std::error::Error + Send + Sync>),

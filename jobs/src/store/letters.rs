@@ -84,7 +84,7 @@ impl Settle {
                 }
                 ('m', to.into(), data(d))
             }
-            Self::Wait(d) => ('w', Bytes::new(), data(d)),
+            Self::Wait(delay, d) => ('w', number(delay), data(d)),
             Self::Retry(delay, error) => ('r', number(delay), error.clone()),
             Self::Fail(error, d) => ('f', error.clone(), data(d)),
             Self::Later(delay, reason) => ('d', number(delay), reason.clone()),

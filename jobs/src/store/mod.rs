@@ -64,6 +64,12 @@ impl Lane {
         Self { name: format!("owner.{queue}/{group}"), number: (u128::from(token) << 64) + 1 }
     }
 
+    /// Another lane, as nobody has used it: after a call that comes late on the lane of one caller, whose data are damaged.
+    pub fn renew(&mut self) {
+        self.name.push('~');
+        self.number = 1;
+    }
+
     /// The next call of the lane.
     pub fn advance(&mut self) {
         self.number += 1;

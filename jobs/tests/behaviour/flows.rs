@@ -31,6 +31,8 @@ stories! {
     a_parent_that_waits_for_no_child_goes_on,
     a_failed_child_fails_its_parent_if_that_is_asked_for,
     a_parent_that_runs_again_makes_no_child_twice,
+    a_parent_that_waits_for_nothing_again_comes_to_its_end,
+    nobody_but_its_parent_adds_a_child,
     a_removed_flow_takes_its_children_with_it,
     a_job_that_was_removed_while_it_ran_writes_nothing,
     a_flow_that_goes_nowhere_fails,
@@ -441,8 +443,8 @@ async fn a_failed_child_fails_its_parent_if_that_is_asked_for(world: World) {
     let _child = child.start().unwrap();
     let id = jobs.add("grant", &who()).fail_with_first_child().await.unwrap().id;
     let ended = jobs.wait(&id).await.unwrap();
-    assert_eq!(ended.error(), Some(format!("child {id}.blue failed")));
-    let other = format!("{id}.red").parse().unwrap();
+    assert_eq!(ended.error(), Some(format!("child {id}..blue failed")));
+    let other = format!("{id}..red").parse().unwrap();
     tenure_testing::eventually(MINUTE, "the other child is cancelled", async || {
         jobs.get(&other).await.unwrap().is_some_and(|child| child.state() == State::Cancelled)
     })
@@ -475,7 +477,52 @@ async fn a_parent_that_runs_again_makes_no_child_twice(world: World) {
     assert!(jobs.wait(&id).await.unwrap().is_done());
     let mut ran = said.all();
     ran.sort();
-    assert_eq!(ran, [format!("{id}.a"), format!("{id}.b")]);
+    assert_eq!(ran, [format!("{id}..a"), format!("{id}..b")]);
+}
+
+async fn a_parent_that_waits_for_nothing_again_comes_to_its_end(world: World) {
+    let pauses = Backoff::new(Duration::from_millis(20), Duration::from_millis(20));
+    let grant = Queue::new("grant").attempts(3).backoff(pauses);
+    let jobs = world.node("n").queue(grant).queue(Queue::new("discord")).join().await.unwrap();
+    // The handler wants two children, and both have one name.
+    let said = Said::default();
+    let heard = said.clone();
+    let parent = jobs.worker("grant", move |ctx: Ctx, (): ()| {
+        heard.say(format!("{}", ctx.attempt()));
+        async move {
+            if ctx.children().await?.is_some_and(|children| children.len() == 2) {
+                return Ok(Outcome::done());
+            }
+            for _ in 0..2 {
+                ctx.spawn("discord", "same", &()).await?;
+            }
+            Ok::<_, BoxError>(Outcome::wait())
+        }
+    });
+    let _parent = parent.start().unwrap();
+    let _child = jobs.worker("discord", async |_: Ctx, (): ()| Ok(())).start().unwrap();
+    let id = jobs.add("grant", &()).keep(MINUTE).await.unwrap().id;
+    let end = jobs.wait(&id).await.unwrap();
+    assert_eq!(end.state(), State::Failed);
+    assert_eq!(end.error().as_deref(), Some("it waits, and nothing has ended since its last wait"));
+    assert_eq!(
+        said.all(),
+        ["1", "1", "2", "3"],
+        "its only child has ended, and then there are three attempts"
+    );
+}
+
+async fn nobody_but_its_parent_adds_a_child(world: World) {
+    let jobs = join(&world).join().await.unwrap();
+    for id in ["order-7..item", "..", "a..", "..b", "a...b"] {
+        let added = jobs.add("discord", &()).id(id).await;
+        assert!(matches!(&added, Err(Error::ChildsId(of)) if *of == *id), "{added:?}");
+    }
+    assert!(jobs.queue("discord").unwrap().figures().await.unwrap().ready == 0);
+    // A dot, or one at the end, is no child's.
+    for id in ["order-7.item", "cat.v1.png", "a.", ".b"] {
+        assert_eq!(jobs.add("discord", &()).id(id).await.unwrap().how, How::New, "{id}");
+    }
 }
 
 async fn a_removed_flow_takes_its_children_with_it(world: World) {
@@ -487,7 +534,7 @@ async fn a_removed_flow_takes_its_children_with_it(world: World) {
     tenure_testing::eventually(MINUTE, "it waits", async || state().await == Some(State::Waiting)).await;
     jobs.remove(&id).await.unwrap();
     for guild in ["red", "blue"] {
-        let child = format!("{id}.{guild}").parse().unwrap();
+        let child = format!("{id}..{guild}").parse().unwrap();
         tenure_testing::eventually(MINUTE, "the child is gone", async || {
             jobs.get(&child).await.unwrap().is_none()
         })

@@ -24,6 +24,7 @@ mod batches;
 mod cluster;
 mod couch;
 mod cron;
+mod damage;
 mod failing;
 mod flows;
 mod groups;

@@ -11,6 +11,8 @@ use tenure_jobs::store::{
 use super::lab::{Lab, Which, done, fail, id, node, queue, retry, with_result};
 
 scenarios! {
+    a_wait_for_nothing_again_is_an_attempt,
+    a_child_that_ends_before_the_wait_is_news,
     children_are_made_once_though_their_parent_runs_again,
     a_parent_goes_on_when_the_last_child_has_ended,
     a_tree_comes_in_one_call,
@@ -90,7 +92,7 @@ async fn a_parent_goes_on_when_the_last_child_has_ended(which: Which) {
     lab.take("b").await;
     let child = lab.token.get();
     assert_eq!(lab.settle_as("P.1", child, with_result("r1")).await, SettleReply::Ended);
-    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.state("P").await, Some(State::Waiting));
     assert_eq!(lab.dump().await.get("leases").unwrap().len(), 1, "a parent waits without a lease");
     assert_eq!(lab.settle_as("P.2", child, fail("no")).await, SettleReply::Failed);
@@ -116,7 +118,7 @@ async fn a_parent_without_children_waits_for_nothing(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     tree(&lab, |_| {}, &[]).await;
     assert_eq!(lab.take("a").await, ["P"]);
-    assert_eq!(lab.settle("P", Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle("P", Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.state("P").await, Some(State::Ready));
 }
 
@@ -185,7 +187,7 @@ async fn a_failure_counts_though_its_parent_does_not_wait_yet(which: Which) {
     lab.take("b").await;
     assert_eq!(lab.settle("P.2", fail("no")).await, SettleReply::Failed);
     assert_eq!(lab.state("P").await, Some(State::Running));
-    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Failed);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Failed);
     assert_eq!(
         (lab.state("P").await, lab.result("P").await),
         (Some(State::Failed), "child P.2 failed".into())
@@ -213,7 +215,7 @@ async fn with_failures(lab: &Lab) -> tenure_jobs::Token {
 async fn a_parent_that_comes_to_wait_names_the_first_failure(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
     let parent = with_failures(&lab).await;
-    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Failed);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Failed);
     assert_eq!(lab.result("P").await, "child P.3 failed");
 }
 
@@ -236,7 +238,7 @@ async fn the_failure_of_a_child_is_forgotten_with_its_parents_life(which: Which)
                 assert_eq!(lab.settle_as("P", parent, done()).await, SettleReply::Pending);
             }
             _ => {
-                let waits = Settle::Wait(Data::Keep);
+                let waits = Settle::Wait(0, Data::Keep);
                 assert_eq!(lab.settle_as("P", parent, waits).await, SettleReply::Failed);
             }
         }
@@ -254,7 +256,7 @@ async fn a_removed_parent_takes_its_children_with_it(which: Which) {
     let token = lab.token.get();
     // Of its children one has children itself, one has failed and is kept, and one has look-ups and a watcher.
     assert_eq!(lab.spawn("c", "P.done", Some(token), "P.done.1").await, AddReply::Added);
-    assert_eq!(lab.settle("P.done", Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle("P.done", Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.settle("P.dead", fail("no")).await, SettleReply::Failed);
     assert_eq!(lab.take("c").await, ["P.done.1"]);
     let grandchild = lab.token.get();
@@ -447,7 +449,7 @@ async fn children_of_a_former_life_run_for_the_new_one(which: Which) {
         let open = dump.get("index").unwrap().keys().filter(|member| member.starts_with("o:"));
         assert_eq!(open.count(), 1, "in one life: {of_former}");
         lab.tick().await;
-        assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+        assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
         assert_eq!(lab.state("P").await, Some(State::Waiting), "{of_former}");
         if of_former == "runs" {
             assert_eq!(lab.settle_as("P.1", child, retry(0, "cancelled")).await, SettleReply::Pending);
@@ -562,7 +564,7 @@ async fn a_cancelled_parent_takes_its_children_with_it(which: Which) {
     lab.spawn("b", "P", Some(parent), "P.1").await;
     lab.take("b").await;
     assert_eq!(lab.steer("P", Steer::Cancel("enough".into())).await, SteerReply::Asked);
-    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Cancelled);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Cancelled);
     lab.tick().await;
     assert_eq!(lab.extend("P.1", lab.token.get()).await, SettleReply::ToCancel);
 }
@@ -660,4 +662,48 @@ async fn ends_of_many_children_come_page_by_page(which: Which) {
     let read = pages(&lab, Ends::With).await;
     assert_eq!(read.iter().map(|page| page.children.len()).collect::<Vec<_>>(), [4_096, 4]);
     assert_eq!(all_of(&read), (0..4_100).map(|n| format!("P.{n:04}")).collect::<Vec<_>>());
+}
+
+async fn a_wait_for_nothing_again_is_an_attempt(which: Which) {
+    let lab = Lab::new(which, &[("a", "max=2 keep=-1"), ("b", "max=2")]).await;
+    lab.add("a", &["P"]).await;
+    lab.take("a").await;
+    // The next run knows that it has waited.
+    assert_eq!(lab.settle("P", Settle::Wait(700, Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.take("a").await, ["P"]);
+    assert!(lab.record("P").await.unwrap().flags.contains('c'));
+    let replaced = Data::Replace("said".into());
+    assert_eq!(lab.settle("P", Settle::Wait(700, replaced)).await, SettleReply::Delayed);
+    assert_eq!((&lab.body("P").await[..], lab.take("a").await), (&b"said"[..], vec![]));
+    lab.advance(700).await;
+    lab.tick().await;
+    assert_eq!(lab.take("a").await, ["P"]);
+    assert_eq!(lab.record("P").await.unwrap().attempts, 2);
+    assert_eq!(lab.settle("P", Settle::Wait(700, Data::Keep)).await, SettleReply::Failed);
+    assert_eq!(lab.result("P").await, "it waits, and nothing has ended since its last wait");
+    // One that somebody wants cancelled is.
+    lab.add("b", &["Q"]).await;
+    for reply in [SettleReply::Waits, SettleReply::Cancelled] {
+        assert_eq!(lab.take("b").await, ["Q"]);
+        if reply == SettleReply::Cancelled {
+            lab.steer("Q", Steer::Cancel(String::new())).await;
+        }
+        assert_eq!(lab.settle("Q", Settle::Wait(0, Data::Keep)).await, reply);
+    }
+}
+
+async fn a_child_that_ends_before_the_wait_is_news(which: Which) {
+    let lab = Lab::new(which, &[("a", "max=1"), ("c", "")]).await;
+    lab.add("a", &["P"]).await;
+    for round in 0..3 {
+        assert_eq!(lab.take("a").await, ["P"], "{round}");
+        let (parent, child) = (lab.token.get(), format!("P..{round}"));
+        lab.spawn("c", "P", Some(parent), &child).await;
+        lab.take("c").await;
+        lab.done(&child).await;
+        assert_eq!(lab.settle_as("P", parent, Settle::Wait(700, Data::Keep)).await, SettleReply::Waits);
+        assert!(!lab.record("P").await.unwrap().flags.contains('h'), "it was told");
+    }
+    assert_eq!(lab.take("a").await, ["P"]);
+    assert_eq!(lab.settle("P", Settle::Wait(0, Data::Keep)).await, SettleReply::Failed);
 }

@@ -40,7 +40,7 @@ async fn set(which: Which) -> Lab {
     let token = lab.token.get();
     lab.spawn("g", "parent", Some(token), "parent.1").await;
     lab.spawn("g", "parent", Some(token), "parent.2").await;
-    lab.settle_as("parent", token, Settle::Wait(Data::Keep)).await;
+    lab.settle_as("parent", token, Settle::Wait(0, Data::Keep)).await;
     lab.take_n("g", 1).await;
     lab.settle("parent.1", with_result("one")).await;
     lab.take_n("g", 1).await;
@@ -122,7 +122,7 @@ const GOLDEN: &[&str] = &[
     "jobs delayed = 1|D|0|0|||dl||0|0|mail||1a3185a8ec8002000|2|9|1800000005000|1a3185c5000002000|0|join|req-7",
     "jobs former.1 = 1|Q|0|0||||former#1a3185c5000016000|0|0|tree||1a3185c5000018000|0|0|0|1a3185c5000018000|0|",
     "jobs grouped = 1|Q|263415398400004|0|||||0|0|g|t1|1a3185c5000003000|0|0|0|1a3185c5000003000|0|",
-    "jobs hasty = 1|R|263415398400018|1|n1|1800000000900|fcb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
+    "jobs hasty = 1|R|263415398400018|1|n1|1800000000900|fchb||0|0|tree||1a3185c5000011000|0|0|0|1a3185c5000011000|0|",
     "jobs hasty.1 = 1|F|263415398400020|1|||ej|hasty#1a3185c5000011000|0|0|tree||1a3185c5000013000|0|0|0|1a3185c5000013000|0|",
     "jobs kept = 1|C|263415398400008|1|||j||0|-1|mail||1a3185412a0007000|9|0|0|1a3185c5000007000|0|",
     "jobs noted = 1|R|263415398400027|1|n1||n||0|0|tree||1a3185412a001a000|9|0|0|1a3185c500001a000|0|",

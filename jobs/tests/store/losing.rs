@@ -177,7 +177,7 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
         None,
         Some(retry(0, "e")),
         Some(retry(700, "e")),
-        Some(Settle::Wait(Data::Keep)),
+        Some(Settle::Wait(0, Data::Keep)),
         Some(Settle::Fail("f".into(), Data::Keep)),
     ];
     for place in places {
@@ -251,7 +251,7 @@ async fn a_lost_child_of_an_ended_life_is_cancelled(which: Which) {
     lab.take("a").await;
     let parent = lab.token.get();
     assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::RunsAgain);
-    assert_eq!(lab.settle_as("P", parent, Settle::Wait(Data::Keep)).await, SettleReply::Waits);
+    assert_eq!(lab.settle_as("P", parent, Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.settle_as("P.1", child.record.token, retry(0, "cancelled")).await, SettleReply::Pending);
     assert_eq!(lab.take("c").await, ["P.1"]);
     assert_eq!(lab.settle("P.1", done()).await, SettleReply::Ended);
@@ -307,7 +307,7 @@ async fn a_lost_child_is_counted_again(which: Which) {
         assert_eq!(lab.attest_one(&child, true).await, SettleReply::GoesOn);
         assert_eq!(lab.record("P").await.unwrap().open, 1, "once");
         lab.advance(HOLD).await;
-        lab.settle_as("P", parent.record.token, Settle::Wait(Data::Keep)).await;
+        lab.settle_as("P", parent.record.token, Settle::Wait(0, Data::Keep)).await;
         assert_eq!(lab.state("P").await, Some(State::Waiting));
         lab.settle_as("P.1", child.record.token, super::lab::with_result("r")).await;
         assert_eq!(lab.take("a").await, ["P"]);

@@ -34,6 +34,7 @@ mod groups;
 mod lab;
 mod lanes;
 mod losing;
+mod mending;
 mod mutants;
 mod notes;
 mod pinning;
@@ -52,6 +53,7 @@ const SUITES: &[&[Scenario]] = &[
     groups::ALL,
     lanes::ALL,
     losing::ALL,
+    mending::ALL,
     notes::ALL,
     steering::ALL,
     pinning::ALL,

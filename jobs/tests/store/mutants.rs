@@ -53,13 +53,67 @@ const MUTANTS: &[Mutant] = mutants! {
         => "tell(j, body)", by "watchers_hear_of_notes";
     "older notes stay with a lost execution": "attest", "if notes then set_notes(j, notes) else forget_notes(j) end"
         => "if notes then set_notes(j, notes) end", by "notes_come_back_with_a_lost_execution";
-    "a step is for any incarnation": "figures", "if meta[1] ~= argv[1] then"
-        => "if false then", by "the_first_of_many_recovers";
-    "a token comes twice": "take", "minted = max((tonumber(meta[2]) or 0) + 1, floor_at(t))"
-        => "minted = max(tonumber(meta[2]) or 0, floor_at(t))", by "each_of_many_acceptors_gets_one_job";
+    "a step is for any incarnation": "figures", "if meta[1] ~= argv[1] or"
+        => "if", by "the_first_of_many_recovers";
+    "a lane that cannot be read stops its caller": "settle", "local before = redis.pcall('GET', LANE)"
+        => "local before = call('GET', LANE)", by "a_lane_that_cannot_be_read_is_none";
+    "a lane that cannot be read stops a worker": "take", "local before = redis.pcall('GET', LANE)"
+        => "local before = call('GET', LANE)", by "a_lane_that_cannot_be_read_is_none";
+    "a lane without a number is compared": "add", "if number then\n"
+        => "do number = tonumber(number) + 0\n", by "a_lane_that_cannot_be_read_is_none";
+    "a count that is no number stops its queue": "take", "redis.pcall('HINCRBY', COUNTS, field, num(by))"
+        => "call('HINCRBY', COUNTS, field, num(by))", by "a_count_that_cannot_be_read_stops_no_queue";
+    "a count below nothing stays": "settle", "if n < 0 then call('HSET', COUNTS, field, 0) end"
+        => "", by "a_count_that_cannot_be_read_stops_no_queue";
+    "a full queue is counted once": "tick", "count_again(full)\n"
+        => "", by "a_count_that_is_full_for_nothing_is_counted_again";
+    "a head without a counter is whole": "take", "or not (last and last >= 0) then"
+        => "then last = last or 0", by "a_head_that_cannot_be_read_is_a_loss";
+    "a damaged incarnation is told": "take", "incarnation_of(meta[1], meta[2])"
+        => "meta[1]", by "a_head_that_cannot_be_read_is_a_loss";
+    "a damaged head is found whole": "boot", "incarnation_of(head[1], head[2])"
+        => "head[1]", by "a_head_that_cannot_be_read_is_a_loss";
+    "a set is on hold for ever": "take", "return at <= t + 120000 and at or 0"
+        => "return at", by "a_set_that_waits_for_longer_than_any_does_not_wait";
+    "a set takes when its tokens are used up": "take", "if last >= LAST_TOKEN then return { 'NOTOKENS' } end"
+        => "", by "tokens_end_before_one_comes_twice";
+    "a set adds when its tokens are used up": "add", "if last >= LAST_TOKEN then return { 'NOTOKENS' } end"
+        => "", by "tokens_end_before_one_comes_twice";
+    "a step counts behind the last token": "settle", "if minted > LAST_TOKEN then minted = LAST_TOKEN else"
+        => "do", by "tokens_end_before_one_comes_twice";
+    "a recovery gives tokens out again": "recover", "if not (last and last >= token) then"
+        => "if true then", by "tokens_end_before_one_comes_twice";
+    "any token is believed": "recover", "return n and n >= 0 and n <= LAST_TOKEN and n or 0"
+        => "return n or 0", by "a_token_that_no_set_gives_is_not_believed";
+    "a group forgets what is ready": "take", "g.ready, strayed = ready_in(g), true"
+        => "strayed = true", by "a_group_that_cannot_be_read_begins_anew";
+    "a group is placed with its jobs only": "take", "if #ids > 0 or strayed then"
+        => "if #ids > 0 then", by "a_group_that_cannot_be_read_begins_anew";
+    "a damaged turn stops its queue": "add", "counted(redis.pcall('HGET', COUNTS, q.name .. '|turn'))"
+        => "tonumber(call('HGET', COUNTS, q.name .. '|turn') or 0)", by "a_turn_that_cannot_be_read_begins_anew";
+    "a member with a score stays": "tick", "call('ZADD', key, 0, found[i])"
+        => "", by "a_member_with_a_score_hides_no_queue";
+    "a stray waiter stays": "tick", "call('ZREM', WAITING, member)\n"
+        => "\n", by "a_stray_waiter_holds_up_no_wake_up";
+    "a damaged figure hides others": "figures", "num(counted(of[1]))"
+        => "of[1] or '0'", by "figures_that_cannot_be_read_are_none";
+    "a take writes before it knows its keys": "take", "call('ZADD', LEASES, unpack(leases))\n      call('ZREM', READY, unpack(members, 1, count))\n      call('HSET', JOBS, unpack(records))"
+        => "call('ZREM', READY, unpack(members, 1, count))\n      call('HSET', JOBS, unpack(records))\n      call('ZADD', LEASES, unpack(leases))", by "a_step_that_is_refused_for_a_key_has_written_nothing";
+    "an add writes before it knows its keys": "add", "call('ZSCORE', READY, '')\n    call('HSET', BODIES"
+        => "call('HSET', BODIES", by "a_step_that_is_refused_for_a_key_has_written_nothing";
+    "an end writes before it knows its keys": "settle", "call('HGET', BODIES, '')\n    call('ZREM', LEASES"
+        => "call('ZREM', LEASES", by "a_step_that_is_refused_for_a_key_has_written_nothing";
+    "a wait for nothing is no attempt": "settle", "if not is_news then"
+        => "if false then", by "a_wait_for_nothing_again_is_an_attempt";
+    "no child has ended before a wait": "settle", "flag(parent, 'h')\n"
+        => "\n", by "a_child_that_ends_before_the_wait_is_news";
+    "a child that has ended is news for ever": "settle", "unflag(j, 'oh')"
+        => "unflag(j, 'o')", by "a_child_that_ends_before_the_wait_is_news";
+    "a token comes twice": "take", "minted = max(floor(last) + 1, floor_at(t))"
+        => "minted = max(floor(last), floor_at(t))", by "each_of_many_acceptors_gets_one_job";
     "an add that comes twice is made twice": "add", "if number == argv[2] then return { 'OK', answer } end"
         => "", by "an_add_that_is_sent_again_adds_once";
-    "a late call is made": "add", "if tonumber(number) > tonumber(argv[2]) then return { 'LATE' } end"
+    "a late call is made": "add", "if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end"
         => "", by "a_late_call_does_nothing";
     "a late take is made": "take", "if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end"
         => "", by "a_late_call_does_nothing";
@@ -89,7 +143,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "false)", by "a_queue_stays_pinned_or_not";
     "a take that comes twice gives what was lost": "take", "if j and j.state == 'R' and j.token == of then"
         => "if j then", by "a_take_that_is_sent_again_gives_nothing_that_was_lost";
-    "jobs begin right after a loss": "take", "if (tonumber(meta[3]) or 0) > t then"
+    "jobs begin right after a loss": "take", "if hold > t then"
         => "if false then", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
     "a running job stays ready": "take", "call('ZREM', READY, unpack(members, 1, count))"
         => "", by "each_of_many_acceptors_gets_one_job";
@@ -97,7 +151,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_begins_with_a_lease_under_a_token";
     "attempts are not counted": "take", "num(attempts + 1)"
         => "attempts", by "a_lost_lease_is_an_attempt";
-    "a queue's running jobs are not counted": "take", "call('HINCRBY', COUNTS, name .. '|running', taken[k])"
+    "a queue's running jobs are not counted": "take", "add_count(name .. '|running', taken[k])"
         => "", by "a_job_begins_with_a_lease_under_a_token";
     "a paused queue gives jobs": "take", "if q.shut or q.paused then return 0 end"
         => "if q.shut then return 0 end", by "a_paused_queue_gives_nothing";
@@ -123,7 +177,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "local behind = true and '' or fmt(", by "a_node_that_may_take_a_job_is_woken_first";
     "who may take least is woken first": "take", "max(0, 8796093022208 - until_ms)"
         => "max(0, until_ms)", by "a_node_that_may_take_a_job_is_woken_first";
-    "a registration stays": "take", "  call('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
+    "a registration stays": "take", "  redis.pcall('ZREM', WAITING, unpack(members))\nend\n\n-- The end of a call"
         => "end\n\n-- The end of a call", by "a_registration_is_taken_back";
     "a watched job begins unseen": "take", "find(flags, 'w', 1, true) and parse(id, record)"
         => "false", by "every_transition_is_told_once_with_its_number";
@@ -131,7 +185,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_late_end_takes_back_no_later_watch";
     "an end is not kept for who did not hear": "settle", "flag(j, 'v')"
         => "", by "an_end_is_kept_for_a_node_that_did_not_hear";
-    "a later end is not kept for who did not hear": "settle", "  unflag(j, 'xpo')\n  if"
+    "a later end is not kept for who did not hear": "settle", "  unflag(j, 'xpoh')\n  if"
         => "  unflag(j, 'xpov')\n  if", by "an_end_is_kept_for_a_node_that_did_not_hear";
     "nobody is woken": "add", "if call('EXISTS', WAITING) == 0 then return end"
         => "do return end", by "a_node_that_waits_is_woken_by_a_job";
@@ -219,8 +273,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "abandon(of, most)", by "a_tick_clears_so_many_children_of_all_parents";
     "a later failure of a child is named": "settle", "and not is_over(parent) and not has(parent, 'b') then"
         => "and not is_over(parent) then", by "a_parent_that_comes_to_wait_names_the_first_failure";
-    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpo')"
-        => "  unflag(j, 'xpob')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
+    "a parent that ends keeps the name of a failed child": "settle", "  forget_failure(j)\n  unflag(j, 'xpoh')"
+        => "  unflag(j, 'xpobh')", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a parent that is removed leaves the name of a failed child": "steer", "if has(j, 'b') then no_extras[#no_extras + 1] = 'b:' .. j.id .. '#' .. j.birth end\n"
         => "", by "the_failure_of_a_child_is_forgotten_with_its_parents_life";
     "a child fails another life of its parent": "settle", "  forget_failure(j)\n  if has(j, 'e') then"
@@ -325,7 +379,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if j.again", by "a_job_that_runs_is_asked_to_end";
     "a job that was asked for again is gone": "settle", "if j.again ~= '' then\n    -- This end"
         => "if false then\n    -- This end", by "one_that_runs_runs_once_more_with_its_data";
-    "another life has the children of the former": "settle", "    unflag(j, 'c')\n    j.open = 0\n"
+    "another life has the children of the former": "settle", "    unflag(j, 'ch')\n    j.open = 0\n"
         => "", by "children_of_another_life_do_not_count";
     "a result is kept for ever": "settle", "timers['r:' .. id] = t + keep"
         => "", by "a_result_is_kept_for_its_time";
@@ -363,7 +417,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "unpack({ 1, 'x' }))\n    out[2] = of_token", by "a_job_that_comes_back_keeps_its_turn";
     "attempts in a group are not counted": "take", "local record = attempts and start .. num(attempts + 1)"
         => "local record = attempts and start .. attempts", by "a_limited_group_waits_and_others_go_on";
-    "running jobs of a limited queue are not counted": "take", "call('HINCRBY', COUNTS, q.name .. '|running', q.taken)"
+    "running jobs of a limited queue are not counted": "take", "add_count(q.name .. '|running', q.taken)"
         => "", by "a_queue_has_a_concurrency";
     "a node waits beside ready jobs of a group": "take", "    if can then\n      out[4] = '1'\n    elseif slots > 0 then"
         => "    if slots > 0 then", by "a_large_answer_ends_early_and_says_so";
@@ -405,7 +459,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "look_ups_come_and_go_with_their_jobs";
     "any token renews a lease": "extend", "sub(record, 1, #running) == running"
         => "sub(record, 1, 4) == '1|R|'", by "another_token_changes_nothing";
-    "a lease is not renewed": "extend", "if #leases > 0 then call('ZADD', LEASES, 'XX', unpack(leases)) end"
+    "a lease is not renewed": "extend", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
         => "", by "a_lease_is_renewed_by_a_word";
     "a cancellation is not said": "extend", "find(flags, 'x', 1, true) and 'Z' or"
         => "", by "a_job_that_runs_is_asked_to_end";
@@ -437,12 +491,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => " then", by "one_node_is_on_duty_and_another_follows";
     "deadlines pass": "tick", "elseif has(j, 'd') then"
         => "elseif false then", by "a_job_fails_at_its_deadline";
-    "a lost wake-up is lost": "tick", "queue_of(name).free = queue_of(name).free + 1"
-        => "", by "a_lost_wake_up_is_made_up_for_by_a_tick";
+    "a lost wake-up is lost": "tick", "    q.free = q.free + 1\n    if q.concurrency > 0 and is_nth"
+        => "    if q.concurrency > 0 and is_nth", by "a_lost_wake_up_is_made_up_for_by_a_tick";
     "a tick stops at the queues that it looks at": "tick", "if left == 0 then\n    more = true"
         => "if left == 0 then", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
-    "a tick looks at the same queues again": "tick", "local at, left = ticks[2] or '', 64"
-        => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
+    "a tick looks at the same queues again": "tick", "local at, left, full = ticks[2] or '', 64, {}"
+        => "local at, left, full = '', 64, {}", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
     "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
         => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "whoever is behind many deaf ones waits": "add", "  -- More are left: a tick comes at once, and goes on.\n  arm(t)\n"
@@ -475,7 +529,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "parent.open", by "children_of_a_former_life_run_for_the_new_one";
     "what children came to stays": "tick", "if children > 0 and not parent then children = children - forget(of, children) end"
         => "", by "a_parent_that_ends_first_leaves_no_children";
-    "an earlier timer is not told": "add", "if earliest < (tonumber(meta[5]) or 0) then"
+    "an earlier timer is not told": "add", "if earliest < counted(meta[5]) then"
         => "if false then", by "an_earlier_timer_is_told_to_the_node_on_duty";
     "a removed child is not counted": "steer", "if counts_for(j) then count_child(j, 'X', 'removed') end"
         => "", by "a_removed_or_cancelled_child_counts";
@@ -529,10 +583,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "another_limit_counts_at_once";
     "a declaration resumes a queue": "declare", "if q.paused then text"
         => "if false then text", by "a_paused_queue_gives_nothing";
-    "tokens begin anew after a loss": "boot", "max(floor_at(t), tonumber(argv[1]) or 0)"
+    "tokens begin anew after a loss": "boot", "max(floor_at(t), counted(head[2]), seen_token(argv[1]))"
         => "floor_at(t)", by "tokens_rise_also_after_a_loss_of_all_data";
-    "a recovery forgets tokens": "recover", "tonumber(meta[2]) or 0, tonumber(argv[2]) or 0)"
-        => "tonumber(meta[2]) or 0)", by "the_first_of_many_recovers";
+    "a recovery forgets tokens": "recover", "max(floor_at(t), seen_token(argv[2]))"
+        => "floor_at(t)", by "the_first_of_many_recovers";
     "a recovery does not hold": "recover", "'hold', num(t + argv[4])"
         => "'hold', 0", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
     "a recovery gives no grace": "recover", "num(t + argv[5])"

@@ -54,7 +54,7 @@ async fn notes_stay_through_failures_waits_and_a_replay(which: Which) {
             retry(0, "x"),
             Settle::Later(0, "x".into()),
             Settle::GiveBack,
-            Settle::Wait(Data::Keep),
+            Settle::Wait(0, Data::Keep),
             fail("x"),
         ] {
             lab.settle("j", settle).await;

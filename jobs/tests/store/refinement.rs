@@ -272,7 +272,7 @@ impl Walk {
                     group: group(of(&["", "t1"], n[2])),
                     data,
                 },
-                5 => Settle::Wait(data),
+                5 => Settle::Wait(of(&[0, 700], n[4]), data),
                 6 => Settle::Retry(of(&[0, 700], n[4]), text),
                 7 => Settle::Fail(text, data),
                 8 => Settle::Later(of(&[10, 900], n[4]), text),

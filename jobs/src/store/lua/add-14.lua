@@ -12,11 +12,13 @@
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
 --          B its queue is full | M there is none, and mode e | P no such queue | G its queue is pinned, and it has no group |
---          H no such parent, or not the caller's | X bad
+--          H no such parent, or not the caller's | X bad; or NOTOKENS
 --@base
 --@lane
+--@counts
 --@duty
 --@wake
+if last >= LAST_TOKEN then return { 'NOTOKENS' } end
 local mode, token = argv[3], argv[4]
 local of_kinds = 5
 local of_lookups = of_kinds + argv[of_kinds] + 1
@@ -51,9 +53,11 @@ if mode == 'k' and keep and argv[of_kinds] == '1' and argv[of_lookups] == '0' an
       records[k - 1], records[k] = id, head .. nth .. middle .. nth .. tail
       bodies[k - 1], bodies[k] = id, argv[base + n + i]
     end
+    -- First the keys that were not read: if one is of another type, nothing is written.
+    call('ZSCORE', READY, '')
+    call('HSET', BODIES, unpack(bodies))
     call('ZADD', READY, unpack(ready))
     call('HSET', JOBS, unpack(records))
-    call('HSET', BODIES, unpack(bodies))
     wake(queue, n)
     tell_duty()
     local letters = string.rep('A', n)
@@ -66,6 +70,7 @@ end
 --@groups
 --@places
 --@ends
+--@whole
 local kinds, waits = {}, {}
 local function moment(text) return byte(text) == 43 and t + sub(text, 2) or tonumber(text) end
 for i = 1, tonumber(argv[of_kinds]) do

@@ -8,15 +8,17 @@
 -- Returns: OK, the shortest lease of these jobs, a letter per job: U runs | V runs, was asked for again | Z runs, somebody
 --          wants it cancelled | H halt: it was given up since, has ended, or is not there | X bad
 --@base
+--@counts
 --@duty
 --@wake
 --@records
 --@queues
 --@groups
 --@places
+--@whole
 local n = tonumber(argv[2])
 read({ unpack(argv, 3, n + 2) })
-local leases, shortest, highest = {}, 0, tonumber(meta[2]) or 0
+local leases, shortest, highest = {}, 0, last
 -- The executions of jobs that were heard of, by id: the highest token.
 local heard, fields = {}, {}
 for i = 1, n do fields[i] = 'a:' .. argv[2 + i] end
@@ -79,7 +81,7 @@ local function adopt(j, own)
     if has(j, 'c') then
       timers['w:' .. j.id .. '#' .. j.birth] = t
       arm(t)
-      unflag(j, 'c')
+      unflag(j, 'ch')
     end
     if has(j, 'e') then
       unflag(j, 'e')
@@ -100,7 +102,7 @@ local function attested(i)
   local data, notes = left_in(body)
   if not own or own == 'X' or own.state ~= 'R' or j == 'X' or body ~= '' and not data then return 'X' end
   local token = tonumber(own.token)
-  highest = max(highest, token)
+  highest = max(highest, seen_token(own.token))
   local q, before = queue_of(own.queue), heard[id]
   if token > before then
     heard[id] = token
@@ -136,5 +138,5 @@ local letters = {}
 for i = 1, n do letters[i] = attested(i) end
 flush()
 if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end
-if highest > (tonumber(meta[2]) or 0) then call('HSET', META, 'token', num(highest)) end
+if highest > last then call('HSET', META, 'token', num(highest)) end
 return { 'OK', num(shortest), table.concat(letters) }

@@ -10,6 +10,13 @@
 --@records
 --@queues
 --@groups
+-- A key of another type is refused before the first write.
+call('HGET', JOBS, '')
+call('HGET', GROUPS, '')
+call('ZSCORE', READY, '')
+call('ZSCORE', TIMERS, '')
+call('ZSCORE', LEASES, '')
+call('ZSCORE', TURNS, '')
 local name, text = argv[2], argv[3]
 local q = queue_of(name)
 local flags, capacity = match(text, '^([goz-]+)|%d+|%d+|%-?%d+|(%d+)|%d+|%d+|%d+|%d+|%d+|%d+|%d+')

@@ -28,5 +28,5 @@ for i = 1, n do
   end
   letters[i] = letter
 end
-if #leases > 0 then call('ZADD', LEASES, 'XX', unpack(leases)) end
+if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end
 return { 'OK', num(shortest), table.concat(letters) }

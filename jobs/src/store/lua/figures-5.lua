@@ -12,7 +12,8 @@ for i = 2, #argv do
   local of = call('HMGET', COUNTS, name .. '|running', name .. '|delayed', name .. '|waiting', name .. '|done', name .. '|failed',
     name .. '|cancelled')
   out[z + 1], out[z + 2], out[z + 3], out[z + 4], out[z + 5] = call('HGET', QUEUES, name) or '', within(READY, name),
-    of[1] or '0', of[2] or '0', of[3] or '0'
-  out[z + 6], out[z + 7], out[z + 8], out[z + 9] = within(INDEX, 'f:' .. name), of[4] or '0', of[5] or '0', of[6] or '0'
+    num(counted(of[1])), num(counted(of[2])), num(counted(of[3]))
+  out[z + 6], out[z + 7], out[z + 8], out[z + 9] = within(INDEX, 'f:' .. name), num(counted(of[4])),
+    num(counted(of[5])), num(counted(of[6]))
 end
 return out

@@ -1,12 +1,21 @@
 #!lua flags=allow-oom
--- The set's server is another one, or its data went back: another incarnation. No job is taken for a while, and no lease
--- is taken away, so that who runs one can say so. The first caller wins.
+-- The server is another one, the data went back, or the head is damaged: another incarnation begins. No job is taken for a
+-- while, and no lease is taken away, so that who runs one can say so. The first caller wins.
 -- KEYS: meta
--- ARGV: inc, highest token seen, the server's identity, hold_ms, grace_ms
--- Returns: OK, inc | STALEINC, inc for the others
---@base
-local inc = max(tonumber(meta[1]) + 1, t)
-local token = max(floor_at(t), tonumber(meta[2]) or 0, tonumber(argv[2]) or 0)
-call('HSET', META, 'incarnation', num(inc), 'token', num(token), 'server', argv[3], 'hold', num(t + argv[4]), 'grace',
-  num(t + argv[5]), 'armed', 0, 'duty', '')
+-- ARGV: inc or 0 when the head is damaged, highest token seen, the server's identity, hold_ms, grace_ms
+-- Returns: OK, inc | NOSET | STALEINC, inc for the others
+--@words
+--@clock
+--@head
+local head, t = call('HMGET', META, 'incarnation', 'token'), now()
+if not head[1] then return { 'NOSET' } end
+local own = incarnation_of(head[1], head[2])
+if own ~= argv[1] then return { 'STALEINC', own } end
+-- The readable part of a damaged head counts. A counter that is used up stays, or tokens would come twice.
+local inc, last = counted(head[1]), tonumber(head[2])
+inc = max(inc <= LAST_TOKEN and inc + 1 or 0, t)
+local token = max(floor_at(t), seen_token(argv[2]))
+if not (last and last >= token) then call('HSET', META, 'token', num(token)) end
+call('HSET', META, 'incarnation', num(inc), 'server', argv[3], 'hold', num(t + argv[4]), 'grace', num(t + argv[5]), 'armed', 0,
+  'duty', '')
 return { 'OK', num(inc) }

@@ -5,7 +5,7 @@
 --       arguments per job. The modes, with their arguments:
 --       c: done (result, data).
 --       m: on to a queue (queue[|priority[|group]], data).
---       w: it waits for its children (-, data).
+--       w: it waits for its children (delay_ms if that is for nothing again, data).
 --       r: failed, runs again (delay_ms, error).
 --       f: failed for good (error, data).
 --       d: later, without an attempt (delay_ms, reason).
@@ -20,6 +20,7 @@
 --          G that queue is pinned, and it has no group | H halt: not its execution | X bad
 --@base
 --@lane
+--@counts
 local of_tokens = 3
 local token_of, modes = argv[of_tokens + argv[of_tokens] + 1], argv[of_tokens + argv[of_tokens] + 2]
 local base, n = of_tokens + argv[of_tokens] + 2, #modes
@@ -46,12 +47,13 @@ if n > 0 and not find(modes, '[^c]') then
     fits = fits and find(call('HGET', QUEUES, queue) or '', '^[pz-]+|%d+|%d+|%-?%d+|%d+|%d+|0|') ~= nil
   end
   if fits then
+    call('HGET', BODIES, '')
     call('ZREM', LEASES, unpack(argv, base + 1, base + n))
     call('HDEL', JOBS, unpack(argv, base + 1, base + n))
     call('HDEL', BODIES, unpack(argv, base + 1, base + n))
     for queue, count in pairs(done) do
-      call('HINCRBY', COUNTS, queue .. '|running', -count)
-      call('HINCRBY', COUNTS, queue .. '|done', count)
+      add_count(queue .. '|running', -count)
+      add_count(queue .. '|done', count)
     end
     local letters = string.rep('K', n)
     call('SET', LANE, argv[2] .. '|' .. letters, 'PX', 3600000)
@@ -65,6 +67,7 @@ end
 --@groups
 --@places
 --@ends
+--@whole
 
 local function write(j, data)
   local how, bytes = sub(data, 1, 1), sub(data, 2)
@@ -133,6 +136,10 @@ local function settled(j, mode, x, y, item)
     return move(j, x, y, item)
   elseif mode == 'w' then
     local body = write(j, y)
+    -- After the first wait of a life, the next run knows that the job has waited. A later wait tells of children that have ended
+    -- since, or of nothing.
+    local is_news = j.open > 0 or has(j, 'h') or has(j, 'b') or not has(j, 'c')
+    if not is_news then return retry(j, tonumber(x) or 0, 'it waits, and nothing has ended since its last wait') end
     leave(j)
     if has(j, 'x') then return finish(j, 'X', 'cancelled') end
     if has(j, 'b') then
@@ -140,7 +147,7 @@ local function settled(j, mode, x, y, item)
       return finish(j, 'F', 'child ' .. child .. ' failed')
     end
     j.attempts = 0
-    unflag(j, 'o')
+    unflag(j, 'oh')
     -- Its next run knows that it has waited, also for nothing.
     flag(j, 'c')
     enter(j, j.open > 0 and 'W' or 'Q')
@@ -235,7 +242,7 @@ local function letter_of(i)
   local letter = 'H'
   if j == 'X' or not find('cmwrfdbunla', mode, 1, true) then
     letter = 'X'
-  elseif find('rdla', mode, 1, true) and not (#x < 14 and match(x, '^%d+$')) then
+  elseif (find('rdla', mode, 1, true) or mode == 'w' and x ~= '') and not (#x < 14 and match(x, '^%d+$')) then
     letter = 'X'
   elseif j and j.state == 'R' and j.token == token then
     letter = settled(j, mode, x, y, i - 1)

@@ -16,6 +16,7 @@
 -- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
 --          B its queue is full | O the queue is pinned, and runs one job of a group at a time | X bad
 --@base
+--@counts
 --@duty
 --@wake
 --@records
@@ -23,6 +24,7 @@
 --@groups
 --@places
 --@ends
+--@whole
 local function steer_queue(name, argument)
   local q = queue_of(name)
   if not q.known then return 'N' end

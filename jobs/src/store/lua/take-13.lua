@@ -7,16 +7,20 @@
 --       from owner to owner. So a former owner comes too late.
 -- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease. A job
 --          with notes has a list of body and notes in place of the body |
---          HOLD, ms while running jobs are found again after a loss of data | LATE | BADARG. A call that is sent again
+--          HOLD, ms while running jobs are found again after a loss of data | LATE | NOTOKENS | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
 --@base
+--@counts
 --@duty
 --@wake
 local node, registration, want, slots, until_ms = argv[3], argv[4], tonumber(argv[5]), tonumber(argv[6]), argv[7]
 if not is_name(node) or not want or not slots then return { 'BADARG' } end
-if (tonumber(meta[3]) or 0) > t then return { 'HOLD', num(meta[3] - t) } end
-local before = call('GET', LANE)
-local number, answer = match(before or '', '^(%d+)|(.*)$')
+local hold = until_when(meta[3])
+if hold > t then return { 'HOLD', num(hold - t) } end
+if last >= LAST_TOKEN then return { 'NOTOKENS' } end
+-- A lane that cannot be read is none.
+local before = redis.pcall('GET', LANE)
+local number, answer = match(type(before) == 'string' and before or '', '^(%d+)|(%d*|[^ ]* ?.*)$')
 if number then
   if #number > #argv[2] or #number == #argv[2] and number > argv[2] then return { 'LATE' } end
 end
@@ -24,7 +28,8 @@ local repeated = number == argv[2]
 if registration ~= '' and not repeated then
   local members = {}
   for i = 8, #argv, 2 do members[#members + 1] = argv[i] .. '|' .. registration end
-  call('ZREM', WAITING, unpack(members))
+  -- A node with a free slot also looks by itself: a damaged key holds nobody up.
+  redis.pcall('ZREM', WAITING, unpack(members))
 end
 
 -- The end of a call that took these: the node waits for some queues. Others may wait for what it left elsewhere, also when it
@@ -37,7 +42,7 @@ local function answered(out, took, waits, others)
     out[3] = behind .. fmt('%014x', mint()) .. '|' .. node .. '|' .. num(slots)
     local registered = {}
     for i = 1, #waits do registered[2 * i - 1], registered[2 * i] = 0, waits[i] .. '|' .. out[3] end
-    call('ZADD', WAITING, unpack(registered))
+    redis.pcall('ZADD', WAITING, unpack(registered))
   end
   for i = 1, #others do wake(others[i], 1) end
   tell_duty()
@@ -88,9 +93,10 @@ if not repeated and until_ms == '' then
       if bytes > 1048576 then break end
     end
     if fits then
+      -- First the key that was not read: if it is of another type, nothing is written.
+      call('ZADD', LEASES, unpack(leases))
       call('ZREM', READY, unpack(members, 1, count))
       call('HSET', JOBS, unpack(records))
-      call('ZADD', LEASES, unpack(leases))
       out[2] = of_token
     end
   end
@@ -98,7 +104,7 @@ if not repeated and until_ms == '' then
     local waits, others = {}, {}
     for k, name in ipairs(names) do
       if taken[k] > 0 then
-        call('HINCRBY', COUNTS, name .. '|running', taken[k])
+        add_count(name .. '|running', taken[k])
         arm(t + leases_of[k])
       end
       local more = founds[k] > taken[k]
@@ -118,6 +124,12 @@ end
 --@records
 --@queues
 --@groups
+-- A key of another type is refused before the first write.
+call('HGET', EXTRAS, '')
+call('HGET', GROUPS, '')
+call('ZSCORE', TIMERS, '')
+call('ZSCORE', LEASES, '')
+call('ZSCORE', TURNS, '')
 if repeated then
   local of, reg, list = match(answer, '^(%d*)|([^ ]*) ?(.*)$')
   local out, ids = { 'OK', of, reg, '' }, {}
@@ -147,7 +159,7 @@ end
 -- Nobody but the last owner waits for a group.
 for i = 1, #asked do
   local name = asked[i].group and asked[i].waits_as
-  local former = name and call('ZRANGE', WAITING, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 64) or {}
+  local former = name and redis.pcall('ZRANGE', WAITING, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 64) or {}
   if #former > 0 then call('ZREM', WAITING, unpack(former)) end
 end
 
@@ -164,6 +176,7 @@ local function pick(member, prefix, q)
 end
 
 -- The groups whose turn it is: the least tag first, a job each, and round again.
+local strayed = false
 local function pick_groups(q, room)
   local line, at = {}, 1
   local found = call('ZRANGE', TURNS, '[' .. q.name .. '|', '(' .. q.name .. '}', 'BYLEX', 'LIMIT', 0, min(room, 64))
@@ -173,7 +186,9 @@ local function pick_groups(q, room)
       line[#line + 1] = g
       g.take, g.free = 0, min(g.ready, (allowance_of(g)))
     else
+      -- It stands here for nothing, or its group has forgotten what is ready.
       call('ZREM', TURNS, found[i])
+      g.ready, strayed = ready_in(g), true
     end
   end
   local sequence, length = {}, #line
@@ -221,13 +236,13 @@ local function room_of(q)
   if q.pinned ~= (q.group ~= nil) then return 0 end
   local room = 1e9
   if q.concurrency > 0 then
-    q.running = q.running or tonumber(call('HGET', COUNTS, q.name .. '|running') or 0)
+    q.running = q.running or counted(redis.pcall('HGET', COUNTS, q.name .. '|running'))
     room = max(0, q.concurrency - q.running - q.taken)
   end
   if q.limit > 0 and q.window > 0 then
     if not q.meter then
       local window, used = match(call('HGET', COUNTS, q.name .. '|limit') or '', '^(%d+)/(%d+)$')
-      q.meter = { window = tonumber(window) or 0, used = tonumber(used) or 0 }
+      q.meter = { window = counted(window), used = counted(used) }
     end
     local left, till = allowance(q.meter, q.limit, q.window)
     room, q.till = min(room, left), till > 0 and till or nil
@@ -301,19 +316,19 @@ if #ids > 0 then
     call('ZADD', LEASES, unpack(leases))
     out[2] = of_token
   end
-  place_groups()
 end
+if #ids > 0 or strayed then place_groups() end
 local waits, others = {}, {}
 for i = 1, #asked do
   local q = asked[i]
   if q.taken > 0 then
-    call('HINCRBY', COUNTS, q.name .. '|running', q.taken)
+    add_count(q.name .. '|running', q.taken)
     arm(t + q.lease)
   end
-  if q.turned then call('HSET', COUNTS, q.name .. '|turn', num(q.turn)) end
+  if q.turned then redis.pcall('HSET', COUNTS, q.name .. '|turn', num(q.turn)) end
   if q.meter and q.taken > 0 then
     q.meter.used = q.meter.used + q.taken
-    call('HSET', COUNTS, q.name .. '|limit', num(q.meter.window) .. '/' .. num(q.meter.used))
+    redis.pcall('HSET', COUNTS, q.name .. '|limit', num(q.meter.window) .. '/' .. num(q.meter.used))
   end
   local can = room_of(q) > 0
   if can and q.group then

@@ -268,7 +268,7 @@ impl Coming<'_> {
         if waiting && job.due == due {
             if matches!(self.adding.mode, AddMode::Schedule | AddMode::Resubmit) {
                 // An execution of the lost time does not answer for it.
-                if step.now < step.state.data.meta.grace {
+                if step.now < step.grace() {
                     step.outdate(id, &mut job);
                 }
                 return b'S';

@@ -2,7 +2,7 @@
 
 use super::ends::forget_parent;
 use super::state::with_prefix;
-use super::step::{Step, flag, unflag};
+use super::step::{Step, flag, seen_token, unflag};
 use crate::model::id::{JobId, Token};
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Attesting, Breakage, Extended, SettleReply};
@@ -26,9 +26,8 @@ impl Step<'_> {
     /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
     /// were, or are over. Returns whether they could have been.
     pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) -> bool {
-        let meta = &self.state.data.meta;
-        let till = meta.grace.max(meta.hold + lease);
-        if meta.hold == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
+        let till = self.grace().max(self.hold() + lease);
+        if self.hold() == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
             return false;
         }
         let token = token.map_or_else(|| self.mint(), |token| token.0);
@@ -56,14 +55,14 @@ impl Step<'_> {
             return SettleReply::Bad;
         }
         let token = self.state.data.meta.token;
-        self.state.data.meta.token = token.max(own.token.0);
+        self.state.data.meta.token = token.max(seen_token(own.token.0));
         let lease = self.settings(&own.queue).lease;
         let heard = self.state.data.extra(&format!("a:{id}"));
         let before = Token(std::str::from_utf8(&heard).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
         if own.token > before {
             self.bury(id.as_str(), lease, Some(own.token));
         }
-        let is_late = self.now >= self.state.data.meta.hold + lease;
+        let is_late = self.now >= self.hold() + lease;
         let known = self.job(id.as_str());
         let any_life = self.state.data.is_broken(Breakage::RequestsMetEarly);
         let runs = |job: &Record| job.state == JobState::Running && job.token == own.token;
@@ -123,7 +122,7 @@ impl Step<'_> {
             if job.has('c') {
                 self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
                 self.arm(self.now);
-                unflag(&mut job, "c");
+                unflag(&mut job, "ch");
             }
             forget_parent(&mut job);
             job.birth.clone_from(&own.birth);

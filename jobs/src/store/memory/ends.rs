@@ -72,7 +72,7 @@ impl Step<'_> {
         if job.has('c') {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);
-            unflag(job, "c");
+            unflag(job, "ch");
             job.open = 0;
         }
         job.birth = birth.unwrap_or_else(|| self.birth_at(999));
@@ -100,6 +100,8 @@ impl Step<'_> {
         let twice = self.state.data.is_broken(Breakage::ChildCountsTwice);
         parent.open = parent.open.saturating_sub(if twice { 2 } else { 1 });
         if parent.state != JobState::Waiting {
+            // Its next wait is not for nothing.
+            flag(&mut parent, 'h');
             // It has not come to wait for its children yet.
             let fails = state != JobState::Done && parent.has('f') && !parent.state.is_over();
             if fails && !parent.has('b') {
@@ -155,7 +157,7 @@ impl Step<'_> {
             keep = keep.max(60_000);
         }
         self.forget_failure(id, job);
-        unflag(job, "xpo");
+        unflag(job, "xpoh");
         if job.has('c') && job.open > 0 {
             self.timer(format!("w:{id}#{}", job.birth), Some(self.now));
             self.arm(self.now);

@@ -8,13 +8,18 @@ use crate::model::record::{Record, State as JobState};
 use crate::store::{Breakage, Data, Settle, Settling};
 
 const CANCELLED: Bytes = Bytes::from_static(b"cancelled");
+const IN_VAIN: Bytes = Bytes::from_static(b"it waits, and nothing has ended since its last wait");
 /// Times of 14 digits and more are none.
 const TOO_LATE: u64 = 10_000_000_000_000;
 
 pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
     let letters = jobs.iter().enumerate().map(|(item, settling)| {
         let time = match settling.settle {
-            Settle::Retry(ms, _) | Settle::Later(ms, _) | Settle::Limited(ms) | Settle::Resubmit(ms) => ms,
+            Settle::Retry(ms, _)
+            | Settle::Wait(ms, _)
+            | Settle::Later(ms, _)
+            | Settle::Limited(ms)
+            | Settle::Resubmit(ms) => ms,
             _ => 0,
         };
         if time >= TOO_LATE {
@@ -88,8 +93,12 @@ impl Step<'_> {
             Settle::MoveOn { queue, priority, group, data } => {
                 self.move_on(id, job, (queue, *priority, group.as_ref()), data, item)
             }
-            Settle::Wait(data) => {
+            Settle::Wait(delay, data) => {
                 let body = self.write(id, data);
+                let is_news = job.open > 0 || job.has('h') || job.has('b') || !job.has('c');
+                if !is_news {
+                    return self.retry(key, job, *delay, &IN_VAIN);
+                }
                 self.leave(key, job);
                 if job.has('x') {
                     return self.finish(key, job, JobState::Cancelled, &CANCELLED);
@@ -100,7 +109,7 @@ impl Step<'_> {
                     return self.finish(key, job, JobState::Failed, &why.into());
                 }
                 job.attempts = 0;
-                unflag(job, "o");
+                unflag(job, "oh");
                 flag(job, 'c');
                 self.enter(key, job, if job.open > 0 { JobState::Waiting } else { JobState::Ready });
                 let state = job.state;

@@ -135,7 +135,8 @@ impl Data {
     }
 
     pub(super) fn add_count(&mut self, queue: &QueueName, of: &str, by: i64) {
-        *self.counts.entry(format!("{queue}|{of}")).or_default() += by;
+        let count = self.counts.entry(format!("{queue}|{of}")).or_default();
+        *count = (*count + by).max(0);
     }
 
     pub(super) fn token(&self) -> Token {

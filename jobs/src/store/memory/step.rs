@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::group::{Group, Place};
 use super::state::{Data, State, with_prefix};
-use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
+use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Breakage, Hint, News, Result, StoreError};
@@ -26,6 +26,19 @@ pub(super) fn server_name(number: u64) -> Box<str> {
 /// The birth of a life that a call with this number has made.
 pub(super) fn birth_of(number: u64, item: usize) -> String {
     format!("{:011x}{:03x}{item:03}", number / 4_096 + EPOCH, number % 4_096)
+}
+
+/// The last moment until which a head waits, ms from now: one that is further away is none.
+const LONGEST: u64 = 120_000;
+
+/// A moment until which the head of a set waits.
+fn until_when(at: u64, now: u64) -> u64 {
+    if at <= now + LONGEST { at } else { 0 }
+}
+
+/// A token that a caller has seen: 0 for one that no set gives.
+pub(super) fn seen_token(token: u64) -> u64 {
+    if token <= Token::LAST.0 { token } else { 0 }
 }
 
 /// Where tokens begin by this time of the clock.
@@ -89,12 +102,29 @@ impl<'a> Step<'a> {
         Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, rooms, patience })
     }
 
+    /// No job begins until then.
+    pub(super) fn hold(&self) -> u64 {
+        until_when(self.state.data.meta.hold, self.now)
+    }
+
+    /// No lease is lost until then.
+    pub(super) fn grace(&self) -> u64 {
+        until_when(self.state.data.meta.grace, self.now)
+    }
+
+    /// Whether the set can give another token.
+    pub(super) fn has_tokens(&self) -> Result<()> {
+        if self.state.data.meta.token < Token::LAST.0 { Ok(()) } else { Err(StoreError::NoTokens) }
+    }
+
     /// One number a call, higher than all before.
     pub(super) fn mint(&mut self) -> u64 {
         let meta = &mut self.state.data.meta;
         *self.minted.get_or_insert_with(|| {
-            meta.token = (meta.token + 1).max(floor_at(self.now));
-            meta.token
+            // One that is used up stays as it is.
+            let minted = (meta.token + 1).max(floor_at(self.now)).min(Token::LAST.0);
+            meta.token = meta.token.max(minted);
+            minted
         })
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::MemoryStore;
 use super::news::watcher;
 use super::state::with_prefix;
-use super::step::{Step, flag, floor_at, limit_of, server_name, unflag};
+use super::step::{Step, flag, floor_at, limit_of, seen_token, server_name, unflag};
 use super::tick::Limits;
 use super::{add, attest, settle, steer, take, tick};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
@@ -113,7 +113,7 @@ impl Store for MemoryStore {
         meta.server = server;
         let incarnation = Incarnation(now);
         meta.incarnation = Some(incarnation);
-        meta.token = floor_at(now).max(seen.0);
+        meta.token = floor_at(now).max(seen_token(seen.0));
         meta.ticked = now;
         Ok(Booted::Created { incarnation })
     }
@@ -129,7 +129,7 @@ impl Store for MemoryStore {
         let (now, mut state) = (self.now(), self.state());
         let step = Step::begin_anywhere(&mut state, now, inc)?;
         let server = step.state.server;
-        let token = floor_at(now).max(step.state.data.token().0).max(seen.0);
+        let token = floor_at(now).max(step.state.data.token().0).max(seen_token(seen.0));
         let meta = &mut step.state.data.meta;
         let incarnation = Incarnation(now.max(inc.0 + 1));
         meta.incarnation = Some(incarnation);
@@ -203,6 +203,7 @@ impl Store for MemoryStore {
         let letters = if let Some(answer) = before(&step, lane)? {
             answer.into_bytes()
         } else {
+            step.has_tokens()?;
             let letters = add::add(&mut step, adding);
             remember(&mut step, lane, &text(&letters));
             step.flush();
@@ -214,10 +215,10 @@ impl Store for MemoryStore {
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
         let (now, mut state) = (self.now(), self.state());
         let mut step = Step::begin(&mut state, now, inc)?;
-        let hold = step.state.data.meta.hold;
-        if hold > now {
-            return Ok(TakeReply::Hold(hold - now));
+        if step.hold() > now {
+            return Ok(TakeReply::Hold(step.hold() - now));
         }
+        step.has_tokens()?;
         if let Some(answer) = before(&step, lane)? {
             return Ok(take::again(&step, &answer));
         }
@@ -250,9 +251,7 @@ impl Store for MemoryStore {
             let Some(job) = running else { return SettleReply::Halt };
             let lease = step.settings(&job.queue).lease;
             shortest = if shortest == 0 { lease } else { lease.min(shortest) };
-            if step.state.data.leases.contains(id.as_str()) {
-                step.state.data.leases.insert(id.as_str(), now + lease);
-            }
+            step.state.data.leases.insert(id.as_str(), now + lease);
             match &job {
                 job if job.has('x') => SettleReply::ToCancel,
                 job if job.again.is_some() => SettleReply::Asked,

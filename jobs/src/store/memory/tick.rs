@@ -39,20 +39,21 @@ struct Tally {
 }
 
 pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Ticked {
-    let (now, meta) = (step.now, &mut step.state.data.meta);
+    let (now, mut grace) = (step.now, step.grace());
+    let meta = &mut step.state.data.meta;
     let other = !meta.duty.is_empty() && meta.duty != node.as_str();
     if !limits.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
         return Ticked::OnDuty(meta.armed + LATE - now);
     }
     if now > meta.ticked + limits.pause + GAP && meta.spared < SPARED {
-        meta.grace = meta.grace.max(now + limits.grace.min(now - meta.ticked));
-        meta.spared += 1;
+        grace = grace.max(now + limits.grace.min(now - meta.ticked));
+        (meta.grace, meta.spared) = (grace, meta.spared + 1);
     } else if now + BACK < meta.ticked {
-        meta.grace = now + limits.grace;
-    } else if now >= meta.grace {
+        grace = now + limits.grace;
+        meta.grace = grace;
+    } else if now >= grace {
         meta.spared = 0;
     }
-    let grace = meta.grace;
     let timers = step.state.data.timers.until(now, limits.most);
     let mut tally = Tally { children: limits.most, ..Tally::default() };
     if now >= grace {

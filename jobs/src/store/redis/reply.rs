@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use redis::Value;
 
-use crate::model::id::{Incarnation, JobId};
+use crate::model::id::Incarnation;
 use crate::model::record::Record;
 use crate::store::{Result, StoreError};
 
@@ -55,6 +55,7 @@ impl Values {
             "NOSET" => Err(StoreError::NoSet),
             "STALEINC" => Err(StoreError::Stale(Incarnation(values.number()?))),
             "LATE" => Err(StoreError::Late),
+            "NOTOKENS" => Err(StoreError::NoTokens),
             other => Err(StoreError::damaged(format!("{call} answered {other:?}"))),
         }
     }
@@ -105,9 +106,9 @@ impl Values {
         text.parse().map_err(|_| self.strange("a number", &Value::SimpleString(text)))
     }
 
-    pub(super) fn id(&mut self) -> Result<JobId> {
-        let text = self.text()?;
-        JobId::new(&text).map_err(|_| self.strange("an id", &Value::SimpleString(text)))
+    /// A name or an id; `None` for a text that is none: somebody else has written there.
+    pub(super) fn name<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
+        Ok(std::str::from_utf8(&self.bytes()?).ok().and_then(read))
     }
 
     /// The data of a job and its notes. Data with notes come as a list of both.

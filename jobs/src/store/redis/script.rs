@@ -121,14 +121,17 @@ const SERVER_CLOCK: &str = include_str!("../lua/parts/clock.lua");
 const PARTS: &[(&str, &str)] = &[
     ("base", include_str!("../lua/parts/base.lua")),
     ("clock", SERVER_CLOCK),
+    ("counts", include_str!("../lua/parts/counts.lua")),
     ("duty", include_str!("../lua/parts/duty.lua")),
     ("ends", include_str!("../lua/parts/ends.lua")),
     ("groups", include_str!("../lua/parts/groups.lua")),
+    ("head", include_str!("../lua/parts/head.lua")),
     ("lane", include_str!("../lua/parts/lane.lua")),
     ("places", include_str!("../lua/parts/places.lua")),
     ("queues", include_str!("../lua/parts/queues.lua")),
     ("records", include_str!("../lua/parts/records.lua")),
     ("wake", include_str!("../lua/parts/wake.lua")),
+    ("whole", include_str!("../lua/parts/whole.lua")),
     ("words", include_str!("../lua/parts/words.lua")),
 ];
 

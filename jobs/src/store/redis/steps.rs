@@ -76,7 +76,8 @@ impl Store for RedisStore {
             "CREATED" => Ok(Booted::Created { incarnation: Incarnation(values.number()?) }),
             _ => Ok(Booted::Exists {
                 incarnation: Incarnation(values.number()?),
-                server: values.text()?.into(),
+                // A text that is none is no server's.
+                server: values.name(|text| Some(text.into()))?.unwrap_or_default(),
                 recovered: values.number()? == 1,
             }),
         }
@@ -174,14 +175,16 @@ impl Store for RedisStore {
         let more = !values.bytes()?.is_empty();
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
-            let (id, record) = (values.id()?, values.record());
-            let ((body, notes), lease) = (values.body()?, values.number()?);
-            match record {
-                Ok(Some(record)) => jobs.push(TakenJob { id, record, body, notes, lease }),
-                Ok(None) => return Err(StoreError::damaged("take gave a job without a record")),
+            let (id, record) = (values.name(|text| JobId::new(text).ok())?, values.record());
+            let ((body, notes), lease) = (values.body()?, values.number());
+            match (id, record, lease) {
+                (Some(id), Ok(Some(record)), Ok(lease)) => {
+                    jobs.push(TakenJob { id, record, body, notes, lease });
+                }
                 // Its lease runs out. The other jobs need not wait for the end of theirs.
-                Err(error) => {
-                    tracing::warn!(job = %id, %error, "took a job that cannot be read, and leaves it alone");
+                (id, record, _) => {
+                    let error = record.err().map(tracing::field::display);
+                    tracing::warn!(?id, error, "took a job that cannot be read, and leaves it alone");
                 }
             }
         }
@@ -307,12 +310,9 @@ impl Store for RedisStore {
             let mut list = values.list()?;
             let mut children = Vec::with_capacity(list.len() / 3);
             while list.len() > 0 {
-                let (id, end, result) = (list.bytes()?, list.text()?, list.bytes()?);
-                // A name that no child has: somebody else has written there.
-                let Some(id) = std::str::from_utf8(&id).ok().and_then(|id| JobId::new(id).ok()) else {
-                    continue;
-                };
-                children.push((id, end.chars().next().unwrap_or('X'), result));
+                let id = list.name(|text| JobId::new(text).ok())?;
+                let (end, result) = (list.name(|text| text.chars().next())?, list.bytes()?);
+                children.extend(id.map(|id| (id, end.unwrap_or('X'), result)));
             }
             let more = values.text_or_nil()?.map(String::into_boxed_str);
             jobs.push(found.map(|seen| Peeked { seen, begins_at, children, more }));
@@ -326,7 +326,7 @@ impl Store for RedisStore {
         let mut values = self.send("figures", &call).await?;
         let of = |values: &mut Values| {
             Ok(Figures {
-                settings: Settings::parse(&values.text()?),
+                settings: values.name(Settings::parse)?,
                 ready: values.number()?,
                 running: values.number()?,
                 delayed: values.number()?,
@@ -344,7 +344,7 @@ impl Store for RedisStore {
         let mut values = self.command("HKEYS", redis::cmd("HKEYS").arg(self.keys.named("queues"))).await?;
         let mut names = Vec::with_capacity(values.len());
         while values.len() > 0 {
-            names.extend(QueueName::new(values.text()?).ok());
+            names.extend(values.name(|text| QueueName::new(text).ok())?);
         }
         names.sort();
         Ok(names)
@@ -359,7 +359,7 @@ impl Store for RedisStore {
         let mut values = self.command("ZRANGE", &command).await?;
         let mut members = Vec::with_capacity(values.len());
         while values.len() > 0 {
-            members.push(values.text()?);
+            members.extend(values.name(|text| Some(text.to_owned()))?);
         }
         Ok(listing.page(&prefix, &members, size))
     }
@@ -371,10 +371,8 @@ impl Store for RedisStore {
         let next = values.number()?;
         let (mut list, mut jobs) = (values.list()?, Vec::new());
         while list.len() > 0 {
-            let (id, record) = (list.text()?, list.text()?);
-            if let (Ok(id), Some(record)) = (JobId::new(id), Record::parse(&record)) {
-                jobs.push((id, record));
-            }
+            let (id, record) = (list.name(|text| JobId::new(text).ok())?, list.name(Record::parse)?);
+            jobs.extend(id.zip(record));
         }
         Ok((next, jobs))
     }
@@ -396,7 +394,9 @@ impl Store for RedisStore {
 }
 
 fn seen(values: &mut Values) -> Result<Option<Seen>> {
-    let (record, body, result, notes) = (values.record()?, values.bytes()?, values.bytes()?, values.bytes()?);
+    // One that cannot be read is none, as for the scripts.
+    let (record, body, result, notes) =
+        (values.record().ok().flatten(), values.bytes()?, values.bytes()?, values.bytes()?);
     Ok(record.map(|record| Seen { record, body, result, notes }))
 }
 

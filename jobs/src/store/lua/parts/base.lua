@@ -1,17 +1,26 @@
 --@words
 --@clock
+--@head
 -- Every step names the incarnation that it is for, argv[1].
 local meta = call('HMGET', META, 'incarnation', 'token', 'hold', 'grace', 'armed', 'duty')
 if not meta[1] then return { 'NOSET' } end
-if meta[1] ~= argv[1] then return { 'STALEINC', meta[1] } end
+local last = tonumber(meta[2])
+if meta[1] ~= argv[1] or not (last and last >= 0) then return { 'STALEINC', incarnation_of(meta[1], meta[2]) } end
 local t = now()
 
--- One number a call, rising for as long as the set lives: the token of what is taken, the order of what is added.
+-- A moment of the head until which it waits. One that is further away than any hold or grace is none.
+local function until_when(text)
+  local at = tonumber(text) or 0
+  return at <= t + 120000 and at or 0
+end
+
+-- One number a call, rising for as long as the set lives: the token of what is taken, the order of what is added. A counter that
+-- is used up stays: running jobs come to their end, and nothing begins.
 local minted
 local function mint()
   if not minted then
-    minted = max((tonumber(meta[2]) or 0) + 1, floor_at(t))
-    call('HSET', META, 'token', num(minted))
+    minted = max(floor(last) + 1, floor_at(t))
+    if minted > LAST_TOKEN then minted = LAST_TOKEN else call('HSET', META, 'token', num(minted)) end
   end
   return minted
 end

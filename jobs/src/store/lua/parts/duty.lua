@@ -3,7 +3,7 @@ local earliest
 local function arm(due) if not earliest or due < earliest then earliest = due end end
 local function tell_duty()
   if not earliest then return end
-  if earliest < (tonumber(meta[5]) or 0) then
+  if earliest < counted(meta[5]) then
     meta[5] = num(earliest)
     call('HSET', META, 'armed', meta[5])
     if meta[6] and meta[6] ~= '' then call('SPUBLISH', CHANNEL .. meta[6], 'a|' .. meta[5]) end

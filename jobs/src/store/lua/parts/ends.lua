@@ -47,7 +47,7 @@ local function renew_life(j, birth)
   if has(j, 'c') then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)
-    unflag(j, 'c')
+    unflag(j, 'ch')
     j.open = 0
   end
   j.birth = birth or birth_at(999)
@@ -72,6 +72,8 @@ local function count_child(j, state, text)
   parent.open = max(0, parent.open - 1)
   changed[parent.id] = parent
   if parent.state ~= 'W' then
+    -- The next wait of the parent is not for nothing.
+    flag(parent, 'h')
     -- It has not come to wait for its children yet.
     if state ~= 'C' and has(parent, 'f') and not is_over(parent) and not has(parent, 'b') then
       call('HSET', EXTRAS, 'b:' .. of, j.id)
@@ -113,7 +115,7 @@ finish = function(j, state, text)
   local keep = state == 'C' and j.keep or q.keep_failed
   if keep >= 0 and (has(j, 'w') or has(j, 'v')) then keep = max(keep, 60000) end
   forget_failure(j)
-  unflag(j, 'xpo')
+  unflag(j, 'xpoh')
   if has(j, 'c') and j.open > 0 then
     timers['w:' .. j.id .. '#' .. j.birth] = t
     arm(t)

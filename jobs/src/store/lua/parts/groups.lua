@@ -2,6 +2,9 @@
 -- among those whose turn may come, b with a timer, - nowhere. The last four are '' where the queue's own count.
 local groups, loaded = {}, {}
 
+-- How many of its jobs are ready.
+local function ready_in(g) return call('ZLEXCOUNT', READY, '[' .. g.key .. '|', '(' .. g.key .. '}') end
+
 local function group_of(q, name)
   local key = q.name .. '|' .. name
   local g = groups[key]
@@ -13,11 +16,14 @@ local function group_of(q, name)
     g = { ready = tonumber(ready), running = tonumber(running), tag = tonumber(tag), window = tonumber(window),
       used = tonumber(used), blocked = tonumber(blocked), place = place, paused = paused, limit = limit,
       window_ms = window_ms, concurrency = concurrency, weight = weight }
-  else
+  end
+  if not g or max(g.ready, g.running, g.tag, g.window, g.used, g.blocked) > 2 ^ 52 then
     g = { ready = 0, running = 0, tag = 0, window = 0, used = 0, blocked = 0, place = '-', paused = '', limit = '',
       window_ms = '', concurrency = '', weight = '', fresh = not text }
   end
   g.q, g.name, g.key, g.tag_before, g.added = q, name, key, g.tag, 0
+  -- A damaged group begins anew, with all its ready jobs.
+  if text and g.fresh == false then g.ready = ready_in(g) end
   groups[key] = g
   loaded[#loaded + 1] = g
   return g
@@ -40,7 +46,7 @@ end
 
 -- The queue's virtual time: the tag of the turn that was last given.
 local function turn_of(q)
-  if not q.turn then q.turn = tonumber(call('HGET', COUNTS, q.name .. '|turn') or 0) end
+  if not q.turn then q.turn = counted(redis.pcall('HGET', COUNTS, q.name .. '|turn')) end
   return q.turn
 end
 

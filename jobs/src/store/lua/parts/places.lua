@@ -12,7 +12,7 @@ end
 local function has_room(q)
   if q.capacity == 0 then return true end
   q.before = q.before or call('ZLEXCOUNT', READY, '[' .. q.name .. '|', '(' .. q.name .. '}')
-    + (call('HGET', COUNTS, q.name .. '|delayed') or 0)
+    + counted(redis.pcall('HGET', COUNTS, q.name .. '|delayed'))
   return q.before + q.grown < q.capacity
 end
 
@@ -106,7 +106,7 @@ local function forget_failure(j)
 end
 
 -- After a loss of data, nodes say what they run, and jobs that are gone are made again. Until when that may be.
-local hold, grace = tonumber(meta[3]) or 0, tonumber(meta[4]) or 0
+local hold, grace = until_when(meta[3]), until_when(meta[4])
 
 -- Executions of a job up to a token, or all of before this call, are not made again: they were, or are over. Returns whether
 -- they could have been.
@@ -198,7 +198,7 @@ local function flush()
   end
   place_groups()
   for field, by in pairs(counts) do
-    if by ~= 0 then call('HINCRBY', COUNTS, field, num(by)) end
+    if by ~= 0 then add_count(field, by) end
   end
   for _, q in pairs(queues) do
     if q.free > q.added and has_ready(q) then q.added = q.free end

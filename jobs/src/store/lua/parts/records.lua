@@ -9,7 +9,8 @@ local function parse(id, record)
   local state, of, attempts, node, again, flags, parent, open, keep, queue, group, place, priority, most, due, birth, news,
     flow, correlation, tail = match(record, '^1|([QDRWPCFX])|(%d+)|(%d+)|([^|]*)|(%d*)|(%a*)|([^|]*)|(%d+)|(%-?%d+)|([^|]+)|([^|]*)|(%x+)|'
     .. '(%-?%d)|(%d+)|(%d+)|(%x+)|(%d+)|([^|]*)|?([^|]*)(.*)$')
-  if not state then return 'X' end
+  -- No token has 17 digits, and no moment 14.
+  if not state or #of > 16 or #due > 13 then return 'X' end
   return { id = id, state = state, token = of, attempts = tonumber(attempts), node = node, again = again, flags = flags,
     parent = parent, open = tonumber(open), keep = tonumber(keep), queue = queue, group = group, place = place,
     priority = tonumber(priority), max = tonumber(most), due = tonumber(due), birth = birth, news = tonumber(news),
