@@ -92,7 +92,7 @@ def without_rule(rules, metrics):
     faults, symptoms = [], 0
     for row in table_of.splitlines()[2:]:
         symptom, cell = row.split("|")[1:3]
-        named = {f"tenure_pool_{name}" for name in re.findall(r"`([a-z_]+)[`{]", cell)} & metrics.keys()
+        named = {table.full(name) for name in re.findall(r"`([a-z_]+)[`{]", cell)} & metrics.keys()
         symptoms += bool(named)
         if named and not named & looked_at:
             faults.append(f"docs/operating.md: no alert looks at {min(named)} ({symptom.strip()})")

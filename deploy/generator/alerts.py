@@ -71,6 +71,27 @@ def rules(ttl):
             "A job may take its process down each time. Read the last words of the processes that restart.",
         ),
         Rule(
+            "TenureHostsGo", "warning",
+            rises('tenure_host_restarts_total{why!="bye"}'), "0s",
+            f"A host of {node} has gone, and its jobs run again",
+            "The log has its last words. why: it exited, was ended by a signal, was silent, or broke the protocol.",
+            "docs/how-to/any-language.md#what-ends-a-process",
+        ),
+        Rule(
+            "TenureHostCrashLoop", "critical",
+            rises('tenure_host_restarts_total{why!="bye"}', by="pool"), "15m",
+            f"Hosts of {pool} go again and again",
+            "A job may take its process down each time, or the program cannot live. Read the last words of the hosts.",
+            "docs/how-to/any-language.md#what-ends-a-process",
+        ),
+        Rule(
+            "TenureHostSilent", "warning",
+            "max by (pool, node) (tenure_host_silence_seconds) > 10", "0s",
+            f"A host of {node} answers nothing: its jobs stand still",
+            "Its event loop is blocked. The node ends it at its --host-deadline, and its jobs run again.",
+            "docs/how-to/any-language.md#what-ends-a-process",
+        ),
+        Rule(
             "TenureLeaseOld", "warning",
             f"max by (pool, node) (max_over_time(tenure_pool_lease_age_seconds[1m])) > {0.4 * ttl:g}", "0s",
             f"A lease of {node} came close to its end",
@@ -146,7 +167,7 @@ def rules(ttl):
         ),
         Rule(
             "TenureJobsFail", "warning",
-            rises('tenure_pool_failures_total{kind=~"run|start"}', by="pool"), "15m",
+            rises('tenure_pool_failures_total{kind=~"run|start|lost"}', by="pool"), "15m",
             f"Jobs of {pool} keep failing",
             "The log has key, error, attempts and pause.",
         ),
@@ -193,7 +214,7 @@ def faults(made, metrics):
     found = []
     for rule in made:
         found += [f"alert {rule.name}: {fault}" for fault in table.unknown(rule.expr + rule.action, metrics)]
-        for series in re.findall(r"increase\((tenure_pool_\w+)", rule.expr):
+        for series in re.findall(r"increase\((tenure_(?:pool|host)_\w+)", rule.expr):
             metric = metrics.get(table.base(series))
             if metric and metric.kind == "gauge":
                 found.append(f"alert {rule.name}: {series} is a gauge, and has no increase")

@@ -2,6 +2,8 @@
 
 import json
 
+import table
+
 # Every metric stands in one row.
 ROWS = {
     "Jobs": [
@@ -15,6 +17,7 @@ ROWS = {
     "Workers and leases": [
         "workers", "full_workers", "open", "lease_age_seconds", "fenced_workers_total", "expired_workers_total",
     ],
+    "Hosts": ["tenure_host_up", "tenure_host_restarts_total", "tenure_host_silence_seconds"],
     "Trouble": ["failures_total", "unsaved_checkpoints_total", "store_errors_total", "attested_jobs_total", "swept_total"],
     "Redis and the pool's own work": ["store_call_seconds", "routed_total", "plans_total", "ticks_total"],
 }
@@ -35,7 +38,7 @@ SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 def faults(metrics):
     """Metrics without a panel, and panels without a metric."""
-    placed = [f"tenure_pool_{name}" for names in ROWS.values() for name in names]
+    placed = [table.full(name) for names in ROWS.values() for name in names]
     found = [f"dashboard: {name} stands in no row of ROWS" for name in metrics if name not in placed]
     found += [f"dashboard: there is no metric {name}" for name in placed if name not in metrics]
     return found + [f"dashboard: {name} stands in two rows" for name in set(placed) if placed.count(name) > 1]
@@ -61,7 +64,7 @@ def queries(metric):
 
 
 def panel(number, metric, place):
-    title = metric.name.removeprefix("tenure_pool_").removesuffix("_total").removesuffix("_seconds").replace("_", " ")
+    title = metric.name.removeprefix("tenure_").removeprefix("pool_").removesuffix("_total").removesuffix("_seconds").replace("_", " ")
     per_second = metric.kind == "counter"
     unit = "s" if metric.unit == "seconds" else "short"
     return {
@@ -123,7 +126,7 @@ def text(metrics):
         top += 1
         for index, name in enumerate(names):
             place = {"x": 8 * (index % 3), "y": top + 8 * (index // 3), "w": 8, "h": 8}
-            panels.append(panel(len(panels) + 1, metrics[f"tenure_pool_{name}"], place))
+            panels.append(panel(len(panels) + 1, metrics[table.full(name)], place))
         top += 8 * -(-len(names) // 3)
     source = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     made = {

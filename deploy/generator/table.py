@@ -28,7 +28,7 @@ class Metric:
 
 def read(path):
     """The metrics of the table in this document, by name."""
-    row = re.compile(r"^\| `(tenure_pool_\w+)` \|(.*)\|$")
+    row = re.compile(r"^\| `(tenure_(?:pool|host)_\w+)` \|(.*)\|$")
     metrics = {}
     for line in path.read_text().splitlines():
         found = row.match(line)
@@ -39,7 +39,7 @@ def read(path):
             raise SystemExit(f"{path}: the row of {found[1]} has not five cells")
         kind, unit, label, what = cells
         name, _, values = label.partition(":")
-        listed = frozenset(re.findall(r"\w+", values)) if "steps.md" not in values else None
+        listed = frozenset(re.findall(r"\w+", values)) if values and "steps.md" not in values else None
         metrics[found[1]] = Metric(found[1], kind, unit, name.strip().strip("`"), listed, what)
     if not metrics:
         raise SystemExit(f"{path}: there is no table of metrics")
@@ -48,7 +48,12 @@ def read(path):
 
 def names(text):
     """All metrics that a text names, and parts of histograms by their metric."""
-    return {base(name) for name in re.findall(r"\btenure_pool_\w+", text)}
+    return {base(name) for name in re.findall(r"\btenure_(?:pool|host)_\w+", text)}
+
+
+def full(name):
+    """The whole name of a metric. A metric of pools may stand without the beginning of its name."""
+    return name if name.startswith("tenure_") else f"tenure_pool_{name}"
 
 
 def base(name):
@@ -63,7 +68,7 @@ def unknown(text, metrics):
     """Says which metrics, labels and values a text names that do not exist."""
     faults = []
     text = text.replace('\\"', '"')
-    for name, matchers in sorted(set(re.findall(r"\b(tenure_pool_\w+)(?:\{([^}]*)\})?", text))):
+    for name, matchers in sorted(set(re.findall(r"\b(tenure_(?:pool|host)_\w+)(?:\{([^}]*)\})?", text))):
         metric = metrics.get(base(name))
         if metric is None:
             faults.append(f"there is no metric {name}")

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use futures::TryStreamExt;
-use tenure_pool::{Event, EventCursor, Inspector, JobKey, Verdict};
+use tenure_pool::{Error, Event, EventCursor, Inspector, JobKey, Verdict};
 
 use super::Session;
 use crate::args::{KeyArg, KindArg, number, time};
@@ -54,8 +54,8 @@ pub(crate) struct History {
 }
 
 /// The events of a pool, from a time on.
-struct Found {
-    events: Vec<Event>,
+pub(super) struct Found {
+    pub(super) events: Vec<Event>,
     next: EventCursor,
     oldest: Option<SystemTime>,
     dropped: u64,
@@ -63,7 +63,14 @@ struct Found {
 }
 
 impl Found {
-    async fn read(pool: &Inspector, past: Option<Duration>) -> Result<Self, Failure> {
+    /// Reads the events of this time, or all events.
+    ///
+    /// # Errors
+    /// The pool cannot be read.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    pub(super) async fn read(pool: &Inspector, past: Option<Duration>) -> Result<Self, Error> {
         let from = past.and_then(|past| SystemTime::now().checked_sub(past));
         let mut next = from.map(EventCursor::since).unwrap_or_default();
         let (mut events, mut dropped, mut unread) = (Vec::new(), 0, 0);

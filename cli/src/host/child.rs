@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::hosts::{Greeted, NoHost, greeting};
+use super::link::Gone;
 use super::talk::{Over, Talk};
 use super::tether::Keeper;
 use super::wire::codec::{Lines, line};
@@ -251,13 +252,16 @@ impl Child {
         }
         self.processes.kill().await;
         self.drain().await;
-        let why = match (end, why) {
-            (Some(Ok(end)), _) => self.processes.told(end, &self.last.text()),
-            (Some(Err(why)), _) => why,
-            (None, Some(over)) => over.to_string(),
-            (None, None) => String::new(),
+        let gone = match (end, why) {
+            (Some(Ok(end)), _) => {
+                let word = if matches!(end, End::Exit(_)) { "exited" } else { "signal" };
+                Gone { word, why: self.processes.told(end, &self.last.text()) }
+            }
+            (Some(Err(why)), _) => Gone { word: "closed", why },
+            (None, Some(over)) => over.into(),
+            (None, None) => Gone::default(),
         };
         drop(self.folder);
-        link.is_over(&why);
+        link.is_over(&gone);
     }
 }

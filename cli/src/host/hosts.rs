@@ -10,6 +10,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
 use super::child::Launcher;
+use super::figures::Figures;
 use super::leases::Leases;
 use super::link::Link;
 use super::peer::{self, Door};
@@ -72,7 +73,7 @@ impl Hosts {
     ///
     /// # Cancel safety
     /// Safe: a drop ends what there is.
-    pub(super) async fn start(&self, worker: u16) -> Result<Arc<Link>, NoHost> {
+    pub(super) async fn start(&self, worker: u16, figures: &Figures) -> Result<Arc<Link>, NoHost> {
         let launcher = match &self.source {
             Source::Children(launcher) => launcher,
             Source::Peers(door) => {
@@ -81,7 +82,7 @@ impl Hosts {
                 let (uid, pid) = peer::who(to.as_ref());
                 let (sdk, name) = (shown(&hello.sdk), shown(&hello.name));
                 tracing::info!(worker, uid, pid, sdk, name, "a host has attached");
-                let (talk, from) = self.welcome(worker, hello, Tether::Told);
+                let (talk, from) = self.welcome((worker, figures), hello, Tether::Told);
                 let link = talk.link.clone();
                 tokio::spawn(peer::live(talk, lines, to, from));
                 return Ok(link);
@@ -93,7 +94,7 @@ impl Hosts {
             return Err(NoHost::Unfit(why));
         }
         let keeper = child.keeper()?;
-        let (talk, from) = self.welcome(worker, hello, Tether::Kept(keeper));
+        let (talk, from) = self.welcome((worker, figures), hello, Tether::Kept(keeper));
         let link = talk.link.clone();
         tokio::spawn(child.live(talk, lines, to, from));
         Ok(link)
@@ -138,7 +139,12 @@ impl Hosts {
     }
 
     /// Welcomes a host. Returns the talk with it, and the lines for it.
-    fn welcome(&self, worker: u16, hello: Hello, tether: Tether) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
+    fn welcome(
+        &self,
+        (worker, figures): (u16, &Figures),
+        hello: Hello,
+        tether: Tether,
+    ) -> (Talk, mpsc::UnboundedReceiver<Vec<u8>>) {
         let checkpoint_max = self.node.settings().checkpoint_max;
         let welcome = Down::Hello {
             v: VERSION,
@@ -156,7 +162,8 @@ impl Hosts {
         let link = Arc::new(Link::new(hello, tether, leases, out));
         link.send(&welcome);
         let (node, ttl, deadline) = (self.node.clone(), self.ttl, self.deadline);
-        let talk = Talk { link, node, ttl, deadline, checkpoint_max };
+        let figures = figures.clone();
+        let talk = Talk { link, node, ttl, deadline, checkpoint_max, figures };
         (talk, from)
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::leases::{Holder, Leases};
 use super::table::{Table, Waits};
+use super::talk::Over;
 use super::tether::Tether;
 use super::wire::codec;
 use super::wire::down::Down;
@@ -55,9 +56,23 @@ pub(super) struct Link {
     gone: Mutex<bool>,
     is_gone: Condvar,
     /// Why nothing more is heard of it.
-    parted: watch::Sender<Option<String>>,
+    parted: watch::Sender<Option<Gone>>,
     /// Why nothing of it is left.
-    over: watch::Sender<Option<String>>,
+    over: watch::Sender<Option<Gone>>,
+}
+
+/// The end of a host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gone {
+    /// The word in metrics.
+    pub(super) word: &'static str,
+    pub(super) why: String,
+}
+
+impl From<Over> for Gone {
+    fn from(over: Over) -> Self {
+        Self { word: over.word(), why: over.to_string() }
+    }
 }
 
 /// Why a host shall give its jobs away and end.
@@ -83,7 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Waits for a reason.
-async fn told(why: &watch::Sender<Option<String>>) -> String {
+async fn told(why: &watch::Sender<Option<Gone>>) -> Gone {
     match why.subscribe().wait_for(Option::is_some).await {
         Ok(why) => why.clone().unwrap_or_default(),
         Err(_) => std::future::pending().await,
@@ -161,10 +176,10 @@ impl Link {
     }
 
     /// Nothing more is heard of it, and it gets no further job. Those that it has may run on.
-    pub(super) fn is_parted(&self, why: &str) {
+    pub(super) fn is_parted(&self, gone: &Gone) {
         lock(&self.leases).close();
         self.starting.close();
-        self.parted.send_replace(Some(why.to_owned()));
+        self.parted.send_replace(Some(gone.clone()));
     }
 
     /// Whether nothing more is heard of it.
@@ -178,12 +193,12 @@ impl Link {
     }
 
     /// Nothing of it is left: its jobs have ended.
-    pub(super) fn is_over(&self, why: &str) {
-        self.is_parted(why);
+    pub(super) fn is_over(&self, gone: &Gone) {
+        self.is_parted(gone);
         *lock(&self.gone) = true;
         self.is_gone.notify_all();
-        self.table().gone(why);
-        self.over.send_replace(Some(why.to_owned()));
+        self.table().gone(&gone.why);
+        self.over.send_replace(Some(gone.clone()));
     }
 
     /// Waits until it has answered a ping.
@@ -199,7 +214,7 @@ impl Link {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(super) async fn parted(&self) -> String {
+    pub(super) async fn parted(&self) -> Gone {
         told(&self.parted).await
     }
 
@@ -207,7 +222,7 @@ impl Link {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(super) async fn gone(&self) -> String {
+    pub(super) async fn gone(&self) -> Gone {
         told(&self.over).await
     }
 

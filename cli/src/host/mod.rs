@@ -8,7 +8,7 @@
 //!
 //! Guard, keeper and shim are those of `tenure work`. `wire` has the messages, `table` the rules of who may say what and
 //! when, `link` the state of one host, `leases` and `tether` what holds it to the leases of its jobs, `talk` the talk with
-//! it, `child` its process. `hosts` gets one, `handler` gives a worker's jobs to its host, and `worker` gets a host anew when
+//! it, `child` its process, `figures` its metrics. `hosts` gets one, `handler` gives a worker's jobs to its host, and `worker` gets a host anew when
 //! one has gone.
 //!
 //! In attach mode a host is no child: somebody else runs it, and it connects to the socket of the node. `socket` is that file,
@@ -21,6 +21,7 @@
 mod calls;
 mod check;
 mod child;
+mod figures;
 mod handler;
 mod hosts;
 mod lately;

@@ -9,6 +9,7 @@ use tenure_pool::{CloseReport, Error, Node, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::figures::Figures;
 use super::handler::{Gate, Handler, Times};
 use super::hosts::Hosts;
 use super::link::Link;
@@ -74,7 +75,8 @@ async fn serve(host: Host, global: &Global, guarded: Guarded) -> Result<Code, Fa
             let (hosts, node) = (hosts.clone(), node.clone());
             let (max_jobs, handoff) = (host.place.max_jobs, time.handoff);
             let members = members.clone();
-            Serves { number, hosts, node, gate, handler, members, max_jobs, handoff }
+            let figures = Figures::new(&place.pool, node.name(), number);
+            Serves { number, hosts, node, gate, handler, members, max_jobs, handoff, figures }
         })
         .collect();
     let working = work(workers, &hosts, &node, (&place.pool, host.place.drain), leaving);

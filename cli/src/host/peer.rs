@@ -254,8 +254,8 @@ pub(super) async fn live(
     from: mpsc::UnboundedReceiver<Vec<u8>>,
 ) {
     // The connection is closed when this returns.
-    let why = talk.run(lines, to, from).await.to_string();
-    talk.link.is_parted(&why);
+    let gone = talk.run(lines, to, from).await.into();
+    talk.link.is_parted(&gone);
     sleep(talk.link.left()).await;
-    talk.link.is_over(&why);
+    talk.link.is_over(&gone);
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::calls;
+use super::figures::Figures;
 use super::link::{Link, Wish};
 use super::table::{End, Heard};
 use super::wire::codec::Lines;
@@ -36,6 +37,7 @@ pub(super) struct Talk {
     pub(super) deadline: Duration,
     /// The longest state, as the host was told in its welcome.
     pub(super) checkpoint_max: u64,
+    pub(super) figures: Figures,
 }
 
 /// Why a talk is over.
@@ -43,15 +45,32 @@ pub(super) struct Talk {
 pub(super) enum Over {
     /// The host has closed its connection.
     Closed,
-    /// Another reason.
+    /// The host has been silent for so long.
+    Silent(Duration),
+    /// The host breaks the protocol.
+    Breach(String),
+    /// The host had to end, for this reason.
     Because(String),
+}
+
+impl Over {
+    /// The word in metrics.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Silent(_) => "silent",
+            Self::Breach(_) => "breach",
+            Self::Because(_) => "killed",
+        }
+    }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("it closed its connection"),
-            Self::Because(why) => f.write_str(why),
+            Self::Silent(limit) => write!(f, "no sign of life for {}", humantime::format_duration(*limit)),
+            Self::Breach(why) | Self::Because(why) => f.write_str(why),
         }
     }
 }
@@ -68,7 +87,7 @@ impl Talk {
         tokio::select! {
             biased;
             () = self.link.doom.notified() => Over::Because(self.link.doomed().unwrap_or_default()),
-            why = self.pulse() => Over::Because(why),
+            over = self.pulse() => over,
             error = speak(&self.link, to, from) => match error.kind() {
                 // The reason is on the other half, with the last words on its jobs.
                 std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset => {
@@ -89,18 +108,18 @@ impl Talk {
             let up = match lines.next::<Up>().await {
                 Ok(Some(up)) => up,
                 Ok(None) => return Over::Closed,
-                Err(bad) => return Over::Because(format!("it does not speak the protocol: {bad}")),
+                Err(bad) => return Over::Breach(format!("it does not speak the protocol: {bad}")),
             };
             while tasks.try_join_next().is_some() {}
             let heard = link.table().hear(up);
             let heard = match heard {
                 Ok(heard) => heard,
-                Err(breach) => return Over::Because(format!("it breaks the protocol: {breach}")),
+                Err(breach) => return Over::Breach(format!("it breaks the protocol: {breach}")),
             };
             match heard {
                 Heard::Nothing => {}
                 Heard::Pong(n) if n > link.pinged.load(Ordering::Relaxed) => {
-                    return Over::Because(format!("it breaks the protocol: pong {n}, which answers no ping"));
+                    return Over::Breach(format!("it breaks the protocol: pong {n}, which answers no ping"));
                 }
                 Heard::Pong(n) => {
                     link.ponged.send_if_modified(|last| n > std::mem::replace(last, n.max(*last)));
@@ -153,7 +172,7 @@ impl Talk {
     }
 
     /// Pings the host, and tells it of renewals and of another longest state. Returns when it does not answer.
-    async fn pulse(&self) -> String {
+    async fn pulse(&self) -> Over {
         let Self { link, ttl, deadline, .. } = self;
         let every = (*ttl / 5).clamp(PINGS.0, PINGS.1).min(*deadline);
         // The first one is sent at once.
@@ -169,9 +188,10 @@ impl Talk {
             let is_answered = *link.ponged.borrow() >= n;
             let elapsed = sent.map(|sent| sent.elapsed());
             if !is_answered && elapsed.is_some_and(|elapsed| elapsed > *deadline) {
-                let limit = humantime::format_duration(*deadline);
-                return format!("no sign of life for {limit}");
+                return Over::Silent(*deadline);
             }
+            let silence = elapsed.filter(|_| !is_answered).unwrap_or_default();
+            self.figures.silent_for(silence.as_secs_f64());
             if is_answered && elapsed.is_none_or(|elapsed| elapsed >= every) {
                 n += 1;
                 sent = Some(Instant::now());

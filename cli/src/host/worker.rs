@@ -14,9 +14,10 @@ use tenure_pool::{Error, Node, Worker};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::figures::Figures;
 use super::handler::{Gate, Handler, Shared};
 use super::hosts::{Hosts, NoHost};
-use super::link::{Link, Wish};
+use super::link::{Gone, Link, Wish};
 use super::members::Members;
 use super::wire::down::Down;
 use crate::exit::{Code, Failure};
@@ -25,6 +26,8 @@ use crate::exit::{Code, Failure};
 const GOOD: Duration = Duration::from_secs(60);
 /// The first pause before another host, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The largest capacity of a worker of the pool.
+const CAPACITY_MAX: u32 = 1_000_000;
 /// How long a worker keeps its place without a host.
 const RETURN: Duration = Duration::from_secs(5);
 /// How long a host may take to end when there is nothing more to do.
@@ -45,11 +48,14 @@ pub(super) struct Serves {
     pub(super) max_jobs: Option<u32>,
     /// How long jobs may take to move away from a host that is to end.
     pub(super) handoff: Duration,
+    pub(super) figures: Figures,
 }
 
 /// The state between hosts.
 struct Between {
     member: Option<Worker>,
+    /// The capacity of the member. None: no bound.
+    capacity: Option<u32>,
     /// How many hosts in a row went soon.
     failures: u32,
     had_one: bool,
@@ -57,7 +63,7 @@ struct Between {
 
 /// Why the worker has no use for its host any more.
 enum Over {
-    Gone(String),
+    Gone(Gone),
     Wishes(Wish),
     /// Another node has drained the worker.
     Left,
@@ -71,18 +77,30 @@ impl Serves {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         // A pool that cannot be reached when the first peer comes was reached when the node joined.
         let had_one = self.hosts.are_peers();
-        let mut between = Between { member: None, failures: 0, had_one };
+        let mut between = Between { member: None, capacity: None, failures: 0, had_one };
         loop {
             let Some(link) = self.next_host(&mut between).await? else { continue };
             let is_first = !std::mem::replace(&mut between.had_one, true);
+            // A full host makes a full worker: the pool counts and waits by the capacity of the worker.
+            let said = link.hello.max_jobs.map(|jobs| jobs.clamp(1, CAPACITY_MAX));
+            let capacity = self.max_jobs.into_iter().chain(said).min();
+            if between.capacity != capacity {
+                self.leave(&mut between).await;
+                between.capacity = capacity;
+            }
+            self.figures.has_host(true);
             self.gate.send_replace(Gate::Ready(link.clone()));
             if between.member.is_none() {
-                between.member = self.joined(&link, is_first).await?;
+                between.member = self.joined(&link, capacity, is_first).await?;
                 self.members.set(self.number, between.member.is_some());
             }
             let since = Instant::now();
-            match over(&link, between.member.as_ref()).await {
-                Over::Gone(why) => {
+            let over = over(&link, between.member.as_ref()).await;
+            self.figures.has_host(false);
+            self.figures.silent_for(0.0);
+            match over {
+                Over::Gone(Gone { word, why }) => {
+                    self.figures.restart(word);
                     self.gate.send_replace(Gate::Coming);
                     between.failures = if since.elapsed() < GOOD { between.failures + 1 } else { 1 };
                     if self.hosts.are_peers() {
@@ -98,6 +116,7 @@ impl Serves {
                     }
                 }
                 Over::Wishes(wish) => {
+                    self.figures.restart(if wish == Wish::Bye { "bye" } else { "stuck" });
                     self.gate.send_replace(Gate::Away);
                     tracing::info!(
                         worker = self.number,
@@ -120,13 +139,18 @@ impl Serves {
 
     /// Joins the pool. A worker that was in it before tries again while the pool cannot be reached. None: the host has gone.
     /// It does not return while the node leaves: no worker can join then, and the others are still cared for.
-    async fn joined(&self, link: &Link, is_first: bool) -> Result<Option<Worker>, Failure> {
+    async fn joined(
+        &self,
+        link: &Link,
+        capacity: Option<u32>,
+        is_first: bool,
+    ) -> Result<Option<Worker>, Failure> {
         let mut failures = 1;
         loop {
             if link.has_parted() {
                 return Ok(None);
             }
-            let failure = match self.join().await {
+            let failure = match self.join(capacity).await {
                 Ok(member) => return Ok(Some(member)),
                 // Its health may not say so yet.
                 Err(error) if matches!(error, Error::NodeClosed) || self.node.health().leaving => {
@@ -147,9 +171,9 @@ impl Serves {
         }
     }
 
-    async fn join(&self) -> Result<Worker, Error> {
+    async fn join(&self, capacity: Option<u32>) -> Result<Worker, Error> {
         let adding = self.node.add_worker(Shared(self.handler.clone())).meta("tenure-host");
-        let adding = match self.max_jobs {
+        let adding = match capacity {
             Some(jobs) => adding.capacity(jobs),
             None => adding,
         };
@@ -183,6 +207,7 @@ impl Serves {
             }
             Err(NoHost::NotRun(why) | NoHost::Failed(why)) => {
                 between.failures += 1;
+                self.figures.restart("no_host");
                 tracing::error!(worker = self.number, why, "there is no host, it is tried again");
                 Ok(None)
             }
@@ -191,10 +216,10 @@ impl Serves {
 
     /// Gets a host that has answered a ping: one that says hello and hangs gets no jobs.
     async fn coming(&self) -> Result<Arc<Link>, NoHost> {
-        let link = self.hosts.start(self.number).await?;
+        let link = self.hosts.start(self.number, &self.figures).await?;
         tokio::select! {
             biased;
-            why = link.parted() => Err(NoHost::Failed(why)),
+            gone = link.parted() => Err(NoHost::Failed(gone.why)),
             () = link.answered() => Ok(link),
         }
     }
@@ -254,7 +279,7 @@ async fn over(link: &Link, member: Option<&Worker>) -> Over {
     };
     tokio::select! {
         biased;
-        why = link.parted() => Over::Gone(why),
+        gone = link.parted() => Over::Gone(gone),
         Ok(wish) = wish.wait_for(Option::is_some) => {
             wish.clone().map_or_else(|| Over::Wishes(Wish::Bye), Over::Wishes)
         }

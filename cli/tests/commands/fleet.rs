@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tenure_pool::{Inspector, Job, JobHandler, JobState, Start};
-use tenure_testing::eventually;
+use tenure_testing::{Data, eventually};
 use tokio::sync::Semaphore;
 
 use crate::world::{PATIENCE, World, add_worker, assert, printed, said, status, tenure};
@@ -286,6 +286,72 @@ async fn the_doctor_names_what_is_wrong_and_what_to_do() {
     let only = world.json(&["doctor", "--only", "server", "--fail-on", "fail"]).await;
     let all = only["items"].as_array().unwrap();
     assert!(all.iter().all(|finding| finding["check"].as_str().unwrap().starts_with("server.")), "{only}");
+}
+
+/// A finding of the doctor. Null while there is no pool.
+async fn finding(world: &World, check: &str) -> serde_json::Value {
+    let done = printed(&world.run(&["doctor", "--only", "pool", "-o", "jsonl"]).await);
+    let found = done.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    found.into_iter().find(|finding| finding["check"] == json!(check)).unwrap_or_default()
+}
+
+/// Waits until the doctor says this.
+async fn says(world: &World, check: &str, text: &str) -> serde_json::Value {
+    let said = || async {
+        let found = finding(world, check).await;
+        if found["text"].as_str().is_some_and(|it| it.contains(text)) { Ok(found) } else { Err(found) }
+    };
+    eventually(PATIENCE, text, said).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_knows_jobs_that_fail_and_are_tried_again() {
+    let world = World::new().await;
+    let handler = tenure_pool::run(|job: tenure_pool::Job| async move {
+        if job.key().as_bytes().starts_with(b"bad") {
+            return Err("out of stock".into());
+        }
+        job.cancelled().await;
+        Ok(())
+    });
+    world.node.add_worker(handler).await.unwrap();
+    world.node.dispatch(("good", "")).await.unwrap();
+    assert_eq!(finding(&world, "pool.failing").await["severity"], json!("ok"));
+    for key in ["bad-1", "bad-2"] {
+        let policy = tenure_pool::RestartPolicy::Always;
+        world.node.submit((key, "")).restart(policy).await.unwrap();
+    }
+    let found = says(&world, "pool.failing", "2 of 3 jobs have failed").await;
+    assert_eq!(found["severity"], json!("warn"));
+    assert!(found["text"].as_str().unwrap().ends_with("2 with: out of stock"), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_names_a_node_that_was_lost_and_is_not_back() {
+    let ttl = Duration::from_secs(1);
+    let world = World::shaped(|builder| builder.worker_ttl(ttl)).await;
+    world.add_worker().await;
+    assert_eq!(finding(&world, "pool.churn").await["severity"], json!("ok"));
+    let other = world.another("n2").await;
+    add_worker(&other).await;
+    other.abandon();
+    says(&world, "pool.churn", "are not back: n2").await;
+    let back = world.another("n2").await;
+    add_worker(&back).await;
+    let found = says(&world, "pool.churn", "n2 (1 lost)").await;
+    assert_eq!(found["severity"], json!("warn"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_knows_a_loss_of_data_after_it_is_over() {
+    let ttl = Duration::from_secs(1);
+    let world = World::shaped(|builder| builder.worker_ttl(ttl)).await;
+    world.add_worker().await;
+    world.node.dispatch(("acme", "")).await.unwrap();
+    assert_eq!(finding(&world, "pool.losses").await["severity"], json!("ok"), "a new pool");
+    world.server.restart(Data::Wipe).unwrap();
+    let found = says(&world, "pool.losses", "workers reported 1 jobs").await;
+    assert_eq!(found["severity"], json!("warn"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! A node is ready when each of its workers has a host, so that a rollout stops at a program that does not work.
 
 use std::process::Stdio;
+use std::time::Duration;
 
+use tenure_pool::{JobSpec, RestartPolicy};
 use tenure_testing::eventually;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -79,5 +81,70 @@ async fn a_node_whose_programs_work_is_ready() {
     command.args(["--logs", "null", "--"]).args(raw("good"));
     let (node, address) = serving(command).await;
     readiness(&address, 200, "\"reasons\":[]").await;
+    node.leave().await;
+}
+
+/// Waits until the metrics have this line.
+async fn counts(address: &str, line: &str) {
+    let said = || async {
+        let (_, metrics) = get(address, "/metrics").await;
+        let name = line.split('{').next().unwrap_or_default();
+        let lines: Vec<_> = metrics.lines().filter(|it| it.starts_with(name)).collect();
+        if lines.contains(&line) { Ok(()) } else { Err(lines.join("; ")) }
+    };
+    eventually(PATIENCE, line, said).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_go_are_counted_by_their_reason() {
+    let world = World::new().await;
+    let mut command =
+        world.command("a", 1, &[&SERVES[..], &["--logs", "null", "--host-deadline", "2s"]].concat());
+    command.arg("--").args(raw("good"));
+    let (node, address) = serving(command).await;
+    counts(&address, r#"tenure_host_up{pool="feeds",node="a",worker="0"} 1"#).await;
+    let ways = [
+        ("dies", "exited"),
+        ("is killed", "signal"),
+        ("garbage", "breach"),
+        ("hangs", "silent"),
+        ("bye", "bye"),
+    ];
+    for (how, word) in ways {
+        world
+            .node
+            .dispatch(JobSpec::new(word, "").restart(RestartPolicy::Always))
+            .deadline(PATIENCE)
+            .await
+            .unwrap();
+        world.node.notify(word, how.to_owned()).await.unwrap();
+        counts(&address, &format!(r#"tenure_host_restarts_total{{pool="feeds",node="a",why="{word}"}} 1"#))
+            .await;
+        // It is given again, and does nothing then.
+        let taken = || async { world.node.notifications(word).await.unwrap().is_empty() };
+        eventually(PATIENCE, "it is taken", taken).await;
+        std::fs::remove_file(world.folder.path().join("misbehaves")).unwrap();
+    }
+    counts(&address, r#"tenure_host_up{pool="feeds",node="a",worker="0"} 1"#).await;
+    counts(&address, r#"tenure_host_silence_seconds{pool="feeds",node="a",worker="0"} 0"#).await;
+    node.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_full_when_its_host_is() {
+    // Figures of the pool come with renewals.
+    let world = World::with_ttl(Duration::from_secs(10)).await;
+    let mut command = world.command("a", 1, &[&SERVES[..], &["--logs", "null"]].concat());
+    command.env("MAX_JOBS", "1").arg("--").args(raw("good"));
+    let (node, address) = serving(command).await;
+    world.up("a", 1).await;
+    world.node.dispatch(("first", "")).deadline(PATIENCE).await.unwrap();
+    world.node.submit(("second", "")).deadline(PATIENCE).await.unwrap();
+    counts(&address, r#"tenure_pool_full_workers{pool="feeds",node="a"} 1"#).await;
+    counts(&address, r#"tenure_pool_queued_jobs{pool="feeds",node="a"} 1"#).await;
+    assert!(
+        world.node.job("second").await.unwrap().is_some_and(|job| job.attempts == 0),
+        "it has never begun"
+    );
     node.leave().await;
 }

@@ -1,6 +1,7 @@
 //! `tenure doctor`: what is wrong with a pool and its server, and what to do.
 
 mod monitor;
+mod past;
 mod pool;
 mod server;
 

@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use tenure_pool::{
-    Error, Figures, Inspector, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict, WorkerInfo,
+    Error, Figures, Inspector, JobInfo, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict,
+    WorkerInfo,
 };
 
-use super::{Finding, Unit};
+use super::super::events::Found;
+use super::{Finding, Unit, past};
 use crate::out::{shown, when};
 use crate::view::schedules::kind;
 
@@ -36,6 +38,7 @@ pub(super) async fn check(pool: &Inspector, sample: usize) -> Result<Vec<Finding
     findings.push(parked(pool, &figures).await?);
     findings.push(schedules(pool, &settings).await?);
     findings.extend(jobs(pool, sample).await?);
+    findings.extend(past(pool, &settings, &workers).await?);
     Ok(findings)
 }
 
@@ -248,16 +251,64 @@ async fn schedules(pool: &Inspector, settings: &Settings) -> Result<Finding, Err
     })
 }
 
-/// Jobs that do not end, and jobs that are not where they belong.
-async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 2], Error> {
+/// The findings of the last hour.
+async fn past(pool: &Inspector, settings: &Settings, workers: &[WorkerInfo]) -> Result<Vec<Finding>, Error> {
+    if settings.history_max == 0 {
+        let none = |check| Finding::ok(check, "the pool keeps no history: history_max is 0");
+        return Ok(["pool.churn", "pool.losses"].map(none).into());
+    }
+    let noted: Vec<_> =
+        Found::read(pool, Some(past::HOUR)).await?.events.into_iter().map(Into::into).collect();
+    let (nodes, now) = (workers.iter().map(|worker| &*worker.node).collect(), SystemTime::now());
+    Ok(vec![past::churn(&noted, &nodes, now), past::losses(&noted, now)])
+}
+
+/// Failing jobs: the number, the most frequent error, and the time of the first failure.
+#[derive(Debug, Default)]
+struct Failing {
+    errors: BTreeMap<String, u64>,
+    first: Option<SystemTime>,
+}
+
+impl Failing {
+    fn add(&mut self, job: &JobInfo) {
+        // A separate check tells of parked jobs.
+        if job.state == JobState::Parked {
+            return;
+        }
+        if let Some(error) = &job.error {
+            *self.errors.entry(shown::plain(error)).or_default() += 1;
+            self.first = Some(self.first.map_or(job.since, |first| first.min(job.since)));
+        }
+    }
+
+    fn finding(self, looked: u64, now: SystemTime) -> Finding {
+        const CHECK: &str = "pool.failing";
+        let count = self.errors.values().sum();
+        let Some((error, most)) = self.errors.into_iter().max_by_key(|(_, count)| *count) else {
+            return Finding::ok(CHECK, format!("of {looked} jobs none fails")).count(0, Unit::Jobs);
+        };
+        let since = self.first.and_then(|first| now.duration_since(first).ok()).unwrap_or_default();
+        let text = format!(
+            "{count} of {looked} jobs have failed and are tried again, the first for {}; {most} with: {error}",
+            when::brief(since)
+        );
+        let remedy = "mend the cause: tenure ls --failing, tenure explain KEY";
+        Finding::warn(CHECK, text, remedy).count(count, Unit::Jobs)
+    }
+}
+
+/// Failing jobs, jobs without an end, and jobs in a wrong place.
+async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 3], Error> {
     const STOPPING: &str = "pool.stopping";
     const PLACES: &str = "pool.places";
     let (rings, now) = (pool.rings().await?, SystemTime::now());
-    let (mut looked, mut misplaced, mut stuck) = (0_u64, 0_u64, None);
+    let (mut looked, mut misplaced, mut stuck, mut failing) = (0_u64, 0_u64, None, Failing::default());
     let mut jobs = pool.job_stream().take(sample);
     while let Some(job) = jobs.next().await {
         let job = job?;
         looked += 1;
+        failing.add(&job);
         let old = now.duration_since(job.since).is_ok_and(|age| age > STUCK);
         if job.state == JobState::Stopping && old && stuck.is_none() {
             stuck = Some(shown::key(&job.key));
@@ -282,7 +333,7 @@ async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 2], Error> {
     } else {
         Finding::ok(PLACES, format!("{looked} jobs are where they belong"))
     };
-    Ok([stopping, places])
+    Ok([failing.finding(looked, now), stopping, places])
 }
 
 #[cfg(test)]
