@@ -39,7 +39,7 @@ pub use error::{BoxError, Error, Fatal};
 pub use layers::HandlerService;
 pub use model::backoff::Backoff;
 pub use model::id::{GroupName, Incarnation, InvalidName, JobId, NodeName, QueueName, SetName, Token};
-pub use model::queue::Settings;
+pub use model::queue::{Settings, Terms};
 pub use model::record::{Record, State};
 #[cfg(feature = "pool")]
 pub use on_pool::on_pool;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use ulid::Overflow;
 
 use super::jobs::Jobs;
-use super::queue::{Queue, kept, millis};
+use super::queue::{kept, millis};
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{GroupName, InvalidName, JobId, QueueName};
@@ -90,10 +90,7 @@ struct Draft {
 impl<'a> Add<'a> {
     pub(crate) fn new(jobs: &'a Jobs, queue: &str, body: Result<Bytes, Error>) -> Self {
         let draft = |body: Bytes| {
-            let queue = QueueName::new(queue)?;
-            let keep = jobs.config(&queue).and_then(|queue| queue.keep).map_or(0, kept);
-            let mut kind = Kind::new(queue);
-            kind.keep = keep;
+            let kind = Kind::new(QueueName::new(queue)?);
             let (unique, lookups) = (Unique::Keep, Vec::new());
             Ok(Draft { id: None, body, kind, unique, parent: None, lookups, delay: None, life: None })
         };
@@ -185,7 +182,7 @@ impl<'a> Add<'a> {
     /// How long it is kept after it has succeeded, with its data and its result.
     pub fn keep(self, time: Duration) -> Self {
         self.with(|draft| {
-            draft.kind.keep = kept(time);
+            draft.kind.keep = Some(kept(time));
             Ok(())
         })
     }
@@ -193,7 +190,7 @@ impl<'a> Add<'a> {
     /// It is kept for ever after it has succeeded, until it is removed.
     pub fn keep_for_ever(self) -> Self {
         self.with(|draft| {
-            draft.kind.keep = -1;
+            draft.kind.keep = Some(-1);
             Ok(())
         })
     }
@@ -240,7 +237,7 @@ impl<'a> Add<'a> {
                 return Err(Error::Setting("the name of a flow has at most 64 characters and no |"));
             }
             name.clone_into(&mut draft.kind.flow);
-            draft.kind.keep = kept(life);
+            draft.kind.keep = Some(kept(life));
             draft.life = Some(life);
             Ok(())
         });
@@ -281,9 +278,6 @@ impl<'a> Add<'a> {
         let Draft { id, body, mut kind, unique, parent, lookups, delay, life } = new?;
         if lookups.len() > LOOKUPS {
             return Err(Error::Setting("a job has at most 64 look-ups"));
-        }
-        if kind.group.is_none() && jobs.config(&kind.queue).is_some_and(Queue::is_pinned) {
-            return Err(Error::NoGroup(kind.queue));
         }
         if let Some(delay) = delay {
             kind.delay = millis(delay).max(1);

@@ -32,6 +32,7 @@ pub struct JobsBuilder {
     backend: Backend,
     node: Option<String>,
     queues: Vec<Queue>,
+    named: Vec<String>,
     flows: Vec<Flow>,
     breakage: Option<Breakage>,
 }
@@ -59,7 +60,15 @@ impl JobsBuilder {
     }
 
     fn over(set: String, backend: Backend) -> Self {
-        Self { set, backend, node: None, queues: Vec::new(), flows: Vec::new(), breakage: None }
+        Self {
+            set,
+            backend,
+            node: None,
+            queues: Vec::new(),
+            named: Vec::new(),
+            flows: Vec::new(),
+            breakage: None,
+        }
     }
 
     /// Leaves out a line of the protocol: for proofs.
@@ -75,15 +84,18 @@ impl JobsBuilder {
         self
     }
 
-    /// A queue: it is declared when the node joins.
+    /// A queue: it is declared when the node joins, with these settings for all nodes.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queues.push(queue);
         self
     }
 
-    /// Queues with the default settings.
+    /// Names queues, and changes none. So a producer and a further worker leave the settings of the fleet alone. Where there is
+    /// no queue of a name, the join makes a queue without groups, with the default settings, until a node declares the queue
+    /// with [`queue`](Self::queue). A merely named queue refuses jobs with groups, and may be declared with groups until the
+    /// first job comes.
     pub fn queues<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.queues.extend(names.into_iter().map(Queue::new));
+        self.named.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -111,6 +123,7 @@ impl JobsBuilder {
             declared.push((name.clone(), settings));
             configs.insert(name, queue);
         }
+        let named = self.named.iter().map(QueueName::new).collect::<Result<Vec<_>, _>>()?;
         for flow in &self.flows {
             flow.check()?;
         }
@@ -137,6 +150,14 @@ impl JobsBuilder {
         for (name, settings) in declared {
             declare(&link, name, settings).await?;
         }
+        for name in named.into_iter().filter(|name| !configs.contains_key(name)) {
+            link.remember(&name, None);
+            link.call_within(super::jobs::PATIENCE, move |store, inc| {
+                let queue = name.clone();
+                async move { store.name(inc, &queue).await }.boxed()
+            })
+            .await?;
+        }
 
         let (hears, heard) = oneshot::channel();
         thread.spawn(adder::run(own.clone(), requests));
@@ -153,7 +174,7 @@ impl JobsBuilder {
 }
 
 pub(crate) async fn declare(link: &Link, name: QueueName, settings: Settings) -> Result<(), Error> {
-    link.remember(&name, &settings);
+    link.remember(&name, Some(&settings));
     let queue = name.clone();
     let done = link
         .call_within(super::jobs::PATIENCE, move |store, inc| {

@@ -22,7 +22,7 @@ use super::failures::Failures;
 use super::flow::Flow;
 use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
-use super::queue::{Queue, kept};
+use super::queue::Queue;
 use super::worker::{Handler, WorkerBuilder};
 use crate::data;
 use crate::error::{BoxError, Error};
@@ -250,12 +250,7 @@ impl Jobs {
         queue: &str,
         payloads: impl IntoIterator<Item = T> + Send,
     ) -> Result<Vec<Added>, Error> {
-        let mut kind = Kind::new(QueueName::new(queue)?);
-        if self.config(&kind.queue).is_some_and(Queue::is_pinned) {
-            return Err(Error::NoGroup(kind.queue));
-        }
-        kind.keep = self.config(&kind.queue).and_then(|queue| queue.keep).map_or(0, kept);
-        let kind = Arc::new(kind);
+        let kind = Arc::new(Kind::new(QueueName::new(queue)?));
         let encode = |payload: T| Ok(NewJob::new(fresh_id("")?, data::encode(&payload)?, kind.clone()));
         let new = payloads.into_iter().map(encode).collect::<Result<Vec<_>, Error>>()?;
         let mut all = Vec::with_capacity(new.len());

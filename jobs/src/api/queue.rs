@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::model::backoff::Backoff;
 use crate::model::id::QueueName;
-use crate::model::queue::Settings;
-use crate::runtime::execution::Terms;
+use crate::model::queue::{Settings, Terms};
 
 /// The shortest lease: nodes must have the time to renew it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
@@ -43,8 +42,11 @@ impl Groups {
     }
 }
 
-/// The settings of a queue. The last node that joins with them declares them for all; whether a queue has groups is
-/// decided once.
+/// The settings of a queue. The last node that joins with a `Queue` declares all settings for all nodes. The store keeps the
+/// settings, and gives them to the workers of the queue with every job. Whether a queue has groups is decided once.
+///
+/// Producers and other workers need no settings. A node names a queue with
+/// [`JobsBuilder::queues`](crate::JobsBuilder::queues), or not at all.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub(crate) name: String,
@@ -53,8 +55,8 @@ pub struct Queue {
     backoff: Backoff,
     timeout: Option<Duration>,
     activity: Option<Duration>,
-    pub(crate) next: Option<String>,
-    pub(crate) keep: Option<Duration>,
+    next: Option<String>,
+    keep: Option<Duration>,
 }
 
 impl Queue {
@@ -96,8 +98,8 @@ impl Queue {
         self
     }
 
-    /// The whole time of an execution. Its handler is cancelled then, and aborted half a second later; the attempt has
-    /// failed.
+    /// The whole time of an execution, at least 1 ms. Its handler is cancelled then, and aborted half a second later; the
+    /// attempt has failed.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -159,11 +161,6 @@ impl Queue {
         queue
     }
 
-    /// The terms of an execution of its jobs.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms { timeout: self.timeout, activity: self.activity, backoff: self.backoff }
-    }
-
     pub(crate) fn is_pinned(&self) -> bool {
         self.settings.pinned
     }
@@ -197,7 +194,8 @@ impl Queue {
         self
     }
 
-    /// How long a job is kept after it has succeeded, unless it says so itself. Not at all by default.
+    /// How long a job is kept after it has succeeded, unless it says so itself. Not at all by default. The
+    /// time holds for later adds of all nodes.
     #[must_use]
     pub fn keep(mut self, time: Duration) -> Self {
         self.keep = Some(time);
@@ -224,9 +222,18 @@ impl Queue {
                 "a pinned queue has limits for its groups alone, which run one job at a time",
             ));
         }
-        if [self.timeout, self.activity].into_iter().flatten().any(|time| time.is_zero()) {
+        if [self.timeout, self.activity].into_iter().flatten().any(|time| time.as_millis() == 0) {
             return Err(Error::Setting("an execution needs some time"));
         }
+        let capped = |time: Duration| Duration::from_millis(millis(time));
+        let (first, longest) = self.backoff.bounds();
+        settings.terms = Terms {
+            timeout: self.timeout.map(capped),
+            heartbeat: self.activity.map(capped),
+            backoff: Backoff::new(capped(first), capped(longest)),
+            next: self.next.as_ref().map(QueueName::new).transpose()?,
+        };
+        settings.keep = self.keep.map_or(0, kept);
         if !lease.is_zero() {
             settings.lease = millis(lease);
         }
@@ -268,6 +275,6 @@ mod tests {
             assert!(queue.checked().is_err(), "{queue:?}");
         }
         let (_, settings) = Queue::new("a").strict_priorities().keep_failed(second).checked().unwrap();
-        assert_eq!(settings.to_string(), "-|30000|25|1000|0|100000000000|0|0|0|0|0|0");
+        assert_eq!(settings.to_string(), "-|30000||25|1000|0|0|100000000000|0|0|0|0|0|0");
     }
 }

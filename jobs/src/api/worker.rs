@@ -1,7 +1,6 @@
 //! Workers.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -139,9 +138,9 @@ impl WorkerBuilder {
             return Err(Error::Setting("a worker needs a queue and a slot"));
         }
         let jobs = self.jobs;
-        let pinned = |queue| jobs.config(queue).is_some_and(Queue::is_pinned);
+        let config = |queue| jobs.config(queue).map(Queue::is_pinned);
         let owner = match self.owner {
-            None if queues.iter().any(pinned) => {
+            None if queues.iter().any(|queue| config(queue) == Some(true)) => {
                 return Err(Error::Setting("the jobs of a pinned queue go to the owners of their groups"));
             }
             None => None,
@@ -150,8 +149,8 @@ impl WorkerBuilder {
                     "the jobs of a pinned group run one at a time, so not in batches",
                 ));
             }
-            Some(_) if queues.len() > 1 || !pinned(&queues[0]) => {
-                return Err(Error::Setting("an owner takes from one queue, which this node has pinned"));
+            Some(_) if queues.len() > 1 || config(&queues[0]) == Some(false) => {
+                return Err(Error::Setting("an owner takes from one queue, which is pinned"));
             }
             Some(Ownership { group, token, lasts }) => {
                 let (queue, over) = (queues[0].clone(), CancellationToken::new());
@@ -159,12 +158,10 @@ impl WorkerBuilder {
             }
         };
         let over = owner.as_ref().map(|owner| owner.over.clone());
-        let terms: HashMap<_, _> =
-            queues.iter().filter_map(|queue| Some((queue.clone(), jobs.config(queue)?.terms()))).collect();
         let handlers = over.is_some().then(TaskTracker::new);
         let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
         let slots = if owner.is_some() { 1 } else { self.slots };
-        let plan = Plan { queues, slots, terms, runner, owner };
+        let plan = Plan { queues, slots, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();
         let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());
@@ -392,7 +389,7 @@ fn went(jobs: &Jobs, ctx: &Ctx, made: Made) -> Settle {
 /// The queue that a job goes on to, and its priority there: by the result, by its queue, by its flow.
 fn next(jobs: &Jobs, ctx: &Ctx, named: Option<String>) -> Result<Option<(QueueName, Option<i8>)>, Error> {
     let flow = ctx.flow().and_then(|flow| jobs.flow(flow));
-    let by_queue = || jobs.config(ctx.queue()).and_then(|config| config.next.clone());
+    let by_queue = || ctx.execution().terms.next.as_ref().map(QueueName::to_string);
     let queue = match (named.or_else(by_queue), flow) {
         (Some(queue), _) => queue,
         (None, Some(flow)) => match flow.after(ctx.queue())? {

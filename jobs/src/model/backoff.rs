@@ -30,6 +30,11 @@ impl Backoff {
         Self::new(Duration::ZERO, Duration::ZERO)
     }
 
+    /// The first pause and the longest.
+    pub(crate) const fn bounds(&self) -> (Duration, Duration) {
+        (self.first, self.longest)
+    }
+
     /// The pause after an execution, of a job that was begun this many times. Each execution has another jitter.
     pub(crate) fn after(&self, attempts: u32, id: &JobId, token: Token) -> Duration {
         let mut hasher = DefaultHasher::new();

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::clock;
-use crate::model::backoff::Backoff;
 use crate::model::id::{Incarnation, JobId, Token};
+use crate::model::queue::Terms;
 use crate::model::record::Record;
 use crate::store::{Data, Settle, TakenJob};
 
@@ -60,20 +60,9 @@ pub(crate) struct Execution {
     pub(crate) cancel: CancellationToken,
     /// Somebody has said what became of it, or it is another's by now.
     over: AtomicBool,
-    terms: Terms,
+    pub(crate) terms: Terms,
     times: Mutex<Times>,
     pub(super) events: mpsc::UnboundedSender<Event>,
-}
-
-/// The terms of an execution, as its node knows its queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Terms {
-    /// The whole time that it may take.
-    pub(crate) timeout: Option<Duration>,
-    /// How long it may go on without a heartbeat.
-    pub(crate) activity: Option<Duration>,
-    /// The pauses between attempts.
-    pub(crate) backoff: Backoff,
 }
 
 pub(super) struct Times {
@@ -93,10 +82,9 @@ impl Execution {
         taken: TakenJob,
         inc: Incarnation,
         began: Instant,
-        terms: Terms,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let TakenJob { id, record, body, notes, lease } = taken;
+        let TakenJob { id, record, body, notes, lease, terms } = taken;
         let lease = Duration::from_millis(lease);
         let (now, warned, abort) = (clock::now(), None, None);
         let times = Times { began: now, renewed: began, lease, beat: now, warned, abort };
@@ -213,7 +201,7 @@ impl Execution {
 
     /// Whether it has times of its own besides its lease.
     pub(super) fn has_times(&self) -> bool {
-        self.terms.timeout.is_some() || self.terms.activity.is_some()
+        self.terms.timeout.is_some() || self.terms.heartbeat.is_some()
     }
 
     pub(crate) fn may_abort(&self, handle: AbortHandle) {
@@ -250,11 +238,11 @@ impl Execution {
             } else if age >= times.lease.mul_f64(0.7) {
                 self.cancel.cancel();
             }
-            let Terms { timeout, activity, .. } = self.terms;
+            let Terms { timeout, heartbeat, .. } = self.terms;
             let late = timeout
                 .filter(|timeout| now >= times.began + *timeout)
                 .map(|timeout| format!("it took longer than {timeout:?}"));
-            let still = activity
+            let still = heartbeat
                 .filter(|within| now >= times.beat + *within)
                 .map(|within| format!("no heartbeat within {within:?}"));
             if let Some(why) = late.or(still) {
@@ -269,7 +257,7 @@ impl Execution {
                 }
             }
             let ends = timeout.map(|timeout| times.began + timeout);
-            let stalls = activity.map(|within| times.beat + within);
+            let stalls = heartbeat.map(|within| times.beat + within);
             let of_lease = [0.3, 0.7, ABORTED].map(|share| times.renewed + times.lease.mul_f64(share));
             let soon = [ends, stalls].into_iter().flatten().chain(of_lease);
             next = soon.filter(|at| *at > now).fold(next, Instant::min);

@@ -195,9 +195,8 @@ mod tests {
     use super::*;
     use crate::MemoryStore;
     use crate::model::id::{Incarnation, NodeName, QueueName, SetName};
-    use crate::model::queue::Settings;
+    use crate::model::queue::{Settings, Terms};
     use crate::model::record::Record;
-    use crate::runtime::execution::Terms;
     use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, TakenJob, Taking};
 
     #[tokio::test(start_paused = true)]
@@ -210,9 +209,10 @@ mod tests {
             body: Bytes::new(),
             notes: Bytes::new(),
             lease: 30_000,
+            terms: Terms::default(),
         };
         let (events, _) = mpsc::unbounded_channel();
-        let execution = Execution::new(taken, Incarnation(1), clock::now(), Terms::default(), events);
+        let execution = Execution::new(taken, Incarnation(1), clock::now(), events);
         let (execution, keeper) = (Arc::new(execution), Keeper::default());
         let handler = tokio::spawn(std::future::pending::<()>());
         execution.may_abort(handler.abort_handle());
@@ -244,7 +244,7 @@ mod tests {
             let TakeReply::Taken { mut jobs, .. } = taken else { panic!("{taken:?}") };
             let (events, _) = mpsc::unbounded_channel();
             let taken = jobs.remove(0);
-            executions.push(Arc::new(Execution::new(taken, inc, clock::now(), Terms::default(), events)));
+            executions.push(Arc::new(Execution::new(taken, inc, clock::now(), events)));
         }
         renew(link, keeper, executions.clone()).await;
         let leases = executions.iter().map(|execution| execution.lease().as_secs());

@@ -39,7 +39,8 @@ struct Shared {
     incarnations: Incarnations,
     /// The highest token that this node has seen.
     seen: AtomicU64,
-    queues: std::sync::Mutex<Vec<(QueueName, Settings)>>,
+    /// Its queues, without settings those that it only names.
+    queues: std::sync::Mutex<Vec<(QueueName, Option<Settings>)>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
     /// When this node last warned, by cause.
@@ -126,11 +127,11 @@ impl Link {
         self.shared.seen.fetch_max(token.0, Ordering::Relaxed);
     }
 
-    /// Remembers a queue: it is declared anew after a loss of data.
-    pub(crate) fn remember(&self, queue: &QueueName, settings: &Settings) {
+    /// Remembers a queue: it is declared anew after a loss of data, or made if nobody declares it.
+    pub(crate) fn remember(&self, queue: &QueueName, settings: Option<&Settings>) {
         let mut queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         queues.retain(|(known, _)| known != queue);
-        queues.push((queue.clone(), settings.clone()));
+        queues.push((queue.clone(), settings.cloned()));
     }
 
     /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
@@ -223,7 +224,13 @@ impl Link {
         self.store.bless(&server);
         let queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         for (queue, settings) in queues {
-            self.store.declare(incarnation, &queue, &settings).await?;
+            let Some(settings) = settings else {
+                self.store.name(incarnation, &queue).await?;
+                continue;
+            };
+            if !self.store.declare(incarnation, &queue, &settings).await? {
+                tracing::error!(node = %self.shared.node, %queue, "after a loss of data the queue is there as another kind, without groups, with groups or pinned");
+            }
         }
         if former.0 != 0 && former != incarnation {
             self.metrics().data_are_lost();

@@ -1,7 +1,7 @@
 //! A worker: jobs begin in its slots, and what became of them is said. Both go in one round trip, and what ends while
 //! a call is on its way is the next call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
 use super::clock;
-use super::execution::{End, Event, Execution, Terms};
+use super::execution::{End, Event, Execution};
 use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
@@ -38,8 +38,6 @@ pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
 pub(crate) struct Plan {
     pub(crate) queues: Vec<QueueName>,
     pub(crate) slots: u32,
-    /// The terms of executions, by queue.
-    pub(crate) terms: HashMap<QueueName, Terms>,
     pub(crate) runner: Runner,
     pub(crate) owner: Option<Owner>,
 }
@@ -446,8 +444,7 @@ impl Taker {
 
     fn begin(&mut self, job: TakenJob, inc: Incarnation, sent: Instant) {
         self.link.see(job.record.token);
-        let terms = self.plan.terms.get(&job.record.queue).copied().unwrap_or_default();
-        let execution = Arc::new(Execution::new(job, inc, sent, terms, self.sender.clone()));
+        let execution = Arc::new(Execution::new(job, inc, sent, self.sender.clone()));
         if self.draining {
             self.ends.push_back(End { execution, settle: Settle::GiveBack });
             return;

@@ -34,8 +34,8 @@ pub struct Kind {
     pub queue: QueueName,
     /// Their group. A queue without groups ignores it.
     pub group: Option<GroupName>,
-    /// How long each is kept after it has succeeded, in ms; 0 not at all, -1 for ever.
-    pub keep: i64,
+    /// How long each is kept after it has succeeded, in ms; 0 not at all, -1 for ever, `None` as long as the queue says.
+    pub keep: Option<i64>,
     /// The priority, from -9 to 9.
     pub priority: i8,
     /// The most attempts; 0 those of the queue.
@@ -63,12 +63,12 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Plain jobs of a queue, which are not kept.
+    /// Plain jobs of a queue.
     pub fn new(queue: QueueName) -> Self {
         Self {
             queue,
             group: None,
-            keep: 0,
+            keep: None,
             priority: 0,
             max: 0,
             due: 0,
@@ -99,7 +99,8 @@ impl Kind {
     pub(crate) fn text(&self) -> String {
         let moment = |at: u64, after: u64| if after > 0 { format!("+{after}") } else { at.to_string() };
         let (due, deadline) = (moment(self.due, self.delay), moment(self.deadline, self.life));
-        let Self { queue, keep, priority, max, flow, correlation, .. } = self;
+        let Self { queue, priority, max, flow, correlation, .. } = self;
+        let keep = self.keep.map(|keep| keep.to_string()).unwrap_or_default();
         let group = self.group.as_ref().map_or("", GroupName::as_str);
         let parent = self.parent.as_ref().map_or("", JobId::as_str);
         let letters = [(self.fails_fast, 'f'), (self.open, 'o'), (self.waits, 'W')];
@@ -175,7 +176,7 @@ pub enum AddReply {
     Full,
     /// There is no such job, and the mode makes none.
     Missing,
-    /// Its queue was never declared, or takes no jobs.
+    /// Its queue was never declared, or takes no jobs; or it was only named, and the job has a group.
     NoQueue,
     /// Its queue is pinned, and it has no group: nobody would ever take it.
     NoGroup,

@@ -30,7 +30,7 @@ pub use self::memory::MemoryStore;
 pub use self::memory::Snapshot;
 pub use self::redis::{RedisStore, ScriptPatch};
 use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
-use crate::model::queue::Settings;
+use crate::model::queue::{Settings, Terms};
 use crate::model::record::Record;
 
 /// The most jobs of one call.
@@ -146,6 +146,8 @@ pub struct TakenJob {
     pub notes: Bytes,
     /// The time without a word after which the execution is lost, in ms.
     pub lease: u64,
+    /// The terms of its queue.
+    pub terms: Terms,
 }
 
 /// The answer to a [`Taking`].
@@ -375,6 +377,10 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a queue, or changes its settings but not whether it is paused. False when it would change from plain to
     /// grouped, or back.
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool>;
+
+    /// Makes a queue with the default settings where there is none, and changes no queue. A merely named queue may still be
+    /// declared with groups or pinned, until the first job comes.
+    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()>;
 
     /// Adds jobs, at most [`MOST`], and answers for each.
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>>;

@@ -33,6 +33,7 @@ mod losses;
 mod on_pool;
 mod rights;
 mod running;
+mod settings;
 mod sizes;
 mod steering;
 mod world;

@@ -93,6 +93,10 @@ impl Store for Wire {
         self.pass(self.world.store.declare(inc, queue, settings), |own, _| own.saw(&Word::Other)).await
     }
 
+    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
+        self.pass(self.world.store.name(inc, queue), |own, ()| own.saw(&Word::Other)).await
+    }
+
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
         if self.comes_twice() {
             let (own, lane, adding) = (self.clone(), lane.clone(), adding.clone());

@@ -26,7 +26,7 @@ scenarios! {
 }
 
 async fn again(lab: &Lab, due: u64, body: &str) -> AddReply {
-    lab.add_body("t", "j", body, AddMode::Schedule, |kind| (kind.due, kind.keep) = (due, -1)).await
+    lab.add_body("t", "j", body, AddMode::Schedule, |kind| (kind.due, kind.keep) = (due, Some(-1))).await
 }
 
 async fn a_flow_that_has_ended_begins_anew(which: Which) {
@@ -34,7 +34,7 @@ async fn a_flow_that_has_ended_begins_anew(which: Which) {
     let start = async |flow: &str, body: &str| {
         let due_by = lab.now() + 5_000;
         lab.add_body("a", "j", body, AddMode::Again, |kind| {
-            (kind.flow, kind.keep, kind.deadline) = (flow.to_owned(), -1, due_by);
+            (kind.flow, kind.keep, kind.deadline) = (flow.to_owned(), Some(-1), due_by);
             (kind.priority, kind.group) = (3, group("g1"));
         })
         .await
@@ -152,7 +152,8 @@ async fn one_that_has_ended_is_there_anew(which: Which) {
 async fn a_job_belongs_to_the_work_that_added_it_last(which: Which) {
     let lab = Lab::new(which, &[("t", ""), ("u", "")]).await;
     let add = async |job: &str, mode, work: &str, due: u64| {
-        let set = |kind: &mut Kind| (kind.correlation, kind.due, kind.keep) = (work.to_owned(), due, -1);
+        let set =
+            |kind: &mut Kind| (kind.correlation, kind.due, kind.keep) = (work.to_owned(), due, Some(-1));
         lab.add_body("t", job, "d", mode, set).await
     };
     let work_of = async |job: &str| lab.record(job).await.unwrap().correlation;
@@ -181,7 +182,7 @@ async fn a_job_belongs_to_the_work_that_added_it_last(which: Which) {
 async fn a_replacement_leaves_what_runs_alone(which: Which) {
     let lab = Lab::new(which, &[("t", "")]).await;
     let replace = async |due: u64, body: &str| {
-        lab.add_body("t", "j", body, AddMode::Replace, |kind| (kind.due, kind.keep) = (due, -1)).await
+        lab.add_body("t", "j", body, AddMode::Replace, |kind| (kind.due, kind.keep) = (due, Some(-1))).await
     };
     assert_eq!(replace(0, "a").await, AddReply::Added);
     assert_eq!(replace(5, "b").await, AddReply::Changed);
@@ -199,7 +200,7 @@ async fn one_of_another_queue_stays(which: Which) {
 }
 
 async fn resubmit(lab: &Lab, due: u64, body: &str) -> AddReply {
-    lab.add_body("t", "j", body, AddMode::Resubmit, |kind| (kind.due, kind.keep) = (due, -1)).await
+    lab.add_body("t", "j", body, AddMode::Resubmit, |kind| (kind.due, kind.keep) = (due, Some(-1))).await
 }
 
 async fn what_is_not_there_is_not_resubmitted(which: Which) {
@@ -291,7 +292,7 @@ async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {
 /// Adds a job that is kept, with these look-ups.
 async fn add_with(lab: &Lab, mode: AddMode, lookups: &[&str]) -> AddReply {
     let mut kind = Kind::new(queue("t"));
-    kind.keep = -1;
+    kind.keep = Some(-1);
     let mut job = NewJob::new(id("j"), lookups.concat(), kind);
     job.lookups = lookups.iter().map(|lookup| (*lookup).to_owned()).collect();
     let mut adding = Adding::new(vec![job]);

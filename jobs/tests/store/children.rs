@@ -362,7 +362,7 @@ async fn a_parent_that_ends_while_its_own_goes_takes_all_along(which: Which) {
 
 async fn children_of_another_life_do_not_count(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add_one("a", "P", |kind| kind.keep = -1).await;
+    lab.add_one("a", "P", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     let token = lab.token.get();
     lab.spawn("a", "P", Some(token), "P.1").await;

@@ -36,7 +36,7 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
     let (mut grouped, mut delayed, mut kept) =
         (Kind::new(queue("g")), Kind::new(queue("a")), Kind::new(queue("kept")));
     let later = lab.now() + 1_000_000;
-    (grouped.group, delayed.due, kept.keep) = (group("t"), later, 1_000_000);
+    (grouped.group, delayed.due, kept.keep) = (group("t"), later, Some(1_000_000));
     add(&lab, "a", "waits", others, Kind::new(queue("a"))).await;
     add(&lab, "g", "grouped", others, grouped).await;
     add(&lab, "a", "delayed", others, delayed).await;
@@ -46,7 +46,7 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
     server.query::<()>(redis::cmd("CONFIG").arg("RESETSTAT")).unwrap();
 
     lab.add("a", &["plain"]).await;
-    lab.add_one("a", "found", |kind| (kind.deadline, kind.keep) = (later, 1_000)).await;
+    lab.add_one("a", "found", |kind| (kind.deadline, kind.keep) = (later, Some(1_000))).await;
     for settle in [done(), with_result("r"), retry(500, "busy"), retry(0, "busy")] {
         lab.take_n("a", 1).await;
         let job = lab.jobs.borrow()[0].id.clone();

@@ -114,7 +114,7 @@ async fn a_dead_letter_is_listed_and_replayed(which: Which) {
 async fn a_result_is_kept_for_its_time(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     for (job, keep) in [("none", 0), ("some", 1_000), ("ever", -1)] {
-        lab.add_one("a", job, |kind| kind.keep = keep).await;
+        lab.add_one("a", job, |kind| kind.keep = Some(keep)).await;
     }
     lab.take("a").await;
     for job in ["none", "some", "ever"] {
@@ -171,7 +171,7 @@ async fn a_job_that_is_delayed_is_due_after_that_time(which: Which) {
 
 async fn data_are_replaced_or_appended(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add_one("a", "j", |kind| kind.keep = -1).await;
+    lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     assert_eq!(lab.settle("j", Settle::GoOn(Data::Append("c".into()))).await, SettleReply::GoesOn);
     assert_eq!(lab.body("j").await, "bc");
@@ -262,8 +262,8 @@ async fn a_plain_job_that_is_done_leaves_nothing(which: Which) {
 async fn what_is_kept_is_kept_without_its_deadline(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     let end = lab.now() + 500;
-    lab.add_one("a", "j", |kind| (kind.keep, kind.deadline) = (2_000, end)).await;
-    lab.add_one("a", "none", |kind| (kind.keep, kind.deadline) = (0, end)).await;
+    lab.add_one("a", "j", |kind| (kind.keep, kind.deadline) = (Some(2_000), end)).await;
+    lab.add_one("a", "none", |kind| (kind.keep, kind.deadline) = (Some(0), end)).await;
     lab.take("a").await;
     let settle = Settle::Done("r".into(), Data::Append("+".into()));
     assert_eq!(lab.settle("j", settle).await, SettleReply::Ended);
@@ -281,7 +281,7 @@ async fn what_is_kept_is_kept_without_its_deadline(which: Which) {
 
 async fn a_kept_parent_that_ends_first_leaves_no_open_child(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
-    lab.add_one("a", "P", |kind| kind.keep = 9_000).await;
+    lab.add_one("a", "P", |kind| kind.keep = Some(9_000)).await;
     lab.take("a").await;
     lab.spawn("b", "P", Some(lab.token.get()), "P.1").await;
     assert_eq!(lab.done("P").await, SettleReply::Ended);

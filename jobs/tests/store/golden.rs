@@ -9,7 +9,11 @@ use super::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 async fn set(which: Which) -> Lab {
     let lab = Lab::new(
         which,
-        &[("mail", "max=2 lease=5000 keep=2000"), ("g", "g glimit=2/1000 gconc=3"), ("tree", "")],
+        &[
+            ("mail", "max=2 lease=5000 keep=2000"),
+            ("g", "g glimit=2/1000 gconc=3 terms=300,,1000,60000,next"),
+            ("tree", ""),
+        ],
     )
     .await;
     lab.listen("n1").await;
@@ -25,7 +29,7 @@ async fn set(which: Which) -> Lab {
     lab.settle("grouped", Settle::Limited(lab.now() + 700)).await;
     // A dead letter, one that has succeeded and is kept, and one that is tried again.
     for (job, keep) in [("dead", 0), ("kept", -1), ("again", 0)] {
-        lab.add_one("mail", job, |kind| (kind.keep, kind.priority) = (keep, 9)).await;
+        lab.add_one("mail", job, |kind| (kind.keep, kind.priority) = (Some(keep), 9)).await;
         lab.take_n("mail", 1).await;
         let settle = match job {
             "dead" => fail("no such address"),
@@ -142,9 +146,9 @@ const GOLDEN: &[&str] = &[
     "meta incarnation = 1800000000000",
     "meta ticked = 1800000000000",
     "meta token = 263415398400027",
-    "queues g = g|30000|0|-1|0|60000|0|0|0|2|1000|3",
-    "queues mail = -|5000|2|2000|0|60000|0|0|0|0|0|0",
-    "queues tree = -|30000|0|-1|0|60000|0|0|0|0|0|0",
+    "queues g = g|30000|300,,1000,60000,next|0|-1|0|0|60000|0|0|0|2|1000|3",
+    "queues mail = -|5000||2|2000|0|0|60000|0|0|0|0|0|0",
+    "queues tree = -|30000||0|-1|0|0|60000|0|0|0|0|0|0",
     "ready g|t1|1a3185c5000003000grouped = 0",
     "ready mail|1a3185c5000001000ready = 0",
     "ready tree|1a3185c5000018000former.1 = 0",

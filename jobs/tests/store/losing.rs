@@ -119,7 +119,7 @@ async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
     let queues = [("a", "lease=5000 max=2"), ("g", "g gconc=1")];
     let lab = Lab::new(which, &queues).await;
     lab.add("a", &["j"]).await;
-    lab.add_one("g", "k", |kind| (kind.group, kind.keep) = (super::lab::group("t1"), -1)).await;
+    lab.add_one("g", "k", |kind| (kind.group, kind.keep) = (super::lab::group("t1"), Some(-1))).await;
     let mut taken = Vec::new();
     for name in ["a", "g"] {
         lab.take(name).await;
@@ -379,7 +379,7 @@ async fn a_request_after_a_loss_is_not_met_by_what_ran_before_it(which: Which) {
     for (known, mode, due, expected) in cases {
         for with_body in [true, false] {
             let lab = Lab::new(which, &[("a", "")]).await;
-            lab.add_one("a", "j", |kind| kind.keep = -1).await;
+            lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
             lab.take("a").await;
             let lost = lost_run(&lab.jobs.borrow()[0]);
             lab.settle("j", known.clone()).await;
@@ -498,7 +498,7 @@ async fn a_later_execution_outlives_the_end_of_an_earlier_one(which: Which) {
         for (end, said) in [(done(), SettleReply::Ended), (fail("e"), SettleReply::Failed)] {
             let queues = [("a", "lease=5000")];
             let lab = Lab::new(which, &queues).await;
-            lab.add_one("a", "j", |kind| kind.keep = keep).await;
+            lab.add_one("a", "j", |kind| kind.keep = Some(keep)).await;
             lab.take("a").await;
             let first = lab.jobs.borrow_mut().remove(0);
             let second = lost_run(&first);
@@ -548,7 +548,7 @@ async fn each_life_in(lab: &Lab) {
     let mut births = Vec::new();
     let mut born = async || births.push(lab.record("j").await.unwrap().birth);
     let again = async || lab.add_body("a", "j", "b", AddMode::Again, |_| {}).await;
-    lab.add_one("a", "j", |kind| kind.keep = -1).await;
+    lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
     born().await;
     lab.take("a").await;
     lab.done("j").await;

@@ -40,6 +40,7 @@ mod notes;
 mod pinning;
 mod refinement;
 mod rights;
+mod settings;
 mod steering;
 mod taking;
 mod timing;
@@ -55,6 +56,7 @@ const SUITES: &[&[Scenario]] = &[
     losing::ALL,
     mending::ALL,
     notes::ALL,
+    settings::ALL,
     steering::ALL,
     pinning::ALL,
     taking::ALL,

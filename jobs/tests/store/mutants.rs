@@ -31,6 +31,24 @@ macro_rules! mutants {
 
 /// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
 const MUTANTS: &[Mutant] = mutants! {
+    "plain jobs are not kept as their queue says": "add", "if keep == '' then keep = kept end"
+        => "if keep == '' then keep = '0' end", by "a_job_has_the_keep_of_its_queue";
+    "jobs are not kept as their queue says": "add", "keep = keep == '' and num(q.keep) or keep"
+        => "keep = keep == '' and '0' or keep", by "a_job_has_the_keep_of_its_queue";
+    "plain executions have no terms": "take", "terms ~= '' and lease .. ',' .. terms or lease"
+        => "lease", by "executions_have_the_terms_of_their_queue";
+    "executions have no terms": "take", "(q.terms ~= '' and ',' .. q.terms or '')"
+        => "''", by "executions_have_the_terms_of_their_queue";
+    "a name declares a queue": "declare", "if q.known and argv[4] == 'n' then return { 'OK', '' } end"
+        => "", by "a_queue_that_is_named_stays_as_it_is";
+    "a queue that was only named loses groups": "add", "kind.q.shut or kind.is_early"
+        => "kind.q.shut", by "a_queue_that_was_only_named_becomes_of_any_kind";
+    "a queue that was only named stays without groups": "declare", "and not (is_named(q) and is_blank())"
+        => "", by "a_queue_that_was_only_named_becomes_of_any_kind";
+    "a queue that was declared becomes of another kind": "declare", "is_named(q) and is_blank()"
+        => "is_blank()", by "a_queue_that_was_only_named_becomes_of_any_kind";
+    "a queue with jobs becomes of another kind": "declare", "is_named(q) and is_blank()"
+        => "is_named(q)", by "a_queue_that_was_only_named_becomes_of_any_kind";
     "notes take the place of the data": "settle", "if mode == 'n' then set_notes(j, y) end"
         => "if mode == 'n' then set_body(j.id, y) end", by "notes_stay_through_failures_waits_and_a_replay";
     "a take without notes": "take", "'^%d*|%a*[wn]'"
@@ -343,7 +361,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "and match", by "another_token_changes_nothing";
     "a plain execution ends twice": "settle", "record and not seen[id] and"
         => "record and", by "an_execution_is_settled_once_in_a_call";
-    "a free slot of a plain queue wakes nobody": "settle", "|%d+|%d+|%-?%d+|%d+|%d+|0|') ~= nil"
+    "a free slot of a plain queue wakes nobody": "settle", "|%d+|[^|]*|%d+|%-?%d+|%-?%d+|%d+|%d+|0|') ~= nil"
         => "|') ~= nil", by "a_slot_that_is_free_again_wakes_a_node";
     "a plain job that is done has its lease": "settle", "call('ZREM', LEASES, unpack(argv, base + 1, base + n))"
         => "", by "a_plain_job_that_is_done_leaves_nothing";
@@ -361,8 +379,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "  return true", by "a_job_that_moves_on_wakes_a_node";
     "a watched job begins unseen by those of a plain queue": "take", "if not attempts or find(rest, '^%d*|%a*[wn]') then"
         => "if not attempts then", by "every_transition_is_told_once_with_its_number";
-    "a paused queue is plain": "take", "'^%-|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'"
-        => "'^[p-]+|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|'", by "a_paused_queue_gives_nothing";
+    "a paused queue is plain": "take", "'^%-|(%d+)|([^|]*)|%d+|%-?%d+|%-?%d+|%d+|%d+|0|0|'"
+        => "'^[p-]+|(%d+)|([^|]*)|%d+|%-?%d+|%-?%d+|%d+|%d+|0|0|'", by "a_paused_queue_gives_nothing";
     "a limited queue is plain": "take", "%d+|%d+|0|0|')"
         => "%d+|%d+|0|')", by "a_queue_has_a_limit_in_each_window";
     "attempts have no end": "settle", "or most > 0 and j.attempts >= most then"

@@ -41,7 +41,7 @@ fn pair(body: &str, notes: &str) -> (String, String) {
 
 /// A job that runs, and has noted something.
 async fn noted(lab: &Lab, name: &str, job: &str, keep: i64) {
-    lab.add_one(name, job, |kind| kind.keep = keep).await;
+    lab.add_one(name, job, |kind| kind.keep = Some(keep)).await;
     assert_eq!(taken(lab, name).await, pair("b", ""));
     assert_eq!(lab.settle(job, note("page 3")).await, SettleReply::GoesOn);
 }

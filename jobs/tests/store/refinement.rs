@@ -19,7 +19,7 @@ use super::lab::{Lab, PATCHES, Which, group, id, node, queue};
 
 const QUEUES: [(&str, &str); 6] = [
     ("a", "max=0"),
-    ("b", "max=2 keep=2000 lease=3000"),
+    ("b", "max=2 keep=2000 lease=3000 done=900 terms=300,,0,0,a"),
     ("g", "g glimit=2/1000 gconc=2 max=3"),
     ("x", "cap=3 conc=2 limit=3/2000 lease=5000"),
     ("c", "lease=4000 keep=0"),
@@ -86,7 +86,7 @@ impl Walk {
         let mut kind = Kind::new(queue(of(&["a", "b", "g", "g", "x", "c", "o", "o"], n[0])));
         kind.group = group(of(&["", "t1", "t2", "t3"], n[1]));
         kind.priority = of(&[0, 0, 1, -2], n[1] / 4);
-        kind.keep = of(&[0, 0, 1_000, -1], n[2]);
+        kind.keep = of(&[Some(0), None, Some(1_000), Some(-1)], n[2]);
         kind.max = of(&[0, 0, 2], n[2] / 4);
         kind.due = of(&[0, 0, 0, self.now() + 500, 3_000], n[3]);
         kind.deadline = of(&[0, 0, 0, 0, self.now() + 2_000], n[4]);
@@ -202,7 +202,7 @@ impl Walk {
                 let (of_queue, words) = of(
                     &[
                         ("b", "max=2 keep=2000 lease=4000"),
-                        ("b", "max=2 keep=2000 lease=3000"),
+                        ("b", "max=2 keep=2000 lease=3000 done=900 terms=300,,0,0,a"),
                         ("c", "shut"),
                         ("c", "lease=4000 keep=0"),
                         ("g", "g glimit=3/700 gconc=2 max=3"),

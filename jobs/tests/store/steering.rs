@@ -50,7 +50,7 @@ async fn a_job_that_runs_is_asked_to_end(which: Which) {
 
 async fn a_success_counts_though_it_was_to_be_cancelled(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add_one("a", "j", |kind| kind.keep = -1).await;
+    lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     lab.steer("j", Steer::Cancel("enough".into())).await;
     assert_eq!(lab.done("j").await, SettleReply::Ended);

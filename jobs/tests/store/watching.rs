@@ -36,7 +36,7 @@ async fn every_transition_is_told_once_with_its_number(which: Which) {
     let lab = Lab::new(which, &[("t", "")]).await;
     lab.listen("w").await;
     assert_eq!(watch(&lab, true, "j").await, None);
-    lab.add_one("t", "j", |kind| kind.keep = -1).await;
+    lab.add_one("t", "j", |kind| kind.keep = Some(-1)).await;
     assert_eq!(watch(&lab, true, "j").await.unwrap().record.state, State::Ready);
     assert!(watch(&lab, true, "j").await.is_some());
     assert!(lab.dump().await.get("extras").unwrap().values().eq(["w#1"]), "one subscription");
@@ -89,7 +89,7 @@ async fn a_removed_job_is_told_once(which: Which) {
 async fn what_has_ended_is_answered_and_not_watched(which: Which) {
     let lab = Lab::new(which, &[("t", "")]).await;
     lab.listen("w").await;
-    lab.add_one("t", "j", |kind| kind.keep = -1).await;
+    lab.add_one("t", "j", |kind| kind.keep = Some(-1)).await;
     lab.take("t").await;
     lab.settle("j", with_result("r")).await;
     let seen = watch(&lab, true, "j").await.unwrap();

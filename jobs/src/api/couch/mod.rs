@@ -101,7 +101,7 @@ impl Couch {
         let mut settings = Settings::default();
         (settings.lease, settings.max, settings.keep_failed) = (millis(timeout), 0, -1);
         let queue = type_of(&of)?;
-        self.jobs.link().remember(&queue, &settings);
+        self.jobs.link().remember(&queue, Some(&settings));
         let name = queue.clone();
         let done = self
             .jobs
@@ -161,7 +161,7 @@ impl Couch {
     ) -> Result<(), CouchError> {
         let (queue, id) = (type_of(&of)?, id_of(&of, &id)?);
         let mut kind = Kind::new(queue.clone());
-        kind.keep = -1;
+        kind.keep = Some(-1);
         kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         let new = vec![NewJob::new(id.clone(), body, kind)];
         let replies = add_all(&self.jobs, mode, None, new).await?;

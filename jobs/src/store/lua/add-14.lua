@@ -7,11 +7,12 @@
 --       Mode k keeps a job that is there. Mode r replaces one that waits. Mode a runs it again, also after its end and
 --       while it runs. A flow that has ended begins again with its first stage. Mode s does as a, and writes nothing for the same time. Mode e does as s, but only with a job that
 --       is there, which keeps its data if these are empty.
---       A kind: keep|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it has one. Due and
+--       A kind: keep or '' as the queue|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it has one. Due and
 --       deadline are moments in ms. A plus before one says that it counts from this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
---          B its queue is full | M there is none, and mode e | P no such queue | G its queue is pinned, and it has no group |
+--          B its queue is full | M there is none, and mode e | P no such queue, or a job with a group for a queue that
+--          was only named | G its queue is pinned, and it has no group |
 --          H no such parent, or not the caller's | X bad; or NOTOKENS
 --@base
 --@lane
@@ -28,10 +29,11 @@ local kind_of, n = argv[base], (#argv - base) / 2
 -- Most calls bring new jobs of one kind that wait for nothing, to a queue without groups and a bound. They need none of the
 -- rest, which costs more than they do.
 local keep, queue, priority, most, due, flow = match(argv[of_kinds + 1] or '',
-  '^(%-?%d+)|([^|]+)|[%w_:.~%%@/-]*|(%-?%d)|(%d+)|(%d+)|([^|]*)|||0$')
+  '^(%-?%d*)|([^|]+)||(%-?%d)|(%d+)|(%d+)|([^|]*)|||0$')
 if mode == 'k' and keep and argv[of_kinds] == '1' and argv[of_lookups] == '0' and kind_of == string.rep('\1', n)
-  and tonumber(keep) < 2 ^ 43 and tonumber(due) <= t then
-  local step = match(call('HGET', QUEUES, queue) or '', '^%-|%d+|%d+|%-?%d+|0|(%d+)|')
+  and (keep == '' or (tonumber(keep) or 2 ^ 43) < 2 ^ 43) and tonumber(due) <= t then
+  local kept, step = match(call('HGET', QUEUES, queue) or '', '^%-|%d+|[^|]*|%d+|%-?%d+|(%-?%d+)|0|(%d+)|')
+  if keep == '' then keep = kept end
   local there, seen = step and call('HMGET', JOBS, unpack(argv, base + 1, base + n)), {}
   for i = 1, n do
     local id = argv[base + i]
@@ -75,13 +77,14 @@ local kinds, waits = {}, {}
 local function moment(text) return byte(text) == 43 and t + sub(text, 2) or tonumber(text) end
 for i = 1, tonumber(argv[of_kinds]) do
   local keep, queue, group, priority, most, due, flow, parent, flags, deadline, correlation = match(argv[of_kinds + i],
-    '^(%-?%d+)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%+?%d+)|([^|]*)|([^|]*)|([foW]*)|(%+?%d+)|?([^|]*)$')
+    '^(%-?%d*)|([^|]+)|([%w_:.~%%@/-]*)|(%-?%d)|(%d+)|(%+?%d+)|([^|]*)|([^|]*)|([foW]*)|(%+?%d+)|?([^|]*)$')
   due, deadline = moment(due or ''), moment(deadline or '')
-  if keep and due < 2 ^ 43 and deadline < 2 ^ 43 and tonumber(keep) < 2 ^ 43 then
+  if keep and due < 2 ^ 43 and deadline < 2 ^ 43 and (keep == '' or (tonumber(keep) or 2 ^ 43) < 2 ^ 43) then
     local q = queue_of(queue)
     local kept = gsub(flags, 'W', '') .. (deadline > 0 and 'd' or '')
     local is_plain = parent == '' and flags == '' and due <= t
-    kinds[i] = { q = q, keep = keep, group = q.grouped and group or '', priority = tonumber(priority), max = most,
+    kinds[i] = { q = q, keep = keep == '' and num(q.keep) or keep, group = q.grouped and group or '',
+      is_early = group ~= '' and not q.grouped and is_named(q), priority = tonumber(priority), max = most,
       due = due, flow = flow, correlation = correlation, parent = parent, flags = kept, deadline = deadline,
       waits = find(flags, 'W', 1, true) ~= nil, is_plain = is_plain }
   end
@@ -251,7 +254,7 @@ local function added(i)
   local id, body, kind = argv[base + i], argv[base + n + i], kinds[byte(kind_of, i)]
   local j = is_id(id) and job(id)
   if not kind or not is_id(id) or j == 'X' then return 'X' end
-  if kind.q.shut then return 'P' end
+  if kind.q.shut or kind.is_early then return 'P' end
   if kind.q.pinned and kind.group == '' then return 'G' end
   local parent
   if kind.parent ~= '' then

@@ -2,7 +2,8 @@
 -- Makes a queue, or changes its settings. It stays plain, grouped or pinned, and paused or not. With another lease what runs
 -- has its lease anew; other limits hold for groups at once. That goes page by page, until the cursor is ''.
 -- KEYS: meta queues counts jobs ready timers leases groups turns waiting
--- ARGV: inc, queue, settings, cursor or '', size of a page
+-- A queue that was only named, and never had a job, becomes of any kind.
+-- ARGV: inc, queue, settings, cursor or '', or n to change no queue that is there, size of a page
 -- Returns: OK, cursor or '' | GROUPS it would change between plain, grouped and pinned | BADARG
 --@base
 --@duty
@@ -19,11 +20,26 @@ call('ZSCORE', LEASES, '')
 call('ZSCORE', TURNS, '')
 local name, text = argv[2], argv[3]
 local q = queue_of(name)
-local flags, capacity = match(text, '^([goz-]+)|%d+|%d+|%-?%d+|(%d+)|%d+|%d+|%d+|%d+|%d+|%d+|%d+')
+local flags = match(text, '^([goz-]+)|%d+|[^|]*|%d+|%-?%d+|%-?%d+|%d+|%d+|%d+|%d+|%d+|%d+|%d+|%d+')
 if not flags or not is_name(name) or #flags > 3 then return { 'BADARG' } end
 local grouped, pinned = find(flags, 'g', 1, true) ~= nil, find(flags, 'o', 1, true) ~= nil
 if pinned and not grouped then return { 'BADARG' } end
-if q.known and (q.grouped ~= grouped or q.pinned ~= pinned) then return { 'GROUPS' } end
+if q.known and argv[4] == 'n' then return { 'OK', '' } end
+
+-- Whether no job has ever come to it.
+local function is_blank()
+  local fields = {}
+  for _, of in ipairs({ 'running', 'delayed', 'waiting', 'done', 'failed', 'cancelled' }) do
+    fields[#fields + 1] = name .. '|' .. of
+  end
+  for _, n in ipairs(call('HMGET', COUNTS, unpack(fields))) do
+    if n and n ~= '0' then return false end
+  end
+  return not has_ready(q)
+end
+if q.known and (q.grouped ~= grouped or q.pinned ~= pinned) and not (is_named(q) and is_blank()) then
+  return { 'GROUPS' }
+end
 if q.paused then text = gsub(flags, '%-', '') .. 'p' .. sub(text, #flags + 1) end
 call('HSET', QUEUES, name, text)
 queues[name] = nil

@@ -44,7 +44,7 @@ if n > 0 and not find(modes, '[^c]') then
     seen[id], done[queue] = true, (done[queue] or 0) + 1
   end
   for queue in pairs(done) do
-    fits = fits and find(call('HGET', QUEUES, queue) or '', '^[pz-]+|%d+|%d+|%-?%d+|%d+|%d+|0|') ~= nil
+    fits = fits and find(call('HGET', QUEUES, queue) or '', '^[pz-]+|%d+|[^|]*|%d+|%-?%d+|%-?%d+|%d+|%d+|0|') ~= nil
   end
   if fits then
     call('HGET', BODIES, '')

@@ -5,9 +5,9 @@
 -- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
 --       until (ms) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
 --       from owner to owner. So a former owner comes too late.
--- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, lease. A job
---          with notes has a list of body and notes in place of the body |
---          HOLD, ms while running jobs are found again after a loss of data | LATE | NOTOKENS | BADARG. A call that is sent again
+-- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, and lease with
+--          the terms of its queue if it has any: lease,terms. A job with notes has a list of body and notes in place of the
+--          body | HOLD, ms while running jobs are found again after a loss of data | LATE | NOTOKENS | BADARG. A call that is sent again
 --          is answered with those jobs that still run for it
 --@base
 --@counts
@@ -53,11 +53,12 @@ end
 -- Most calls name only queues without groups, limits, a concurrency and a pause, whose jobs nobody watches. They need none of
 -- the rest, which costs more than they do. Nothing is written before it is sure that this is such a call.
 if not repeated and until_ms == '' then
-  local names, leases_of, mosts, founds, taken, known = {}, {}, {}, {}, {}, {}
+  local names, leases_of, terms_of, mosts, founds, taken, known = {}, {}, {}, {}, {}, {}, {}
   local ids, members, of, fits = {}, {}, {}, true
   for i = 8, #argv, 2 do
     local k, name, most = #names + 1, argv[i], tonumber(argv[i + 1]) or 0
-    local lease = match(call('HGET', QUEUES, name) or '', '^%-|(%d+)|%d+|%-?%d+|%d+|%d+|0|0|')
+    local lease, terms = match(call('HGET', QUEUES, name) or '',
+      '^%-|(%d+)|([^|]*)|%d+|%-?%d+|%-?%d+|%d+|%d+|0|0|')
     fits = lease ~= nil and not known[name]
     if not fits then break end
     local room = max(0, min(want - #ids, 128 - #ids, most))
@@ -68,6 +69,7 @@ if not repeated and until_ms == '' then
       -- A place has 17 characters.
       ids[z], members[z], of[z] = sub(found[j], #name + 19), found[j], k
     end
+    terms_of[k] = terms ~= '' and lease .. ',' .. terms or lease
     names[k], leases_of[k], mosts[k], founds[k], taken[k], known[name] = name, lease, most, #found, 0, true
   end
   local out, records, leases, count = { 'OK', '', '', '' }, {}, {}, 0
@@ -88,7 +90,7 @@ if not repeated and until_ms == '' then
       local id, record, body, k, z = ids[i], start .. num(attempts + 1) .. runner .. rest, bodies[i - first] or '', of[i], #out
       ends[k] = ends[k] or num(t + leases_of[k])
       records[2 * i - 1], records[2 * i], leases[2 * i - 1], leases[2 * i] = id, record, ends[k], id
-      out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, leases_of[k]
+      out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, body, terms_of[k]
       count, taken[k], bytes = i, taken[k] + 1, bytes + #body
       if bytes > 1048576 then break end
     end
@@ -130,6 +132,10 @@ call('HGET', GROUPS, '')
 call('ZSCORE', TIMERS, '')
 call('ZSCORE', LEASES, '')
 call('ZSCORE', TURNS, '')
+
+-- The lease and the terms of a queue's executions.
+local function terms_of(q) return num(q.lease) .. (q.terms ~= '' and ',' .. q.terms or '') end
+
 if repeated then
   local of, reg, list = match(answer, '^(%d*)|([^ ]*) ?(.*)$')
   local out, ids = { 'OK', of, reg, '' }, {}
@@ -142,7 +148,7 @@ if repeated then
       local notes = has(j, 'n') and call('HGET', EXTRAS, 'n:' .. j.id)
       local body = call('HGET', BODIES, j.id) or ''
       out[z + 1], out[z + 2], out[z + 3] = j.id, pack(j), notes and { body, notes } or body
-      out[z + 4] = num(queue_of(j.queue).lease)
+      out[z + 4] = terms_of(queue_of(j.queue))
     end
   end
   return out
@@ -298,9 +304,9 @@ if #ids > 0 then
         local body, z, k = bodies[i - first] or '', #out, #took + 1
         local notes = find(flags, 'n', 1, true) and call('HGET', EXTRAS, 'n:' .. id)
         records[2 * k - 1], records[2 * k] = id, record
-        q.ends = q.ends or num(t + q.lease)
+        q.ends, q.says = q.ends or num(t + q.lease), q.says or terms_of(q)
         leases[2 * k - 1], leases[2 * k] = q.ends, id
-        out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, notes and { body, notes } or body, num(q.lease)
+        out[z + 1], out[z + 2], out[z + 3], out[z + 4] = id, record, notes and { body, notes } or body, q.says
         took[k], q.taken, bytes = id, q.taken + 1, bytes + #body + #(notes or '')
         if g then
           g.running = g.running + 1

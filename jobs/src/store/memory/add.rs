@@ -88,11 +88,16 @@ impl Coming<'_> {
     fn added(&mut self, step: &mut Step<'_>, new: &NewJob, item: usize) -> u8 {
         let (id, kind) = (new.id.as_str(), &new.kind);
         let splits = kind.flow.contains('|') || kind.correlation.contains('|');
-        if kind.due >= LAST || kind.deadline >= LAST || kind.keep >= LAST as i64 || splits {
+        if kind.due >= LAST
+            || kind.deadline >= LAST
+            || kind.keep.is_some_and(|keep| keep >= LAST as i64)
+            || splits
+        {
             return b'X';
         }
         let settings = step.settings(&kind.queue);
-        if settings.shut {
+        let is_early = kind.group.is_some() && !settings.grouped && settings.is_named();
+        if settings.shut || is_early {
             return b'P';
         }
         if settings.pinned && kind.group.is_none() {
@@ -179,7 +184,7 @@ impl Coming<'_> {
             flags: letters.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect(),
             parent: parent.as_ref().map(|(id, job)| format!("{id}#{}", job.birth)).unwrap_or_default(),
             open: 0,
-            keep: kind.keep,
+            keep: kind.keep.unwrap_or(settings.keep),
             queue: kind.queue.clone(),
             group: group.to_owned(),
             place: step.in_line(kind.due, kind.priority, settings.step, item),
@@ -243,7 +248,7 @@ impl Coming<'_> {
         let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
         (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
         (job.keep, job.priority, job.max, job.due, job.attempts) =
-            (kind.keep, kind.priority, kind.max, kind.due, 0);
+            (kind.keep.unwrap_or(settings.keep), kind.priority, kind.max, kind.due, 0);
         job.correlation.clone_from(&kind.correlation);
         job.place = step.in_line(kind.due, kind.priority, settings.step, item);
         step.state.data.bodies.insert(id.to_owned(), new.body.clone());
@@ -323,7 +328,7 @@ impl Coming<'_> {
 fn begin_flow(job: &mut Record, kind: &Kind, settings: &Settings) {
     let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
     (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
-    (job.priority, job.keep) = (kind.priority, kind.keep);
+    (job.priority, job.keep) = (kind.priority, kind.keep.unwrap_or(settings.keep));
     job.flow.clone_from(&kind.flow);
 }
 

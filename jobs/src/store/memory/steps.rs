@@ -73,6 +73,13 @@ fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
     if group.blocked > step.now { at.max(group.blocked) } else { at }
 }
 
+/// Whether no job has ever come to a queue.
+fn is_blank(step: &Step<'_>, queue: &QueueName) -> bool {
+    let counts = ["running", "delayed", "waiting", "done", "failed", "cancelled"];
+    let data = &step.state.data;
+    counts.iter().all(|of| data.count(queue, of) == 0) && !step.has_ready(queue, None)
+}
+
 /// The fill of an answer about jobs.
 #[derive(Default)]
 struct Answered {
@@ -155,7 +162,10 @@ impl Store for MemoryStore {
         let mut step = Step::begin(&mut state, now, inc)?;
         let was = step.state.data.queues.get(queue).cloned();
         let kind = |settings: &Settings| (settings.grouped, settings.pinned);
-        if was.as_ref().is_some_and(|was| kind(was) != kind(settings)) {
+        if let Some(was) = &was
+            && kind(was) != kind(settings)
+            && !(was.is_named() && is_blank(&step, queue))
+        {
             return Ok(false);
         }
         let mut settings = settings.clone();
@@ -195,6 +205,19 @@ impl Store for MemoryStore {
         }
         step.tell_duty();
         Ok(true)
+    }
+
+    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
+        let (now, mut state) = (self.now(), self.state());
+        let mut step = Step::begin(&mut state, now, inc)?;
+        if !step.state.data.queues.contains_key(queue) {
+            step.state.data.queues.insert(queue.clone(), Settings::named());
+            if step.has_ready(queue, None) {
+                step.wake(queue, 1_000);
+            }
+            step.tell_duty();
+        }
+        Ok(())
     }
 
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {

@@ -82,9 +82,10 @@ pub(super) fn again(step: &Step<'_>, remembered: &str) -> TakeReply {
     let runs = |id: &str| {
         let record = step.job(id)?;
         let ours = record.state == JobState::Running && record.token.to_string() == token;
-        let (id, lease) = (JobId::new(id).ok()?, step.settings(&record.queue).lease);
+        let (id, settings) = (JobId::new(id).ok()?, step.settings(&record.queue));
+        let (lease, terms) = (settings.lease, settings.terms);
         let (body, notes) = (step.state.data.body(&id), step.state.data.notes(&id));
-        ours.then_some(TakenJob { id, record, body, notes, lease })
+        ours.then_some(TakenJob { id, record, body, notes, lease, terms })
     };
     TakeReply::Taken {
         jobs: ids.split(' ').filter_map(runs).collect(),
@@ -281,7 +282,8 @@ impl Take<'_, '_> {
             }
             let (body, notes) = (self.step.state.data.body(&id), self.step.state.data.notes(&id));
             bytes += body.len() + notes.len();
-            jobs.push(TakenJob { id, record: job, body, notes, lease: settings.lease });
+            let (lease, terms) = (settings.lease, settings.terms);
+            jobs.push(TakenJob { id, record: job, body, notes, lease, terms });
         }
         self.step.place_groups();
         ((!jobs.is_empty()).then_some(token), jobs)

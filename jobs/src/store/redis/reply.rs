@@ -7,6 +7,7 @@ use bytes::Bytes;
 use redis::Value;
 
 use crate::model::id::Incarnation;
+use crate::model::queue::Terms;
 use crate::model::record::Record;
 use crate::store::{Result, StoreError};
 
@@ -120,6 +121,14 @@ impl Values {
                 Ok((both.bytes()?, both.bytes()?))
             }
         }
+    }
+
+    /// The lease of an execution in ms, and the terms behind it if its queue has any.
+    pub(super) fn terms(&mut self) -> Result<(u64, Terms)> {
+        let text = self.text()?;
+        let (lease, terms) = text.split_once(',').unwrap_or((&text, ""));
+        let read = lease.parse().ok().zip(Terms::parse(terms));
+        read.ok_or_else(|| self.strange("a lease with terms", &Value::SimpleString(text.clone())))
     }
 
     /// A record; `None` where there is none.

@@ -121,6 +121,12 @@ impl Store for RedisStore {
         }
     }
 
+    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
+        let mut call = self.scripts.declare.call();
+        call.arg(inc.0).arg(queue.as_str()).arg(Settings::named().to_string()).arg("n").arg(PAGE);
+        self.send("declare", &call).await.map(drop)
+    }
+
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
         let mut call = self.scripts.add.call_in(&self.keys.lane(&lane.name));
         let token = adding.token.map(|token| token.to_string()).unwrap_or_default();
@@ -176,10 +182,10 @@ impl Store for RedisStore {
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
             let (id, record) = (values.name(|text| JobId::new(text).ok())?, values.record());
-            let ((body, notes), lease) = (values.body()?, values.number());
-            match (id, record, lease) {
-                (Some(id), Ok(Some(record)), Ok(lease)) => {
-                    jobs.push(TakenJob { id, record, body, notes, lease });
+            let ((body, notes), terms) = (values.body()?, values.terms());
+            match (id, record, terms) {
+                (Some(id), Ok(Some(record)), Ok((lease, terms))) => {
+                    jobs.push(TakenJob { id, record, body, notes, lease, terms });
                 }
                 // Its lease runs out. The other jobs need not wait for the end of theirs.
                 (id, record, _) => {
