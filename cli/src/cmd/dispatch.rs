@@ -89,13 +89,13 @@ pub(crate) struct Dispatch {
 #[command(next_help_heading = "Many jobs")]
 pub(crate) struct Many {
     /// Take the jobs from this file, `-` for stdin: JSON lines, or CSV with a line of names. The fields are key or key64,
-    /// and payload or payload64, id and policy where wanted
+    /// and payload or payload64, id and policy where wanted. The command reads and checks the whole file before the first job
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["key", "text", "body_file"])]
     pub(crate) file: Option<PathBuf>,
     /// Keep the progress in this file. The same command again goes on where it was, and starts no job twice
     #[arg(long, value_name = "STATEFILE", requires = "file")]
     pub(crate) resume: Option<PathBuf>,
-    /// Go on after a job that failed
+    /// Go on after a failed job. A file with an error is refused as a whole, and no job is tried
     #[arg(long = "continue", requires = "file")]
     pub(crate) go_on: bool,
     /// At most this many jobs in a second

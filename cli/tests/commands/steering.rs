@@ -277,10 +277,33 @@ async fn many_jobs_are_dispatched_from_a_file() {
     let jobs = "{\"key\":\"d\",\"payload\":{\"n\":1}}\n{\"key\":\"e\"}\n";
     let stdin = world.tenure(["dispatch", "-f", "-", "--rate", "1000"]).stdin(jobs);
     assert_eq!(printed(&assert(stdin).await.success()), "2 jobs started\n");
-    let bad = world.tenure(["dispatch", "-f", "-"]).stdin("key\nf\n\"\"\n");
-    let done = assert(bad).await;
-    assert_eq!(status(&done), Some(2));
-    assert!(said(&done).contains("job 2: it has no key"), "{}", said(&done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_of_a_file_with_an_error_is_started() {
+    let world = World::with_workers(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs").to_string_lossy().into_owned();
+    for (text, why) in [
+        ("key\nf\n\"\"\n", "job 2: it has no key"),
+        ("{\"key\":\"f\"}\nno JSON\n", "job 2: "),
+        ("[{\"key\":\"f\"}]", "it is a JSON array"),
+        ("f,x", "\"f\" is unknown"),
+        ("key,payload\n", "has no jobs"),
+        ("", "has no jobs"),
+    ] {
+        fs::write(&file, text).unwrap();
+        for (from, more) in [(&*file, &["--continue"][..]), (&*file, &["--dry-run"]), ("-", &[])] {
+            let bad = world.tenure(["dispatch", "-f", from].iter().chain(more)).stdin(text);
+            let done = assert(bad).await;
+            assert_eq!(status(&done), Some(2), "{text:?} {from} {more:?}: {}", said(&done));
+            assert!(said(&done).contains(why), "{text:?} {from} {more:?}: {}", said(&done));
+        }
+    }
+    assert!(world.node.job("f").await.unwrap().is_none_or(|job| job.owner.is_none()));
+    // Some editors put a mark before the first byte.
+    fs::write(&file, "\u{feff}{\"key\":\"g\"}").unwrap();
+    assert_eq!(printed(&world.run(&["dispatch", "-f", &file]).await.success()), "1 jobs started\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Jobs in a file: JSON lines, or CSV with a line of names.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -51,28 +51,58 @@ enum Source {
     Csv(csv::DeserializeRecordsIntoIter<Box<dyn BufRead>, Written>),
 }
 
+/// The names that the first line of a CSV may have.
+const FIELDS: [&str; 6] = ["key", "key64", "payload", "payload64", "id", "policy"];
+/// Some editors begin a file with this mark.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 impl Lines {
-    /// Opens the file. It is JSON if it begins with `{`.
+    /// Opens the file, and checks all lines first, so no job of a file with an error is tried. A file with `{` at the start is
+    /// JSON. Returns the number of jobs, too.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(crate) fn open(path: &Path, policy: Policy) -> Result<Self, Failure> {
+    /// The file cannot be read, has a line without a job, or has no jobs.
+    pub(crate) fn open(path: &Path, policy: Policy) -> Result<(Self, u64), Failure> {
         let unreadable =
             |error: io::Error| Failure::usage(format!("{} cannot be read: {error}", path.display()));
-        let reader: Box<dyn BufRead> = if path.as_os_str() == "-" {
-            Box::new(BufReader::new(io::stdin()))
-        } else {
-            Box::new(BufReader::new(File::open(path).map_err(unreadable)?))
-        };
-        Self::of(reader, path, policy).map_err(unreadable)
+        let mut file = readable_twice(path).map_err(unreadable)?;
+        let again = file.try_clone().map_err(unreadable)?;
+        let mut count = 0;
+        for line in Self::of(Box::new(BufReader::new(again)), path, policy)? {
+            line?;
+            count += 1;
+        }
+        if count == 0 {
+            return Err(Failure::usage(format!("{} has no jobs", path.display())));
+        }
+        file.rewind().map_err(unreadable)?;
+        Ok((Self::of(Box::new(BufReader::new(file)), path, policy)?, count))
     }
 
-    fn of(mut reader: Box<dyn BufRead>, path: &Path, policy: Policy) -> io::Result<Self> {
-        let is_json = reader.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        let source = if is_json {
-            Source::Json(reader.lines())
-        } else {
-            Source::Csv(csv::ReaderBuilder::new().from_reader(reader).into_deserialize())
+    fn of(mut reader: Box<dyn BufRead>, path: &Path, policy: Policy) -> Result<Self, Failure> {
+        let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+        let unreadable = |error: &dyn std::fmt::Display| wrong(format!("it cannot be read: {error}"));
+        if reader.fill_buf().map_err(|error| unreadable(&error))?.starts_with(MARK) {
+            reader.consume(MARK.len());
+        }
+        let start = reader.fill_buf().map_err(|error| unreadable(&error))?;
+        let source = match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') => Source::Json(reader.lines()),
+            Some(b'[') => {
+                let why = "it is a JSON array; write every job on a separate line, as jq -c '.[]' does";
+                return Err(wrong(why.to_owned()));
+            }
+            _ => {
+                let mut records = csv::ReaderBuilder::new().from_reader(reader);
+                let names = records.headers().map_err(|error| unreadable(&error))?;
+                if let Some(name) = names.iter().find(|name| !FIELDS.contains(name)) {
+                    let known = FIELDS.join(", ");
+                    return Err(wrong(format!(
+                        "the first line must name fields; {name:?} is unknown, the known fields are {known}"
+                    )));
+                }
+                Source::Csv(records.into_deserialize())
+            }
         };
         Ok(Self { source, path: path.to_owned(), policy, number: 0, ended: false })
     }
@@ -89,6 +119,23 @@ impl Lines {
             Source::Csv(records) => Some(records.next()?.map_err(|error| error.to_string())),
         }
     }
+}
+
+/// The file, or a copy of a pipe, as nobody can read a pipe twice.
+fn readable_twice(path: &Path) -> io::Result<File> {
+    let mut from: Box<dyn io::Read> = if path.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        let file = File::open(path)?;
+        if file.metadata()?.is_file() {
+            return Ok(file);
+        }
+        Box::new(file)
+    };
+    let mut copy = tempfile::tempfile()?;
+    io::copy(&mut from, &mut copy)?;
+    copy.rewind()?;
+    Ok(copy)
 }
 
 impl Iterator for Lines {
@@ -184,7 +231,34 @@ mod tests {
             assert_eq!(read[1], Err(why.to_owned()));
         }
         assert!(lines("{\"key\":\"a\",\"odd\":1}")[0].is_err(), "a mistyped field is no field");
-        assert!(lines("kex\na\n")[0].is_err());
-        assert!(lines("").is_empty());
+    }
+
+    #[test]
+    fn a_file_is_checked_as_a_whole_before_its_first_job() {
+        let of = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            Lines::open(file.path(), Policy::Never)
+                .map(|(lines, count)| (lines.count() as u64, count))
+                .map_err(|failure| {
+                    assert_eq!(failure.code, crate::exit::Code::Usage);
+                    failure.to_string()
+                })
+        };
+        assert_eq!(of("{\"key\":\"a\"}\n{\"key\":\"b\"}\n"), Ok((2, 2)));
+        assert_eq!(of("\u{feff}{\"key\":\"a\"}"), Ok((1, 1)), "a mark before the first byte");
+        assert_eq!(of("\u{feff}key\na\n"), Ok((1, 1)));
+        for (text, why) in [
+            ("{\"key\":\"a\"}\n{\"kex\":\"b\"}\n", "job 2: unknown field"),
+            ("[{\"key\":\"a\"},{\"key\":\"b\"}]", "it is a JSON array"),
+            ("kex\na\n", "\"kex\" is unknown"),
+            ("acme,x", "\"acme\" is unknown"),
+            ("", "has no jobs"),
+            ("\n\n", "has no jobs"),
+            ("key,payload\n", "has no jobs"),
+        ] {
+            let said = of(text).unwrap_err();
+            assert!(said.contains(why), "{text:?}: {said}");
+        }
     }
 }

@@ -81,14 +81,9 @@ impl Bulk {
     ) -> Result<Code, Failure> {
         let Self { how, policy, many: Many { file, resume, go_on, rate }, dry_run } = self;
         let file = file.unwrap_or_default();
-        let lines = Lines::open(&file, policy)?;
+        let (lines, count) = Lines::open(&file, policy)?;
         if dry_run {
             place.inspector().await?;
-            let mut count = 0_u64;
-            for line in lines {
-                line?;
-                count += 1;
-            }
             session.out.one(
                 &serde_json::json!({"dry_run": true, "jobs": count}),
                 format!("would dispatch {count} jobs"),
