@@ -36,6 +36,17 @@ type attachment struct {
 	keys     []string
 }
 
+// errOutlived says that jobs run on though their lease is over. Another worker gets the jobs in a moment.
+type errOutlived struct {
+	keys []string
+	// within is how long the process may still take to say so.
+	within time.Duration
+}
+
+func (e *errOutlived) Error() string {
+	return fmt.Sprintf("jobs have not ended by their lease: %q", e.keys)
+}
+
 // look ends all if jobs of a lease that is over have not ended.
 func (a *attachment) look(lease *Lease, link *link) {
 	keys := lease.unended()
@@ -100,7 +111,7 @@ func (h *Host) attachAs(path string, attach *attachment) (int, error) {
 		began := time.Now()
 		status, err := h.Serve(path)
 		if !h.emptied(attach.outlived) {
-			return 1, fmt.Errorf("jobs have not ended by their lease: %q", attach.keys)
+			return 1, &errOutlived{attach.keys, h.lastWord()}
 		}
 		if status == 78 {
 			return status, err
@@ -115,6 +126,14 @@ func (h *Host) attachAs(path string, attach *attachment) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// lastWord is how long the process may take to say that a job has outlived its lease. The node frees the key 0.05 of the TTL
+// after the host has found the job.
+func (h *Host) lastWord() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ttl / 100
 }
 
 // emptied waits for the end of all jobs of the last connection. False: one has not ended with its lease.

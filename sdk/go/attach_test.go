@@ -17,7 +17,11 @@ import (
 
 // TestMain runs a host in place of the tests if it is told to: some tests end the process of one.
 func TestMain(m *testing.M) {
-	if _, is := os.LookupEnv("TENURE_TEST_HOST"); is {
+	if log, is := os.LookupEnv("TENURE_TEST_HOST"); is {
+		if log == "stuck" {
+			lastWords = time.Hour
+			told.put(func() { select {} })
+		}
 		host := &Host{Job: func(context.Context, *Job) error { select {} }}
 		host.Run()
 	}
@@ -338,13 +342,13 @@ func TestAHostWithoutJobsEndsThoughNobodyAnswersItsBye(t *testing.T) {
 	})
 }
 
-// child starts a host in a process of its own, which has one job that does not end.
-func child(t *testing.T, ttl, lease time.Duration) (*exec.Cmd, *played) {
+// child starts a host in a process of its own, which has one job that does not end. `log` says what becomes of the log.
+func child(t *testing.T, log string, ttl, lease time.Duration) (*exec.Cmd, *played) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	listener := listenAt(t, path)
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), "TENURE_TEST_HOST=1", "TENURE_ATTACH="+path)
+	command.Env = append(os.Environ(), "TENURE_TEST_HOST="+log, "TENURE_ATTACH="+path)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -358,15 +362,19 @@ func child(t *testing.T, ttl, lease time.Duration) (*exec.Cmd, *played) {
 }
 
 func TestTheProcessEndsWithAJobThatOutlivesItsLease(t *testing.T) {
-	command, _ := child(t, 100*time.Millisecond, 300*time.Millisecond)
-	var failed *exec.ExitError
-	if err := command.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
-		t.Fatalf("it ended: %v", err)
+	for _, log := range []string{"read", "stuck"} {
+		command, _ := child(t, log, 100*time.Millisecond, 300*time.Millisecond)
+		stuck := time.AfterFunc(20*time.Second, func() { _ = command.Process.Kill() })
+		var failed *exec.ExitError
+		if err := command.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
+			t.Fatalf("with a log that is %s it ended: %v", log, err)
+		}
+		stuck.Stop()
 	}
 }
 
 func TestASecondSignalEndsTheProcess(t *testing.T) {
-	command, p := child(t, time.Minute, time.Minute)
+	command, p := child(t, "read", time.Minute, time.Minute)
 	_ = command.Process.Signal(syscall.SIGINT)
 	p.hear("bye")
 	_ = command.Process.Signal(syscall.SIGTERM)

@@ -82,10 +82,15 @@ func (h *Host) Bye() error {
 func (h *Host) Run() {
 	surviveLostReaders()
 	status, err := h.serveOrAttach()
+	within := lastWords
 	if err != nil {
 		tell("%v", err)
+		var outlived *errOutlived
+		if errors.As(err, &outlived) {
+			within = outlived.within
+		}
 	}
-	told.end()
+	told.end(within)
 	os.Exit(status)
 }
 

@@ -204,7 +204,7 @@ func TestALastStateThatIsNotKeptIsLogged(t *testing.T) {
 		p.say(fields{"op": "ping", "n": 1})
 		p.hear("pong")
 	})
-	told.end()
+	told.end(lastWords)
 	if !strings.Contains(logged.String(), `"acme" may not be kept: redis is full`) {
 		t.Fatal(logged.String())
 	}

@@ -13,7 +13,7 @@ import (
 const tellWaiting = 1000
 
 // How long the end of the process waits for the last texts.
-const lastWords = time.Second
+var lastWords = time.Second
 
 // A teller writes texts to the log in a goroutine, so that no job waits for a reader of the log.
 type teller struct {
@@ -39,13 +39,13 @@ func (t *teller) put(write func()) {
 	}
 }
 
-// end waits a little until all texts are written.
-func (t *teller) end() {
+// end waits until all texts are written, or for this time.
+func (t *teller) end(within time.Duration) {
 	written := make(chan struct{})
 	t.put(func() { close(written) })
 	select {
 	case <-written:
-	case <-time.After(lastWords):
+	case <-time.After(within):
 	}
 }
 

@@ -69,6 +69,8 @@ class Attachment:
             finally:
                 welcome.cancel()
             if not await self._emptied():
+                # The node frees the keys 0.05 of the TTL after `_look`.
+                host._ends_within = host.welcome.get("ttl_ms", 0) / 1000 / 100
                 tell(f"tenure: jobs have not ended by their lease: {', '.join(self._outlived.result())}")
                 return 1
             if status == 78:

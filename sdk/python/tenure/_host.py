@@ -67,6 +67,8 @@ class Host:
         #: Why the connection was refused.
         self._refusal = ""
         self._attachment: Attachment | None = None
+        #: How long the process may take for its last texts, in seconds, if it may not take the usual time.
+        self._ends_within: float | None = None
 
     def job(self, handler: JobHandler | None = None, *, ready: bool = True, cancel: bool = True) -> Any:
         """Registers the async function that runs a job, from its start to its end.
@@ -119,7 +121,7 @@ class Host:
         status = await self.serve()
         if self._tasks or status == 1:
             # Tasks have not ended though they were cancelled, or threads run on. Nothing may wait for them.
-            exit_now(status)
+            exit_now(status, self._ends_within)
         return status
 
     def _signalled(self) -> None:

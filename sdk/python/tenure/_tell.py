@@ -36,10 +36,12 @@ class _Teller:
         except queue.Full:
             pass
 
-    def end(self) -> None:
-        """Waits a little until all texts are written."""
+    def end(self, within: float | None = None) -> None:
+        """Waits until all texts are written, or for this time in seconds."""
         with self._texts.all_tasks_done:
-            self._texts.all_tasks_done.wait_for(lambda: not self._texts.unfinished_tasks, _LAST)
+            self._texts.all_tasks_done.wait_for(
+                lambda: not self._texts.unfinished_tasks, _LAST if within is None else within
+            )
 
     def _write(self) -> None:
         while True:
@@ -80,12 +82,17 @@ def tell_error() -> None:
     _teller.put(traceback.format_exc())
 
 
-def exit_now(status: int) -> None:
-    """Ends the process with what can be written soon, and waits for no task or thread."""
-    _teller.end()
+def exit_now(status: int, within: float | None = None) -> None:
+    """Ends the process with what can be written in this time in seconds, and waits for no task or thread."""
+    within = _LAST if within is None else within
+    _teller.end(within / 2)
     flushing = threading.Thread(target=_flush, daemon=True)
-    flushing.start()
-    flushing.join(_LAST)
+    try:
+        flushing.start()
+        flushing.join(within / 2)
+    except RuntimeError:
+        # The machine has no thread left.
+        pass
     os._exit(status)
 
 

@@ -834,8 +834,17 @@ class Attached(unittest.IsolatedAsyncioTestCase):
         return await asyncio.get_running_loop().run_in_executor(None, child.wait, 10)
 
     async def test_the_process_ends_with_a_job_that_outlives_its_lease(self):
-        child, _ = await self.child(ttl=0.1, left=0.3)
-        self.assertEqual(await self.status(child), 1)
+        stuck = """
+from tenure import _tell
+_tell._LAST = 1000
+_tell._write = lambda text: time.sleep(1000)
+class Stuck:
+    def flush(self):
+        time.sleep(1000)
+"""
+        for source in (STUBBORN, f"import sys, time{stuck}sys.stdout = Stuck(){STUBBORN}"):
+            child, _ = await self.child(ttl=0.1, left=0.3, source=source)
+            self.assertEqual(await self.status(child), 1)
 
     async def test_the_process_waits_for_no_thread_after_its_connection(self):
         source = STUBBORN.replace("cancel=False", "").replace("asyncio.sleep(1000)", "asyncio.to_thread(time.sleep, 1000)")
