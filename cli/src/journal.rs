@@ -30,11 +30,11 @@ static JOURNAL: OnceLock<Journal> = OnceLock::new();
 /// There is no thread.
 pub(crate) fn start() -> io::Result<()> {
     let journal = JOURNAL.get_or_init(Journal::default);
-    if !std::mem::replace(&mut journal.state().is_written, true) {
+    journal.begin(|| {
         thread::Builder::new().name("journal".to_owned()).spawn(|| journal.write(Stderr))?;
         panic::set_hook(Box::new(|panic| tell(told(panic))));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// As [`start`], and the journal takes the log, too.
@@ -50,20 +50,27 @@ pub(crate) fn log(level: tracing::Level) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells something on a line. Without a journal the caller writes the line, and passes over an error.
+/// Tells something on a line. Without a thread that writes, the caller writes the line, and passes over an error.
 pub(crate) fn tell(what: impl Display) {
     let line = format!("{what}\n");
-    match JOURNAL.get() {
+    match JOURNAL.get().filter(|journal| journal.state().is_written) {
         Some(journal) => journal.put(line.as_bytes()),
         None => drop(io::stderr().write_all(line.as_bytes())),
     }
 }
 
-/// Waits a little until all lines are written. Call this before each end of the process.
-pub(crate) fn end() {
+/// Waits a little until all lines are written.
+fn end() {
     if let Some(journal) = JOURNAL.get() {
         journal.flush(LAST_LINES);
     }
+}
+
+/// Ends the process with this status and the last lines.
+pub(crate) fn exit(status: u8) -> ! {
+    end();
+    #[expect(clippy::exit, reason = "nothing is left to tell")]
+    std::process::exit(status.into())
 }
 
 /// Calls [`end`] when it is dropped.
@@ -141,9 +148,30 @@ struct State {
     is_writing: bool,
 }
 
+impl State {
+    /// Nothing is left to write, and no loss to tell of. A line that is longer than all the room is such a loss.
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.dropped == 0
+    }
+}
+
 impl Journal {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread write from now on, unless a thread does. `spawn` starts the thread.
+    ///
+    /// # Errors
+    /// There is no thread.
+    fn begin(&self, spawn: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        // The thread waits until this lock is free.
+        let mut state = self.state();
+        if !state.is_written {
+            spawn()?;
+            state.is_written = true;
+        }
+        Ok(())
     }
 
     /// Takes whole lines, if there is room for them.
@@ -160,7 +188,7 @@ impl Journal {
 
     /// Waits until nothing waits, or for this time.
     fn flush(&self, within: Duration) {
-        let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let is_busy = |state: &mut State| state.is_writing || !state.is_empty();
         drop(self.changed.wait_timeout_while(self.state(), within, is_busy));
     }
 
@@ -168,7 +196,7 @@ impl Journal {
     fn write(&self, to: impl Write) {
         let (mut lines, mut state) = (Lines { to, missing: 0, is_cut: false }, self.state());
         loop {
-            while state.waiting.is_empty() {
+            while state.is_empty() {
                 state.is_writing = false;
                 self.changed.notify_all();
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -315,5 +343,29 @@ mod tests {
         journal.flush(Duration::from_secs(60));
         let state = journal.state();
         assert!(!state.is_writing && state.waiting.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_never_fits_is_told_as_missing() {
+        let journal = Arc::new(Journal::default());
+        let ((called, calls), (go, may)) = (channel(), channel());
+        drop(go);
+        let written = journal.clone();
+        thread::spawn(move || written.write(Slow { called, may }));
+        journal.put(&[vec![b'x'; WAITING], b"\n".to_vec()].concat());
+        let note = calls.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(note, b"tenure: 1 lines are missing here, nobody took them\n");
+        journal.flush(Duration::from_secs(60));
+        journal.put(b"short\n");
+        assert_eq!(calls.recv_timeout(Duration::from_secs(60)).unwrap(), b"short\n");
+    }
+
+    #[test]
+    fn without_a_thread_nothing_waits_for_one() {
+        let journal = Journal::default();
+        journal.begin(|| Err(io::ErrorKind::WouldBlock.into())).unwrap_err();
+        assert!(!journal.state().is_written);
+        journal.begin(|| Ok(())).unwrap();
+        assert!(journal.state().is_written);
     }
 }

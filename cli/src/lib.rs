@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 // They panic when nobody reads them any more: see `journal`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+// The last lines would be lost: `journal` ends the process.
+#![warn(clippy::exit)]
 
 mod args;
 mod cmd;

@@ -19,6 +19,7 @@ use super::tether::Tether;
 use super::wire::codec;
 use super::wire::down::Down;
 use super::wire::up::Hello;
+use crate::journal;
 use crate::work::guard::LOST;
 use crate::work::process::blocking;
 
@@ -250,7 +251,7 @@ impl Link {
                 .unwrap_or_else(PoisonError::into_inner);
             if !*gone {
                 tracing::error!("a host does not end: the node ends, and its guard kills all");
-                std::process::exit(LOST.into());
+                journal::exit(LOST);
             }
         });
         Duration::ZERO

@@ -57,10 +57,7 @@ impl Host {
             Some(guarded) if self.check => check::run(self, global.output, &guarded),
             Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
-                Ok(code) => {
-                    journal::end();
-                    std::process::exit(code.into())
-                }
+                Ok(code) => journal::exit(code),
                 Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),
             },
         }

@@ -65,10 +65,7 @@ impl Work {
         match guard::Guarded::here() {
             Some(guarded) => node::run(self, global, &guarded),
             None => match guard::run() {
-                Ok(code) => {
-                    journal::end();
-                    std::process::exit(code.into())
-                }
+                Ok(code) => journal::exit(code),
                 Err(error) => Err(Failure::new(Code::Failed, format!("the node cannot be started: {error}"))),
             },
         }

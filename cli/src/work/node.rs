@@ -6,7 +6,6 @@ use std::fs;
 use std::future::Future;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -79,7 +78,7 @@ fn end_with_guard(folder: PathBuf) -> io::Result<()> {
                 Ok(1..) => {}
                 Ok(0) | Err(_) => {
                     let _ = fs::remove_dir_all(&folder);
-                    process::exit(LOST.into());
+                    journal::exit(LOST);
                 }
             }
         }
