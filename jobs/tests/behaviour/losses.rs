@@ -209,6 +209,64 @@ async fn what_has_ended_does_not_run_again_when_the_data_go_back() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_outlives_a_loss_of_all_data() {
+    let store = MemoryStore::new();
+    let queue = Queue::new("q").backoff(Backoff::none()).keep(MINUTE);
+    let jobs = Jobs::in_memory(store.clone()).queue(queue).join().await.unwrap();
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let store = store.clone();
+        async move {
+            if let Some(page) = ctx.checkpointed::<u8>()? {
+                return Ok(Outcome::result(&page)?);
+            }
+            ctx.checkpoint(&9u8).await?;
+            store.wipe();
+            Err("once more".into())
+        }
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).await.unwrap().id;
+    is_in(&jobs, &id, Some(State::Done)).await;
+    assert_eq!(jobs.wait(&id).await.unwrap().result::<u8>().unwrap(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_checkpoint_outlives_data_that_go_back() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let queue = Queue::new("q").backoff(Backoff::none()).keep(MINUTE);
+    let jobs = Jobs::builder("s", client.clone()).queue(queue).join().await.unwrap();
+    let (said, gate) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let (heard, opened) = (said.clone(), gate.clone());
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let (heard, opened) = (heard.clone(), opened.clone());
+        async move {
+            if let Some(page) = ctx.checkpointed::<u8>()? {
+                heard.say(page.to_string());
+                return Ok(());
+            }
+            for page in [8u8, 9] {
+                ctx.checkpoint(&page).await?;
+                heard.say("kept");
+                opened.acquire().await?.forget();
+            }
+            Err("once more".into())
+        }
+    });
+    let _worker = worker.start().unwrap();
+    jobs.add("q", &()).await.unwrap();
+    said.until(1).await;
+    // The copy that the server comes back with.
+    client.commands().command(&::redis::cmd("SAVE")).await.unwrap();
+    gate.add_permits(1);
+    said.until(2).await;
+    server.kill().unwrap();
+    server.restart(Data::Keep).unwrap();
+    gate.add_permits(1);
+    assert_eq!(said.until(3).await, ["kept", "kept", "9"]);
+}
+
+#[tokio::test]
 async fn children_are_made_and_read_right_after_a_loss() {
     let store = MemoryStore::new();
     let jobs = Jobs::in_memory(store.clone()).queue(Queue::new("q").keep(MINUTE)).queue(Queue::new("c"));

@@ -69,6 +69,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "notes_go_with_their_job";
     "watchers hear of no notes": "settle", "tell(j, body, nil, mode == 'n' and y)"
         => "tell(j, body)", by "watchers_hear_of_notes";
+    "a start hides the last notes": "attest", "if data and (is_first or not runs) then"
+        => "if data and not runs then", by "the_last_notes_come_back_where_data_have_the_start";
+    "a late word takes notes back": "attest", "if data and (is_first or not runs) then"
+        => "if data then", by "the_last_notes_come_back_where_data_have_the_start";
+    "notes of another queue are adopted": "attest", "or j.queue ~= own.queue then forget_notes(j) end"
+        => "then forget_notes(j) end", by "notes_of_another_queue_are_not_adopted";
     "older notes stay with a lost execution": "attest", "if notes then set_notes(j, notes) else forget_notes(j) end"
         => "if notes then set_notes(j, notes) end", by "notes_come_back_with_a_lost_execution";
     "a step is for any incarnation": "figures", "if meta[1] ~= argv[1] or"
@@ -237,7 +243,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_new_life_of_a_job_is_no_execution_of_the_old_one";
     "what was said to have ended is made again": "attest", "if not j and (body == '' or"
         => "if not j and (", by "what_runs_is_made_again_after_a_loss_of_all_data";
-    "an attested job loses its data": "attest", "      set_body(id, data)\n"
+    "an attested job loses its data": "attest", "    set_body(id, data)\n"
         => "", by "an_older_state_gives_way_to_what_runs";
     "an attested job has no lease": "attest", "if #leases > 0 then call('ZADD', LEASES, unpack(leases)) end"
         => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
@@ -247,8 +253,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "", by "an_older_state_gives_way_to_what_runs";
     "an attested job of a group is not counted": "attest", "g.running = g.running + 1"
         => "", by "what_runs_is_made_again_after_a_loss_of_all_data";
-    "an attested job keeps its old place": "attest", "leave(j)\n  if j.birth"
-        => "if j.birth", by "an_older_state_gives_way_to_what_runs";
+    "an attested job keeps its old place": "attest", "leave(j)\n  -- Notes"
+        => "-- Notes", by "an_older_state_gives_way_to_what_runs";
     "a lost child is not counted again": "attest", "parent.open = parent.open + 1"
         => "", by "a_lost_child_is_counted_again";
     "a parent that comes back has no children": "attest", "  count_children(own)\n"
@@ -258,7 +264,7 @@ const MUTANTS: &[Mutant] = mutants! {
     "an execution is made again twice": "attest", " or token <= before"
         => "", by "an_execution_is_made_again_once";
     "an execution that was made again is forgotten": "attest", "bury(id, q.lease, token)"
-        => "", by "an_execution_is_made_again_once";
+        => "false", by "an_execution_is_made_again_once";
     "a job is made again after its lease": "attest", " or t >= hold + q.lease"
         => "", by "a_job_is_made_again_while_its_lease_lasts";
     "what was heard of stays": "tick", "no_extras[#no_extras + 1] = 'a:' .. of"

@@ -13,6 +13,8 @@ scenarios! {
     notes_go_with_their_job,
     watchers_hear_of_notes,
     notes_come_back_with_a_lost_execution,
+    the_last_notes_come_back_where_data_have_the_start,
+    notes_of_another_queue_are_not_adopted,
     a_word_of_another_execution_notes_nothing,
 }
 
@@ -180,6 +182,42 @@ async fn notes_come_back_with_a_lost_execution(which: Which) {
         lab.advance(3_000).await;
         assert_eq!(taken(&lab, "a").await, pair("mine", notes));
     }
+}
+
+async fn recover(lab: &Lab) {
+    lab.inc.set(lab.store.recover(lab.inc.get(), Token(0), "", 2_000, 60_000).await.unwrap());
+}
+
+async fn the_last_notes_come_back_where_data_have_the_start(which: Which) {
+    for left in ["page 9", ""] {
+        let lab = Lab::new(which, &[("a", "")]).await;
+        noted(&lab, "a", "j", 0).await;
+        let own = lab.jobs.borrow()[0].record.clone();
+        let said = |notes: &str| {
+            Attesting::new(id("j"), own.clone(), Some("mine".into())).with_notes(notes.to_owned().into())
+        };
+        recover(&lab).await;
+        assert_eq!(lab.attest(&[said(left)]).await, [SettleReply::GoesOn]);
+        assert_eq!(seen(&lab, "j").await, pair("mine", left));
+        lab.settle("j", note("page 10")).await;
+        // A copy of the same word comes late.
+        assert_eq!(lab.attest(&[said(left)]).await, [SettleReply::GoesOn]);
+        lab.settle("j", retry(0, "x")).await;
+        lab.advance(3_000).await;
+        assert_eq!(taken(&lab, "a").await, pair("mine", "page 10"));
+    }
+}
+
+async fn notes_of_another_queue_are_not_adopted(which: Which) {
+    let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
+    noted(&lab, "a", "j", 0).await;
+    let mut own = lab.jobs.borrow()[0].record.clone();
+    (own.token, own.queue) = (Token(own.token.0 + 1), queue("b"));
+    recover(&lab).await;
+    // A journal tells of an end without the data.
+    assert_eq!(lab.attest(&[Attesting::new(id("j"), own.clone(), None)]).await, [SettleReply::GoesOn]);
+    assert_eq!(lab.settle_as("j", own.token, retry(0, "x")).await, SettleReply::Pending);
+    assert_eq!(seen(&lab, "j").await, pair("b", ""));
 }
 
 async fn a_word_of_another_execution_notes_nothing(which: Which) {

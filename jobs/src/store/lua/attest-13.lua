@@ -76,6 +76,8 @@ end
 -- An older state of the job gives way, also that of an earlier life.
 local function adopt(j, own)
   leave(j)
+  -- Notes belong to one life of a job in one queue.
+  if j.birth ~= own.birth or j.queue ~= own.queue then forget_notes(j) end
   if j.birth ~= own.birth then
     forget_failure(j)
     if has(j, 'c') then
@@ -103,20 +105,26 @@ local function attested(i)
   if not own or own == 'X' or own.state ~= 'R' or j == 'X' or body ~= '' and not data then return 'X' end
   local token = tonumber(own.token)
   highest = max(highest, seen_token(own.token))
-  local q, before = queue_of(own.queue), heard[id]
+  local q, before, is_first = queue_of(own.queue), heard[id], false
   if token > before then
     heard[id] = token
-    bury(id, q.lease, token)
+    is_first = bury(id, q.lease, token)
   end
-  if not (j and j.state == 'R' and j.token == own.token) then
+  local runs = j and j.state == 'R' and j.token == own.token
+  local of_token, attempts, node = own.token, own.attempts, own.node
+  if not runs then
     if j and (j.birth > own.birth or tonumber(j.token) >= token) then return 'H' end
     if not j and (body == '' or token <= before or t >= hold + q.lease) then return 'H' end
-    local of_token, attempts, node = own.token, own.attempts, own.node
     j = j and adopt(j, own) or remake(own)
-    if data then
-      set_body(id, data)
-      if notes then set_notes(j, notes) else forget_notes(j) end
-    end
+  end
+  -- Data that have the start of an execution may have lost a later word. The first attestation of a loss comes before all other
+  -- words of the execution. A further copy may be late and know less, so a copy changes nothing.
+  if data and (is_first or not runs) then
+    set_body(id, data)
+    if notes then set_notes(j, notes) else forget_notes(j) end
+    changed[id] = j
+  end
+  if not runs then
     j.state, j.token, j.attempts, j.node = 'R', of_token, attempts, node
     if q.known and not q.grouped then j.group = '' end
     changed[id] = j

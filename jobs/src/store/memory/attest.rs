@@ -1,5 +1,7 @@
 //! After a loss of data, the executions of nodes are running again.
 
+use bytes::Bytes;
+
 use super::ends::forget_parent;
 use super::state::with_prefix;
 use super::step::{Step, flag, seen_token, unflag};
@@ -59,31 +61,30 @@ impl Step<'_> {
         let lease = self.settings(&own.queue).lease;
         let heard = self.state.data.extra(&format!("a:{id}"));
         let before = Token(std::str::from_utf8(&heard).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
-        if own.token > before {
-            self.bury(id.as_str(), lease, Some(own.token));
-        }
+        let is_first = own.token > before && self.bury(id.as_str(), lease, Some(own.token));
         let is_late = self.now >= self.hold() + lease;
         let known = self.job(id.as_str());
         let any_life = self.state.data.is_broken(Breakage::RequestsMetEarly);
         let runs = |job: &Record| job.state == JobState::Running && job.token == own.token;
         let job = match (known, body) {
-            (Some(job), _) if runs(&job) => job,
+            (Some(mut job), body) if runs(&job) => {
+                // The data may have lost a later word than the start. Further copies may be late, and know less.
+                if let Some(body) = body.as_ref().filter(|_| is_first) {
+                    self.keep_left(id, &mut job, body, notes);
+                }
+                job
+            }
             (Some(job), _) if (job.birth > own.birth && !any_life) || job.token >= own.token => {
                 return SettleReply::Halt;
             }
             (None, body) if body.is_none() || own.token <= before || is_late => return SettleReply::Halt,
             (known, body) => {
-                if let Some(body) = body {
-                    self.state.data.bodies.insert(id.to_string(), body.clone());
-                }
                 let mut job = match known {
                     Some(job) => self.adopt(id, job, own),
                     None => self.remake(id, own),
                 };
-                if body.is_some() && notes.is_empty() {
-                    self.forget_notes(id.as_str(), &mut job);
-                } else if body.is_some() {
-                    self.set_notes(id.as_str(), &mut job, notes);
+                if let Some(body) = body {
+                    self.keep_left(id, &mut job, body, notes);
                 }
                 self.runs_again(id, &mut job, own);
                 job
@@ -95,6 +96,16 @@ impl Step<'_> {
             SettleReply::Asked
         } else {
             SettleReply::GoesOn
+        }
+    }
+
+    /// Data and notes as an execution has left them.
+    fn keep_left(&mut self, id: &JobId, job: &mut Record, body: &Bytes, notes: &Bytes) {
+        self.state.data.bodies.insert(id.to_string(), body.clone());
+        if notes.is_empty() {
+            self.forget_notes(id.as_str(), job);
+        } else {
+            self.set_notes(id.as_str(), job, notes);
         }
     }
 
@@ -117,6 +128,10 @@ impl Step<'_> {
     /// An older state of the job gives way, also that of an earlier life.
     fn adopt(&mut self, id: &JobId, mut job: Record, own: &Record) -> Record {
         self.leave(id.as_str(), &mut job);
+        // Notes belong to one life of a job in one queue.
+        if job.birth != own.birth || job.queue != own.queue {
+            self.forget_notes(id.as_str(), &mut job);
+        }
         if job.birth != own.birth {
             self.forget_failure(id.as_str(), &mut job);
             if job.has('c') {
