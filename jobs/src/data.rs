@@ -30,7 +30,13 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, Error> {
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    read(bytes).map_err(|error| Error::Decode(Arc::new(error)))
+    // The decoder counts no levels of enums, so that a first pass counts the levels of all values alike.
+    let depth = if bytes.len() > LEVELS { read::<IgnoredAny>(bytes).err() } else { None };
+    match depth.filter(|error| matches!(error, rmp_serde::decode::Error::DepthLimitExceeded)) {
+        Some(error) => Err(error),
+        None => read(bytes),
+    }
+    .map_err(|error| Error::Decode(Arc::new(error)))
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
@@ -173,6 +179,22 @@ mod tests {
                 assert_eq!(thread.join().unwrap(), ([true; 3], Vec::new()));
             }
         }
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    enum Expr {
+        Not(Box<Expr>),
+        Lit,
+    }
+
+    #[test]
+    fn a_deep_enum_is_no_end_of_a_small_stack() {
+        let shallow = encode(&Expr::Not(Box::new(Expr::Lit))).unwrap();
+        assert!(matches!(decode(&shallow).unwrap(), Expr::Not(inner) if matches!(*inner, Expr::Lit)));
+        let deep = [&b"\x81\xa3Not".repeat(100_000), &b"\xa3Lit"[..]].concat();
+        let reads = move || decode::<Expr>(&deep).map(std::mem::forget);
+        let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(reads).unwrap();
+        assert!(matches!(thread.join().unwrap(), Err(Error::Decode(_))));
     }
 
     #[test]
