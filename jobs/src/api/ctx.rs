@@ -170,13 +170,14 @@ impl Ctx {
     /// [`checkpoint`](Self::checkpoint), and neither replaces the other.
     ///
     /// # Errors
-    /// As for [`checkpoint`](Self::checkpoint).
+    /// As for [`checkpoint`](Self::checkpoint). [`Error::Decode`] when the former notes cannot be read: the next checkpoint
+    /// replaces damaged notes.
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was kept.
     pub async fn progress<P: Serialize + ?Sized + Sync>(&self, progress: &P) -> Result<Alive, Error> {
         let _alone = self.shared.saving.lock().await;
-        self.note(self.notes().unwrap_or_default().with_progress(progress)?).await
+        self.note(self.notes()?.with_progress(progress)?).await
     }
 
     /// The last checkpoint of all attempts in this queue; `None` before the first.
@@ -214,7 +215,9 @@ impl Ctx {
     async fn go_on(&self, settle: Settle) -> Result<Alive, Error> {
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
         let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
-        let (said, own, link) = (going.clone(), execution.clone(), jobs.link().clone());
+        // Nobody may hear whether the store has kept them: the next word must not take them back.
+        execution.keep(&going[0].settle);
+        let (own, link) = (execution.clone(), jobs.link().clone());
         let replies = jobs
             .call_once(move |store, inc, lane| {
                 let (going, own, link) = (going.clone(), own.clone(), link.clone());
@@ -230,7 +233,6 @@ impl Ctx {
             jobs.keeper().halt(&execution.id, execution.token);
             return Err(Error::Halted(execution.id.clone()));
         }
-        execution.keep(&said[0].settle);
         execution.beat();
         Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
     }

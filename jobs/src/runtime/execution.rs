@@ -113,7 +113,7 @@ impl Execution {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers the notes or the data after the store has kept them.
+    /// Remembers the notes or the data that the store is to keep.
     pub(crate) fn keep(&self, kept: &Settle) {
         match kept {
             Settle::Note(notes) => {

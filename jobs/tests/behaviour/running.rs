@@ -18,6 +18,7 @@ stories! {
     a_delayed_job_runs_after_its_time,
     a_checkpoint_is_seen_by_watchers_and_the_next_attempt,
     data_of_any_type_survive_a_progress,
+    a_progress_takes_no_unheard_checkpoint_back,
     a_job_is_unique_under_its_id,
     ids_rise_and_many_are_got_in_order,
     many_large_jobs_are_got_in_order,
@@ -216,6 +217,27 @@ async fn data_of_any_type_survive_a_progress(world: World) {
     fails_and_is_replayed(&jobs, Strict { to: "a@b.c".to_owned() }).await;
     fails_and_is_replayed(&jobs, ()).await;
     fails_and_is_replayed(&jobs, vec![1u8, 2]).await;
+}
+
+async fn a_progress_takes_no_unheard_checkpoint_back(world: World) {
+    let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none()).attempts(2).keep(MINUTE);
+    let jobs = world.node("n").queue(queue).join().await.unwrap();
+    let worker = jobs.worker("q", async |ctx: Ctx, (): ()| {
+        if let Some(page) = ctx.checkpointed::<u8>()? {
+            return Ok(Outcome::result(&page)?);
+        }
+        // Nobody hears the answer.
+        tokio::select! {
+            biased;
+            _ = ctx.checkpoint(&5u8) => {}
+            () = std::future::ready(()) => {}
+        }
+        ctx.progress("half").await?;
+        Err("once more".into())
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).await.unwrap().id;
+    assert_eq!(jobs.wait(&id).await.unwrap().result::<u8>().unwrap(), 5);
 }
 
 async fn a_job_is_unique_under_its_id(world: World) {
