@@ -49,7 +49,8 @@ impl Change {
         self.data.as_ref().map(|data| data::decode(data)).transpose()
     }
 
-    /// The new checkpoint; `None` when the checkpoint stayed the same.
+    /// The new checkpoint; `None` when the checkpoint stayed the same. The first word of an attempt tells the checkpoint once
+    /// more, also an unchanged one.
     ///
     /// # Errors
     /// [`Error::Decode`].
@@ -57,7 +58,7 @@ impl Change {
         self.notes.checkpoint()
     }
 
-    /// The new progress; `None` when the progress stayed the same.
+    /// The new progress; `None` when the progress stayed the same. The first word of an attempt tells the progress once more.
     ///
     /// # Errors
     /// [`Error::Decode`].
