@@ -71,11 +71,16 @@ func (h *Host) serveOrAttach() (int, error) {
 			"there is no TENURE_SOCKET and no TENURE_ATTACH: start this program by `tenure host -- COMMAND`")
 	}
 	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
+	// A script starts a program in the background with SIGINT ignored.
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGINT) {
+		signals = append(signals, syscall.SIGINT)
+	}
+	signal.Notify(ends, signals...)
 	go func() {
 		<-ends
 		// The next one ends the process.
-		signal.Reset(syscall.SIGTERM, syscall.SIGINT)
+		signal.Reset(signals...)
 		_ = h.Bye()
 	}()
 	return h.Attach(path)

@@ -1,6 +1,7 @@
 package tenure
 
 import (
+	"fmt"
 	"log"
 	"os"
 	"os/signal"
@@ -51,7 +52,9 @@ func (t *teller) end(within time.Duration) {
 
 // tell writes a text to the log.
 func tell(format string, values ...any) {
-	told.put(func() { log.Printf(format, values...) })
+	// The values may change as soon as this returns.
+	text := fmt.Sprintf(format, values...)
+	told.put(func() { log.Print(text) })
 }
 
 // surviveLostReaders keeps the process alive when the reader of its output has gone. Go ends a process for a write to such a

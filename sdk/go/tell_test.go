@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,23 @@ func TestErrorsAreSaidThoughNobodyReadsTheLog(t *testing.T) {
 			t.Fatal(said)
 		}
 	})
+}
+
+func TestATextIsWhatItWasWhenItWasTold(t *testing.T) {
+	var text strings.Builder
+	before := log.Writer()
+	log.SetOutput(&text)
+	defer log.SetOutput(before)
+	free := make(chan struct{})
+	told.put(func() { <-free })
+	values := map[string]int{"n": 1}
+	tell("it has %v", values)
+	values["n"] = 2
+	close(free)
+	told.end(lastWords)
+	if !strings.Contains(text.String(), "it has map[n:1]") {
+		t.Fatal(text.String())
+	}
 }
 
 func TestTheProcessOutlivesTheReaderOfItsLog(t *testing.T) {

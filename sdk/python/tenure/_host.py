@@ -116,7 +116,8 @@ class Host:
         if "TENURE_SOCKET" not in os.environ:
             # Only the main thread gets signals.
             with contextlib.suppress(RuntimeError, ValueError):
-                for number in _SIGNALS:
+                # A script starts a program in the background with SIGINT ignored.
+                for number in [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]:
                     asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         status = await self.serve()
         if self._tasks or status == 1:
@@ -126,9 +127,9 @@ class Host:
 
     def _signalled(self) -> None:
         for number in _SIGNALS:
-            asyncio.get_running_loop().remove_signal_handler(number)
-            # The next one ends the process.
-            signal.signal(number, signal.SIG_DFL)
+            if asyncio.get_running_loop().remove_signal_handler(number):
+                # The next one ends the process.
+                signal.signal(number, signal.SIG_DFL)
         self.bye()
 
     async def serve(self, path: str | None = None) -> int:

@@ -204,7 +204,7 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
                 raise RuntimeError("boom")
 
             # A thread that waits for the pipe keeps it.
-            stream = os.fdopen(writer, "w", closefd=False)
+            stream = os.fdopen(writer, "w", buffering=1, closefd=False)
             with mock.patch.object(sys, "stderr", stream), mock.patch.object(_tell, "_teller", _tell._Teller()):
                 async with connected(host) as tenure:
                     tenure.start()
@@ -851,6 +851,22 @@ class Stuck:
         child, tenure = await self.child(60, 60, "import time" + source, "TENURE_SOCKET")
         tenure.writer.close()
         self.assertEqual(await self.status(child), 1)
+
+    async def test_a_signal_that_was_ignored_stays_ignored(self):
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            child, tenure = await self.child(ttl=60, left=60)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        child.send_signal(signal.SIGINT)
+        tenure.say(op="ping", n=1)
+        await tenure.hear("pong")
+        child.send_signal(signal.SIGTERM)
+        await tenure.hear("bye")
+        # The second end of the process is by SIGTERM still.
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(await self.status(child), -signal.SIGTERM)
 
     async def test_a_second_signal_ends_the_process(self):
         child, tenure = await self.child(ttl=60, left=60)
