@@ -55,7 +55,8 @@ impl Turn {
 
 /// Takes the lock, if the lock is free. The file has a name as long as somebody holds the lock.
 fn take(lock: &Path) -> io::Result<Option<File>> {
-    let nofollow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    // A pipe of this name would keep the thread until somebody reads.
+    let nofollow = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
     let file =
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow).open(lock)?;
@@ -106,6 +107,14 @@ mod tests {
         let _kept = Turn::at(&path).await.unwrap();
         let late = Turn::at(&path).await.unwrap_err();
         assert!(late.to_string().contains("another process keeps the lock"), "{late}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pipe_in_place_of_the_lock_keeps_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join(".s.lock");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        Turn::at(&folder.path().join("s")).await.unwrap_err();
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 use tenure_pool::Job;
@@ -17,6 +18,8 @@ const SOCKET_MAX: usize = 107;
 const BELOW: &str = "/9999999999/notify";
 /// How much of a first line is read. The kernel reads no more.
 const SHEBANG_MAX: u64 = 256;
+/// How long a failed start counts against the node.
+const COUNTS: Duration = Duration::from_secs(60);
 
 /// Looks whether sockets of jobs can have names in this folder.
 ///
@@ -39,7 +42,7 @@ pub(crate) fn sockets(folder: &Path) -> Result<(), String> {
 /// # Errors
 /// The reason.
 pub(crate) fn program(name: &OsStr) -> Result<(), String> {
-    if name.as_bytes().contains(&b'{') {
+    if is_by_job(name) {
         return Ok(());
     }
     let path = found(name)?;
@@ -58,6 +61,11 @@ pub(crate) fn program(name: &OsStr) -> Result<(), String> {
         ));
     }
     is_executable(&interpreter).map_err(|error| format!("{shown}: its interpreter {with}: {error}"))
+}
+
+/// Whether each job may have a program of its own. A fault of such a program says nothing about the node.
+pub(super) fn is_by_job(name: &OsStr) -> bool {
+    name.as_bytes().contains(&b'{')
 }
 
 /// The file of a program, as a shell finds it.
@@ -82,9 +90,10 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     (end > 0).then(|| OsStr::from_bytes(&rest[..end]).into())
 }
 
-/// Why the last program could not be started.
+/// Why the last program could not be started, and since when. The cause may be gone, and a node without jobs tries no other
+/// program, so the reason counts for a while.
 #[derive(Debug, Default)]
-pub(super) struct Able(Mutex<Option<String>>);
+pub(super) struct Able(Mutex<Option<(Instant, String)>>);
 
 impl Able {
     /// The program of a job could not be started. A job whose lease is over says nothing about the node.
@@ -92,7 +101,7 @@ impl Able {
         if job.lease().remaining().is_zero() {
             return;
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), why.to_owned()));
     }
 
     /// A program runs.
@@ -100,9 +109,12 @@ impl Able {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The reason why jobs cannot run here. None: the last program could be started.
+    /// The reason why jobs cannot run here. None: the last program could be started, or its failure is long ago.
     pub(super) fn lack(&self) -> Option<String> {
-        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let (since, why) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        if since.elapsed() >= COUNTS {
+            return None;
+        }
         Some(format!("the last program could not be started here: {why}"))
     }
 }
@@ -143,6 +155,15 @@ mod tests {
             let told = program(bad.as_os_str()).unwrap_err();
             assert!(told.contains(why), "{bad:?}: {told}");
         }
+    }
+
+    #[test]
+    fn a_failed_start_counts_for_a_while() {
+        let now = Instant::now();
+        let able = |since| Able(Mutex::new(Some((since, "busy".to_owned()))));
+        assert!(able(now).lack().is_some());
+        let Some(long_ago) = now.checked_sub(COUNTS) else { return };
+        assert_eq!(able(long_ago).lack(), None);
     }
 
     #[test]

@@ -26,8 +26,10 @@ const TRIES: usize = 8;
 /// The folder cannot be locked, or another guard removes it.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     let nofollow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    // NFS has shared locks for readers, and exclusive locks for writers.
     let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);
+    let options =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);
     let file = options.open(folder.join(LOCK))?;
     flock(&file, FlockOperation::NonBlockingLockShared)?;
     if file.metadata()?.nlink() == 0 {
@@ -108,7 +110,8 @@ mod tests {
         let (other, unlocked) = (folder("other"), folder("tenure-unlocked"));
         drop(lock(&left).unwrap());
         drop(lock(&other).unwrap());
-        let in_use = lock(&used).unwrap();
+        let mut in_use = lock(&used).unwrap();
+        io::Read::read(&mut in_use, &mut [0]).unwrap();
         std::os::unix::fs::symlink(&other, place.path().join("tenure-link")).unwrap();
         clear(place.path());
         assert!(!left.exists());

@@ -8,7 +8,7 @@ use tenure_pool::{BoxError, JobEnd, Start};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::able::Able;
+use super::able::{Able, is_by_job};
 use super::desk::{Desk, Talk};
 use super::folder::Folder;
 use super::launch::{End, Word};
@@ -82,7 +82,9 @@ impl Run {
             }
             Came::NotStarted(why) => {
                 self.processes.finish().await;
-                self.able.refused(&job, &why);
+                if !self.work.command.first().is_some_and(|program| is_by_job(program)) {
+                    self.able.refused(&job, &why);
+                }
                 tracing::warn!(key = %job.key(), why, "a program cannot be started here, another worker is asked");
                 Start::Elsewhere
             }

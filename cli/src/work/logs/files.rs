@@ -49,7 +49,15 @@ impl Files {
             if self.open.len() >= OPEN {
                 self.open.clear();
             }
-            self.open.insert(key.to_vec(), open(&path)?);
+            let open = match open(&path) {
+                // Somebody has removed the folder.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    fs::create_dir_all(&self.folder)?;
+                    open(&path)?
+                }
+                opened => opened?,
+            };
+            self.open.insert(key.to_vec(), open);
         }
         let Some(Open { file, len, .. }) = self.open.get_mut(key) else { return Ok(()) };
         let bytes = [line, b"\n"].concat();
@@ -179,6 +187,16 @@ mod tests {
             files.append(b"k", b"after").unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "after\n");
         }
+    }
+
+    #[test]
+    fn a_folder_that_somebody_takes_away_is_made_anew() {
+        let (folder, mut files) = world(1_000);
+        files.append(b"k", b"before").unwrap();
+        fs::remove_dir_all(folder.path()).unwrap();
+        later(&mut files);
+        files.append(b"k", b"after").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("k.log")).unwrap(), "after\n");
     }
 
     #[test]
