@@ -66,7 +66,13 @@ pub(crate) fn decode<T: Payload>(kind: Option<&str>, body: &[u8]) -> Result<T, D
     if kind != Some(wanted) {
         return Err(DecodeError::OtherType { wanted, found: kind.map(str::to_owned) });
     }
-    read(body).map_err(|source| DecodeError::Damaged { wanted, source })
+    // The decoder counts no levels of enums, so that a first pass counts the levels of all values alike.
+    let depth = if body.len() > LEVELS { read::<IgnoredAny>(body).err() } else { None };
+    match depth.filter(|error| matches!(error, rmp_serde::decode::Error::DepthLimitExceeded)) {
+        Some(source) => Err(source),
+        None => read(body),
+    }
+    .map_err(|source| DecodeError::Damaged { wanted, source })
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
@@ -86,6 +92,26 @@ mod tests {
 
     impl Payload for Chain {
         const TYPE: &'static str = "chain";
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    enum Expression {
+        Not(Box<Expression>),
+        True,
+    }
+
+    impl Payload for Expression {
+        const TYPE: &'static str = "expression";
+    }
+
+    #[test]
+    fn a_deep_enum_is_no_end_of_a_small_stack() {
+        let bytes = [&b"\x81\xa3Not".repeat(100_000), &b"\xa4True"[..]].concat();
+        // A value that deep would end the stack when it is dropped, too.
+        let decoded = move || decode::<Expression>(Some("expression"), &bytes).map(std::mem::forget);
+        let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(decoded);
+        let decoded = thread.ok().and_then(|thread| thread.join().ok());
+        assert!(matches!(decoded, Some(Err(DecodeError::Damaged { .. }))), "{decoded:?}");
     }
 
     fn chain(links: usize) -> Chain {

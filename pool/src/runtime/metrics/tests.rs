@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics::{Key, KeyName, Metadata, Recorder, SharedString};
+use metrics::{Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 use super::*;
 use crate::core::input::Wanted;
