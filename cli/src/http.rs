@@ -1,31 +1,38 @@
 //! A small HTTP server: its connections are few, and each ends in time, whatever its caller does.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::serve::{Listener, ListenerExt};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{HttpService, Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 
 /// The most bytes and lines of a request's head.
 const HEAD: usize = 16 * 1_024;
 const LINES: usize = 64;
+/// The pause before another look for a silent connection.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The bounds of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// How many connections are served at once. Others wait.
+    /// How many connections are served at once.
     pub(crate) connections: usize,
     /// How long the head of a request may take to come. Where connections are kept, also how long one may be idle.
     pub(crate) head: Duration,
@@ -48,7 +55,70 @@ pub(crate) fn tcp(listener: std::net::TcpListener) -> io::Result<impl Listener> 
     Ok(TcpListener::from_std(listener)?.tap_io(|stream| drop(stream.set_nodelay(true))))
 }
 
-/// Serves, and never ends by itself.
+/// The connections of a server, the oldest first.
+#[derive(Clone, Default)]
+struct Open(Arc<Mutex<VecDeque<Connection>>>);
+
+struct Connection {
+    /// The requests under way: from the head of the request to the last part of the answer.
+    requests: Arc<AtomicUsize>,
+    task: AbortHandle,
+}
+
+impl Open {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, requests: Arc<AtomicUsize>, task: AbortHandle) {
+        let mut open = self.lock();
+        open.retain(|connection| !connection.task.is_finished());
+        open.push_back(Connection { requests, task });
+    }
+
+    /// Closes the oldest connection without a request.
+    fn close_idle(&self) {
+        let mut open = self.lock();
+        open.retain(|connection| !connection.task.is_finished());
+        let idle = open.iter().position(|connection| connection.requests.load(Ordering::Relaxed) == 0);
+        if let Some(connection) = idle.and_then(|at| open.remove(at)) {
+            connection.task.abort();
+        }
+    }
+}
+
+/// Counts a request as under way until the drop.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(requests: &Arc<AtomicUsize>) -> Self {
+        requests.fetch_add(1, Ordering::Relaxed);
+        Self(requests.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for a free place. The oldest silent connection makes room if no place is free.
+async fn place(room: &Arc<Semaphore>, open: &Open) -> OwnedSemaphorePermit {
+    loop {
+        if let Ok(permit) = room.clone().try_acquire_owned() {
+            return permit;
+        }
+        open.close_idle();
+        if let Ok(Ok(permit)) = timeout(LOOK, room.clone().acquire_owned()).await {
+            // The newest connections say the first request before more connections are closed.
+            tokio::task::yield_now().await;
+            return permit;
+        }
+    }
+}
+
+/// Serves without an end. When all places are taken, a new connection takes the place of the oldest connection without a request.
 pub(crate) async fn serve<L, S, B>(mut listener: L, bounds: Bounds, service: S) -> Infallible
 where
     L: Listener,
@@ -59,13 +129,17 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let room = Arc::new(Semaphore::new(bounds.connections));
+    let open = Open::default();
     loop {
-        let permit = room.clone().acquire_owned().await;
         let (stream, _) = listener.accept().await;
+        let permit = place(&room, &open).await;
+        // Nobody keeps a place between two requests while room is short.
+        let is_short = room.available_permits() < bounds.connections / 4;
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(bounds.stall));
-        let service = service.clone();
-        tokio::spawn(async move {
+        let requests = Arc::<AtomicUsize>::default();
+        let service = noted(service.clone(), requests.clone(), is_short);
+        let task = tokio::spawn(async move {
             let _permit = permit;
             let mut builder = http1::Builder::new();
             builder.keep_alive(bounds.keep_alive).timer(TokioTimer::new()).header_read_timeout(bounds.head);
@@ -77,5 +151,108 @@ where
                 let _ = timeout(bounds.rest, connection).await;
             }
         });
+        open.add(requests, task.abort_handle());
+    }
+}
+
+/// The service with a count of requests. An answer says `connection: close` when room is short.
+fn noted<S, B>(
+    service: S,
+    requests: Arc<AtomicUsize>,
+    is_short: bool,
+) -> impl HttpService<
+    Incoming,
+    ResBody = impl Body<Data = B::Data, Error = B::Error> + Send + 'static,
+    Error = Infallible,
+    Future: Send,
+> + Send
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    service_fn(move |request: Request<Incoming>| {
+        let under_way = UnderWay::begin(&requests);
+        let answer = service.call(request);
+        async move {
+            let mut answer = answer.await?;
+            if is_short {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            let until_taken = move |frame| {
+                let _lives = &under_way;
+                frame
+            };
+            Ok::<_, Infallible>(answer.map(|body| body.map_frame(until_taken)))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A server of four places without bounds of time. A request for `/slow` gets no answer.
+    fn server() -> std::net::SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = service_fn(async |request: Request<Incoming>| {
+            if request.uri().path() == "/slow" {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"here"))))
+        });
+        let bounds =
+            Bounds { connections: 4, head: LONG, stall: LONG, life: LONG, rest: LONG, keep_alive: true };
+        tokio::spawn(serve(tcp(listener).unwrap(), bounds, service));
+        address
+    }
+
+    async fn ask(stream: &mut TcpStream, head: &str) -> String {
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 1_024];
+        let read = timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap();
+        String::from_utf8(answer[..read].to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_is_answered_beside_connections_that_say_nothing() {
+        let address = server();
+        let mut silent = Vec::new();
+        for _ in 0..300 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut caller = TcpStream::connect(address).await.unwrap();
+        let answer = ask(&mut caller, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("connection: close"), "room is short: {answer}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_a_request_keeps_its_place() {
+        let address = server();
+        let mut waits = TcpStream::connect(address).await.unwrap();
+        waits.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..20 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+            let mut caller = TcpStream::connect(address).await.unwrap();
+            let answer = ask(&mut caller, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+        let closed = timeout(Duration::from_millis(50), waits.read(&mut [0])).await;
+        assert!(closed.is_err(), "the oldest connection waits on: {closed:?}");
     }
 }

@@ -21,7 +21,7 @@ use crate::exit::{Code, Failure};
 use crate::http::{Bounds, serve, tcp};
 
 const BOUNDS: Bounds = Bounds {
-    connections: 64,
+    connections: 256,
     head: Duration::from_secs(2),
     stall: Duration::from_secs(5),
     life: Duration::from_secs(10),

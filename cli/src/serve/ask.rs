@@ -188,6 +188,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Asked<T> {
             return Err(too_long());
         }
         let body = read(request.into_body()).await?;
+        // Serde would take the items of an array as the fields of an object.
+        if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            return Err(Problem::usage("the body must be a JSON object"));
+        }
         serde_json::from_slice(&body).map(Self).map_err(|error| Problem::usage(format!("the body: {error}")))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -109,8 +109,13 @@ fn live() -> Response {
 }
 
 /// The pool can be read.
-async fn ready(State(app): Shared) -> Result<Response, Problem> {
-    let phase = phase(&app.source.state().await?);
+async fn ready(State(app): Shared, headers: HeaderMap) -> Result<Response, Problem> {
+    let state = app.source.state().await.map_err(|problem| {
+        // The text of the store may name users and addresses.
+        let may_look = app.tokens.who(&headers).and_then(|who| who.may(View)).is_ok();
+        if may_look { problem } else { Problem::redis("the pool cannot be read") }
+    });
+    let phase = phase(&state?);
     match phase {
         PoolPhase::Unknown | PoolPhase::Closed => Err(Problem::redis("there is no such pool now")),
         _ => Ok(Json(json!({"v": crate::out::VERSION, "ready": true, "phase": phase})).into_response()),

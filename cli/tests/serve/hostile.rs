@@ -5,7 +5,7 @@ use tenure_testing::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::world::{PATIENCE, World};
+use super::world::{PATIENCE, Page, World, tenure};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_are_not_ours_are_refused() {
@@ -219,4 +219,52 @@ async fn a_caller_that_takes_no_answer_is_hung_up_on() {
         assert!(read > 0, "the stream has ended: {said}");
         said.push_str(&String::from_utf8_lossy(&piece[..read]));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_an_array_changes_nothing() {
+    let world = World::new(1).await;
+    world.node.dispatch(("acme", "x")).await.unwrap();
+    let (page, token) = (&world.page, world.page.token.clone().unwrap());
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let described: serde_json::Value =
+        serde_json::from_str(include_str!("../../src/serve/openapi.json")).unwrap();
+    let mut tried = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        if methods.get("post").is_none() {
+            continue;
+        }
+        tried += 1;
+        for body in ["[]", " [\"acme\"]", "\"acme\"", "null", "7"] {
+            let answer = page.ask("POST", path, &headers, Some(body)).await;
+            assert_eq!(answer.status, 400, "{path} {body}");
+        }
+    }
+    assert!(tried > 10, "{tried}");
+    assert!(world.node.job("acme").await.unwrap().is_some_and(|job| job.owner.is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_redis_is_told_to_nobody_without_a_token() {
+    let world = World::new(1).await;
+    let made = tenure(&world.server).args(["serve", "--new-token", "anna"]).output().await.unwrap();
+    let made = String::from_utf8(made.stdout).unwrap();
+    let of = |name: &str| made.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), of("line:")).unwrap();
+    let page = Page::start(&world.server, &["--token-file", file.path().to_str().unwrap()]).await;
+    world.server.kill().unwrap();
+    let bearer = format!("Bearer {}", of("token:"));
+    let detail = async |headers: &[(&str, &str)]| {
+        let answer = page.ask("GET", "/readyz", headers, None).await;
+        (answer.status == 503).then(|| answer.json()["detail"].as_str().unwrap().to_owned())
+    };
+    let told = eventually(PATIENCE, "an error", async || detail(&[("authorization", &bearer)]).await).await;
+    assert_ne!(told, "the pool cannot be read");
+    let stranger = eventually(PATIENCE, "an error", async || detail(&[]).await).await;
+    assert_eq!(stranger, "the pool cannot be read");
+    let forged =
+        eventually(PATIENCE, "an error", async || detail(&[("authorization", "Bearer x")]).await).await;
+    assert_eq!(forged, "the pool cannot be read");
 }
