@@ -26,8 +26,8 @@
 #   make chaos-bounds   how soon 1,000 jobs run elsewhere after a crash and in a drain; fails on its bounds   SEED= JOBS=
 #   make command-bounds  how long `tenure ls` of 100,000 jobs takes, 1,000 programs of `tenure work` until they run, and the end of
 #                      100 keys after each kill, or of a host with 5,000 jobs; fails on its bounds
-#   make poison        damage to the keys of a running pool, beside a neighbour on the same server: nothing else may be harmed
-#                      MINUTES= SEED= ONLY="jobs workers-delete lose"
+#   make poison        damage to the keys of a running pool, or of a set of background jobs, beside a neighbour on the same server:
+#                      nothing else may be harmed   KIND=pool|set MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they
 #                      are not there; prints a table, half an hour   MINUTES= SEED= ONLY="redis-8.0 valkey-9.1"
 #   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis and Pulse on one Redis; prints a table; PUBLISH=1 writes
@@ -151,7 +151,7 @@ command-bounds:
 
 poison:
 	$(build_chaos)
-	@$(with_redis) && $(run_chaos) poison $(if $(MINUTES),--minutes $(MINUTES)) \
+	@$(with_redis) && $(run_chaos) poison $(if $(KIND),--of $(KIND)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(SEED),--seed $(SEED)) $(foreach kind,$(ONLY),--only $(kind))
 
 soak:

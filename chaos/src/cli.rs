@@ -15,7 +15,7 @@ use crate::broken::{Broken, ENOUGH};
 use crate::children::{self, ChildrenFault, ChildrenKind, ChildrenPlan};
 use crate::jobs::{self, BrokenJobs, JobsFault, JobsNodePlan, JobsPlan};
 use crate::node::{self, NodePlan};
-use crate::poison::{self, Choice, PoisonPlan};
+use crate::poison::{self, Choice, PoisonPlan, Target};
 use crate::soak::{self, SoakPlan};
 use crate::storm::{self, Fault, StormPlan};
 
@@ -77,8 +77,11 @@ enum Command {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Damage to the keys of a living pool, beside a neighbour on the same server.
+    /// Damage to the keys of a living pool or set of jobs, beside a neighbour on the same server.
     Poison {
+        /// The target of the damage.
+        #[arg(long, value_enum, default_value_t = Target::Pool)]
+        of: Target,
         /// The length of the run.
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
@@ -170,9 +173,9 @@ impl Cli {
                 let seed = seed.unwrap_or_else(rand::random);
                 judged(bounds::run(&BoundsPlan { jobs, crashes, drains, seed }, say).await)
             }
-            Command::Poison { minutes, seed, only, control } => {
+            Command::Poison { of, minutes, seed, only, control } => {
                 let seed = seed.unwrap_or_else(rand::random);
-                let plan = PoisonPlan { time: time(minutes), seed, only, control };
+                let plan = PoisonPlan { time: time(minutes), seed, target: of, only, control };
                 judged(poison::run(&plan, say).await)
             }
             Command::Jobs { minutes, seed, only, control } => {

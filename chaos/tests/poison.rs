@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use tenure_chaos::poison::{
-    Choice, Evidence, Kind, Manner, Shape, Touched, Worked, Wound, Wrong, all, chosen, deletion_of, judge,
-    rests,
+    Choice, Evidence, Kind, Manner, Shape, Target, Touched, Worked, Wound, Wrong, all, chosen, deletion_of,
+    judge, rests,
 };
 use tenure_testing::history::{Event, History};
 
@@ -178,9 +178,9 @@ fn a_pool_in_which_a_job_moves_is_not_at_rest() {
 fn kinds_are_chosen_by_key_by_manner_and_by_both() {
     let names = |only: &[&str]| -> Vec<String> {
         let choices: Vec<Choice> = only.iter().map(|name| name.parse().unwrap()).collect();
-        chosen(&choices).iter().map(ToString::to_string).collect()
+        chosen(Target::Pool, &choices).iter().map(ToString::to_string).collect()
     };
-    assert_eq!(names(&[]).len(), all().len());
+    assert_eq!(names(&[]).len(), all(Target::Pool).len());
     assert_eq!(names(&["jobs-lose", "changes"]), ["jobs-lose", "changes-stray"]);
     assert_eq!(names(&["starts"]), ["starts-lose", "starts-stray", "starts-mistype", "starts-delete"]);
     assert!("jobs-eat".parse::<Choice>().is_err());
@@ -194,4 +194,14 @@ fn jobs_that_are_stopped_unseen_are_found_in_both_pools() {
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("FOUND lost: poisoned-0 does not run at the end"), "{said}");
     assert!(said.contains("FOUND neighbour_down: neighbour-0 ended on"), "{said}");
+}
+
+#[test]
+fn a_queue_and_a_job_that_are_stopped_unseen_are_found_in_sets() {
+    let arguments = ["poison", "--of", "set", "--control", "--seed", "1"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tenure-chaos")).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("FOUND lost: queue more runs nothing"), "{said}");
+    assert!(said.contains("FOUND neighbour_down: "), "{said}");
 }

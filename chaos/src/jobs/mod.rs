@@ -172,7 +172,7 @@ async fn play(plan: &JobsPlan, act: &Act, dir: PathBuf) -> Result<Verdict> {
         losses: Losses::default(),
         strange: Vec::new(),
     };
-    let jobs = node::builder(&arena.url, "producer", plan.control)?.join().await?;
+    let jobs = node::builder(&arena.url, node::SET, "producer", plan.control)?.join().await?;
     for _ in 0..NODES {
         arena.start().await?;
     }
@@ -229,7 +229,13 @@ impl Arena {
         let name = format!("n{}", self.lives);
         let log = OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{name}.log")))?;
         let (url, resource) = (self.url.clone(), self.resource.address());
-        let plan = JobsNodePlan { name: name.clone(), url, resource, broken: self.broken };
+        let plan = JobsNodePlan {
+            set: node::SET.to_owned(),
+            name: name.clone(),
+            url,
+            resource,
+            broken: self.broken,
+        };
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("jobs-node").arg(serde_json::to_string(&plan)?).stderr(log);
         command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned()));

@@ -95,7 +95,7 @@ impl BrokenJobs {
 
 /// The way in which a job ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It ends well.
     Plain,
     /// Its first attempt fails.
@@ -110,12 +110,12 @@ pub(super) enum Kind {
 
 /// The data of a job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Work {
-    pub(super) kind: Kind,
+pub(crate) struct Work {
+    pub(crate) kind: Kind,
     /// How long it takes, ms.
-    pub(super) ms: u64,
+    pub(crate) ms: u64,
     /// It ends when it is told to.
-    pub(super) heeds: bool,
+    pub(crate) heeds: bool,
 }
 
 /// The result of a job: which execution has ended it.
@@ -131,6 +131,8 @@ pub(super) struct Ended {
 /// The settings of a node's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobsNodePlan {
+    /// The set.
+    pub set: String,
     /// The node's name, unique to one life.
     pub name: String,
     /// The address of its Redis.
@@ -142,12 +144,12 @@ pub struct JobsNodePlan {
 }
 
 /// A node of the set.
-pub(super) fn builder(url: &str, name: &str, broken: Option<BrokenJobs>) -> Result<JobsBuilder> {
+pub(crate) fn builder(url: &str, set: &str, name: &str, broken: Option<BrokenJobs>) -> Result<JobsBuilder> {
     let client = Client::open(url)?;
     let builder = match broken {
-        None => Jobs::builder(SET, client),
+        None => Jobs::builder(set, client),
         Some(broken) => {
-            let store = RedisStore::open_broken(&client, &SetName::new(SET)?, &broken.patches());
+            let store = RedisStore::open_broken(&client, &SetName::new(set)?, &broken.patches());
             let builder = Jobs::over(Arc::new(store) as Arc<dyn Store>);
             match broken.breakage() {
                 Some(breakage) => builder.break_with(breakage),
@@ -160,7 +162,8 @@ pub(super) fn builder(url: &str, name: &str, broken: Option<BrokenJobs>) -> Resu
         Queue::new(name).lease(LEASE).attempts(0).backoff(backoff).keep(KEPT).keep_failed(KEPT)
     };
     let grouped = queue("work").groups(Groups::new().concurrency(4));
-    Ok(builder.name(name).queue(grouped).queue(queue("more")).queue(queue("children")))
+    let few = queue("few").concurrency(2);
+    Ok(builder.name(name).queue(grouped).queue(queue("more")).queue(queue("children")).queue(few))
 }
 
 /// Joins, reports that the node is ready, and works until the process is told to end.
@@ -176,7 +179,7 @@ pub async fn run(plan: JobsNodePlan) -> Result<ExitCode> {
     let access = Access::open(plan.resource).await?;
     let jobs = join(&plan).await?;
     let workers = [
-        worker(&jobs, &["work", "more"], 8, &plan.name, &access)?,
+        worker(&jobs, &["work", "more", "few"], 8, &plan.name, &access)?,
         worker(&jobs, &["children"], 4, &plan.name, &access)?,
     ];
     writeln!(io::stdout(), "{READY}")?;
@@ -192,7 +195,7 @@ pub async fn run(plan: JobsNodePlan) -> Result<ExitCode> {
 async fn join(plan: &JobsNodePlan) -> Result<Jobs> {
     let mut attempts = 0;
     loop {
-        match builder(&plan.url, &plan.name, plan.broken)?.join().await {
+        match builder(&plan.url, &plan.set, &plan.name, plan.broken)?.join().await {
             Ok(jobs) => return Ok(jobs),
             Err(error) if attempts == 10 => return Err(error.into()),
             Err(_) => attempts += 1,

@@ -1,4 +1,4 @@
-//! Damages the keys of a living pool, and puts right what only a person can.
+//! Damages the keys of a living pool or set, and puts right what only a person can.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use redis::cmd;
 use tenure_testing::RedisServer;
 
-use super::kind::{Kind, Manner, Shape};
+use super::kind::{Kind, Manner, Shape, Target};
 use crate::Result;
 
 /// How long a key of another type, or a damaged value of the whole pool, stays as it is.
@@ -56,6 +56,7 @@ enum Remedy {
 /// Does damage to one pool.
 pub(super) struct Poisoner<'a> {
     redis: &'a RedisServer,
+    target: Target,
     prefix: String,
     random: StdRng,
     began: Instant,
@@ -67,11 +68,16 @@ pub(super) struct Poisoner<'a> {
 }
 
 impl<'a> Poisoner<'a> {
-    /// Of this pool on this server.
-    pub(super) fn new(redis: &'a RedisServer, pool: &str, random: StdRng) -> Self {
+    /// Of this pool or set on this server.
+    pub(super) fn new(redis: &'a RedisServer, target: Target, name: &str, random: StdRng) -> Self {
+        let prefix = match target {
+            Target::Pool => format!("tenure:{{{name}}}:"),
+            Target::Set => format!("tenure:{{{name}}}:q:"),
+        };
         Self {
             redis,
-            prefix: format!("tenure:{{{pool}}}:"),
+            target,
+            prefix,
             random,
             began: Instant::now(),
             held: Vec::new(),
@@ -90,6 +96,7 @@ impl<'a> Poisoner<'a> {
             (Manner::Stray, _) => Some(self.stray(kind, &key)),
             (Manner::Mutate | Manner::Lose, Shape::Hash) => self.field(kind, &key)?,
             (Manner::Mutate | Manner::Lose, Shape::Sorted) => self.member(kind, &key)?,
+            (Manner::Mutate | Manner::Lose, Shape::Text) => self.text(kind, &key)?,
             (Manner::Mutate | Manner::Lose, Shape::Stream | Shape::Channel) => self.entry(&key)?,
         };
         if let Some((what, touched)) = done {
@@ -186,9 +193,15 @@ impl<'a> Poisoner<'a> {
         let Some(before): Option<Vec<u8>> = self.redis.query(cmd("HGET").arg(key).arg(&field))? else {
             return Ok(None);
         };
-        // These values stand in one place only, for the whole pool: a person puts them right.
-        let of_pool = matches!(kind.key, "pool" | "settings")
-            || (kind.key == "workers" && kind.manner == Manner::Mutate);
+        // These values stand in one place only, for the whole pool or queue: a person puts them right.
+        let of_pool = match self.target {
+            Target::Pool => {
+                matches!(kind.key, "pool" | "settings")
+                    || (kind.key == "workers" && kind.manner == Manner::Mutate)
+            }
+            // A head mends itself, but for a counter that is used up.
+            Target::Set => kind.key == "queues" || (kind.key == "meta" && field == b"token"),
+        };
         let damaged = match kind.manner {
             Manner::Lose => {
                 self.redis.query::<()>(cmd("HDEL").arg(key).arg(&field))?;
@@ -248,6 +261,20 @@ impl<'a> Poisoner<'a> {
         Ok(Some((format!("{} of {key} has the score {score}", show(member)), touched)))
     }
 
+    fn text(&mut self, kind: Kind, key: &str) -> Result<Option<(String, Touched)>> {
+        if !self.is_type(key, "string")? {
+            return Ok(None);
+        }
+        if kind.manner == Manner::Lose {
+            self.redis.query::<()>(cmd("DEL").arg(key))?;
+            return Ok(Some((format!("{key} is lost"), Touched::Key(None))));
+        }
+        let before: Vec<u8> = self.redis.query(cmd("GET").arg(key))?;
+        let now = self.mutated(&before);
+        self.redis.query::<()>(cmd("SET").arg(key).arg(&now).arg("KEEPTTL"))?;
+        Ok(Some((format!("{key} becomes {} after {}", show(&now), show(&before)), Touched::Key(None))))
+    }
+
     fn entry(&mut self, key: &str) -> Result<Option<(String, Touched)>> {
         if !self.is_type(key, "stream")? {
             return Ok(None);
@@ -278,10 +305,11 @@ impl<'a> Poisoner<'a> {
             Shape::Stream => (cmd("XADD"), format!("an entry {} {} comes to {key}", shown.0, shown.1)),
             Shape::Sorted => (cmd("ZADD"), format!("{} comes to {key}", shown.0)),
             Shape::Hash => (cmd("HSET"), format!("{} {} comes to {key}", shown.0, shown.1)),
+            Shape::Text => (cmd("SET"), format!("{} comes to {key}", shown.1)),
         };
         command.arg(key);
         match kind.shape {
-            Shape::Channel => command.arg(value),
+            Shape::Channel | Shape::Text => command.arg(value),
             // Its field may be one that means something.
             Shape::Stream => {
                 let field = [b"t".to_vec(), b"w".to_vec(), b"n".to_vec(), b"s".to_vec(), name];
@@ -370,7 +398,7 @@ mod tests {
     fn damaged(key: &'static str, field: &str, value: &str) -> Vec<String> {
         let redis = RedisServer::start().unwrap();
         let name = format!("tenure:{{p}}:{key}");
-        let mut poisoner = Poisoner::new(&redis, "p", StdRng::seed_from_u64(1));
+        let mut poisoner = Poisoner::new(&redis, Target::Pool, "p", StdRng::seed_from_u64(1));
         let mut values = Vec::new();
         for _ in 0..50 {
             redis.query::<()>(cmd("HSET").arg(&name).arg(field).arg(value)).unwrap();

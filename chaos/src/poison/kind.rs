@@ -1,9 +1,19 @@
-//! The kinds of damage: a key of a pool, and a manner.
+//! The kinds of damage: a key of a pool or of a set of jobs, and a manner.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The kinds of values that Redis keeps under a pool's keys.
+/// The target of damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// A pool.
+    #[default]
+    Pool,
+    /// A set of background jobs.
+    Set,
+}
+
+/// The kinds of values that Redis keeps under these keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Fields and values.
@@ -12,6 +22,8 @@ pub enum Shape {
     Sorted,
     /// Entries.
     Stream,
+    /// A text.
+    Text,
     /// Nothing is kept.
     Channel,
 }
@@ -46,7 +58,8 @@ impl Manner {
 /// A kind of damage: `jobs-lose` is a record that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The key's name within its pool; `worker` and `node` stand for the streams of workers and nodes.
+    /// The key's name within its pool or set; `worker` and `node` stand for the streams of workers and nodes, and `lane` for the
+    /// lanes of callers.
     pub key: &'static str,
     /// The kind of values at this key.
     pub shape: Shape,
@@ -87,18 +100,41 @@ const KEYS: [(&str, Shape); 23] = [
     ("changes", Shape::Channel),
 ];
 
-/// All kinds of damage, in the order of the keys.
-pub fn all() -> Vec<Kind> {
+/// All keys of a set, as docs/jobs.md lists them.
+const KEYS_OF_A_SET: [(&str, Shape); 14] = [
+    ("meta", Shape::Hash),
+    ("queues", Shape::Hash),
+    ("counts", Shape::Hash),
+    ("jobs", Shape::Hash),
+    ("bodies", Shape::Hash),
+    ("extras", Shape::Hash),
+    ("ready", Shape::Sorted),
+    ("timers", Shape::Sorted),
+    ("leases", Shape::Sorted),
+    ("groups", Shape::Hash),
+    ("turns", Shape::Sorted),
+    ("waiting", Shape::Sorted),
+    ("index", Shape::Sorted),
+    ("lane", Shape::Text),
+];
+
+/// All kinds of damage to a target, in the order of the keys.
+pub fn all(target: Target) -> Vec<Kind> {
     let manners = |shape| match shape {
         Shape::Hash | Shape::Sorted => {
             &[Manner::Mutate, Manner::Lose, Manner::Stray, Manner::Mistype, Manner::Delete][..]
         }
         Shape::Stream => &[Manner::Lose, Manner::Stray, Manner::Mistype, Manner::Delete][..],
+        Shape::Text => &[Manner::Mutate, Manner::Lose][..],
         Shape::Channel => &[Manner::Stray][..],
     };
     let of_key =
         |&(key, shape): &(_, _)| manners(shape).iter().map(move |&manner| Kind { key, shape, manner });
-    KEYS.iter().flat_map(of_key).collect()
+    let keys = match target {
+        Target::Pool => &KEYS[..],
+        Target::Set => &KEYS_OF_A_SET[..],
+    };
+    keys.iter().flat_map(of_key).collect()
 }
 
 /// A choice among the kinds: a key (`jobs`), a manner (`lose`), or both (`jobs-lose`).
@@ -117,7 +153,8 @@ impl FromStr for Choice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let choice = Self(text.to_owned());
-        if all().into_iter().any(|kind| choice.includes(kind)) {
+        let kinds = [Target::Pool, Target::Set].map(all).into_iter().flatten();
+        if kinds.into_iter().any(|kind| choice.includes(kind)) {
             return Ok(choice);
         }
         Err("neither a key (jobs), nor a manner (mutate, lose, stray, mistype, delete), nor both (jobs-lose)"
@@ -126,8 +163,8 @@ impl FromStr for Choice {
 }
 
 /// The chosen kinds of damage; all of them without a choice.
-pub fn chosen(only: &[Choice]) -> Vec<Kind> {
-    let mut kinds = all();
+pub fn chosen(target: Target, only: &[Choice]) -> Vec<Kind> {
+    let mut kinds = all(target);
     kinds.retain(|&kind| only.is_empty() || only.iter().any(|choice| choice.includes(kind)));
     kinds
 }

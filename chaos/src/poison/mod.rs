@@ -1,10 +1,12 @@
-//! Hostile data: the keys of a living pool are damaged beside a neighbour on the same server, and judged from outside.
+//! Hostile data: the keys of a living pool, or of a set of background jobs, are damaged beside a neighbour on the same server, and
+//! judged from outside.
 //!
 //! `kind.rs` is what can be damaged, `inflict.rs` does it, `world.rs` holds the two pools, and `verdict.rs` says what must
-//! not be. A run has rounds, each with a server and two pools of its own, and a few kinds of damage.
+//! not be. `set.rs` has the sets. A run has rounds, each with a server and two neighbours of its own, and a few kinds of damage.
 
 mod inflict;
 mod kind;
+mod set;
 mod verdict;
 mod world;
 
@@ -23,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 pub use inflict::{Touched, Wound, deletion_of};
-pub use kind::{Choice, Kind, Manner, Shape, all, chosen};
+pub use kind::{Choice, Kind, Manner, Shape, Target, all, chosen};
 pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, rests, running, touched};
 
 use crate::Result;
@@ -57,9 +59,12 @@ pub struct PoisonPlan {
     pub time: Duration,
     /// The seed of the damage.
     pub seed: u64,
+    /// The target of the damage.
+    pub target: Target,
     /// The only kinds of damage; all when there are none.
     pub only: Vec<Choice>,
-    /// Nothing is damaged: the conductor itself stops a job of each pool, unseen. The judges must find it.
+    /// Nothing is damaged: the conductor itself stops a job of each pool, or a queue of one set and a job of the other, unseen.
+    /// The judges must find it.
     pub control: bool,
 }
 
@@ -72,7 +77,10 @@ pub struct PoisonPlan {
 /// All processes end when the future is dropped.
 pub async fn run(plan: &PoisonPlan, say: fn(&str)) -> Result<Vec<String>> {
     count_panics();
-    let mut kinds = chosen(&plan.only);
+    let mut kinds = chosen(plan.target, &plan.only);
+    if kinds.is_empty() {
+        return Err("nothing of that kind can be damaged there".into());
+    }
     let dir = tempfile::Builder::new().prefix("tenure-poison.").tempdir()?.keep();
     say(&format!("seed {}; histories and logs: {}", plan.seed, dir.display()));
     let mut random = StdRng::seed_from_u64(plan.seed);
@@ -87,11 +95,15 @@ pub async fn run(plan: &PoisonPlan, say: fn(&str)) -> Result<Vec<String>> {
             turn.clone_from(&kinds);
         }
         let here = turn.split_off(turn.len().saturating_sub(KINDS));
+        let kinds_of_round: Vec<_> = here.iter().map(ToString::to_string).collect();
         let of_round = dir.join(format!("round-{round}"));
-        let evidence = play(&of_round, &here, plan.control, StdRng::from_rng(&mut random)).await?;
-        let found = judge(&evidence);
-        wounds += evidence.wounds.len();
-        say(&line(round, &here, &evidence, &found));
+        let random = StdRng::from_rng(&mut random);
+        let Round { wounds: here, found, told } = match plan.target {
+            Target::Pool => of_pools(play(&of_round, &here, plan.control, random).await?),
+            Target::Set => set::play(&of_round, &here, plan.control, random).await?,
+        };
+        wounds += here.len();
+        say(&line(round, &kinds_of_round, &told, &found));
         for finding in &found {
             *counts.entry(finding.wrong).or_insert(0_usize) += 1;
             complaints.push(format!("round {round}: {finding}"));
@@ -99,7 +111,7 @@ pub async fn run(plan: &PoisonPlan, say: fn(&str)) -> Result<Vec<String>> {
         if found.is_empty() {
             std::fs::remove_dir_all(&of_round)?;
         } else {
-            for wound in &evidence.wounds {
+            for wound in &here {
                 say(&format!("  {wound}"));
             }
             for finding in &found {
@@ -123,20 +135,38 @@ pub async fn run(plan: &PoisonPlan, say: fn(&str)) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-fn line(round: usize, kinds: &[Kind], evidence: &Evidence, found: &[Finding]) -> String {
-    let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
-    let lines = evidence.processes.iter().map(|process| process.lines).max().unwrap_or_default();
-    let busy = evidence.processes.iter().map(|process| process.busy).max().unwrap_or_default();
-    format!(
-        "round {round}: {}: {} wounds to {} of {} jobs; watched for {:.0} s, at most {lines} log lines and {:.1} s of a core; {}",
-        kinds.join(" "),
+/// The outcome of a round.
+struct Round {
+    wounds: Vec<Wound>,
+    found: Vec<Finding>,
+    /// A few words about its course.
+    told: String,
+}
+
+fn of_pools(evidence: Evidence) -> Round {
+    let found = judge(&evidence);
+    let harmed = touched(&evidence.wounds, &evidence.keys);
+    let told = format!(
+        "{} wounds to {} of {} jobs; {}",
         evidence.wounds.len(),
-        touched(&evidence.wounds, &evidence.keys).iter().filter(|key| evidence.keys.contains(key)).count(),
+        harmed.iter().filter(|key| evidence.keys.contains(key)).count(),
         evidence.keys.len(),
-        evidence.watched.as_secs_f64(),
-        busy.as_secs_f64(),
-        if found.is_empty() { "all is well".to_owned() } else { format!("{} findings", found.len()) }
-    )
+        used_words(&evidence.processes, evidence.watched)
+    );
+    Round { wounds: evidence.wounds, found, told }
+}
+
+/// The use of processes in this time, in words.
+fn used_words(processes: &[Worked], watched: Duration) -> String {
+    let lines = processes.iter().map(|process| process.lines).max().unwrap_or_default();
+    let busy = processes.iter().map(|process| process.busy).max().unwrap_or_default();
+    let (watched, busy) = (watched.as_secs_f64(), busy.as_secs_f64());
+    format!("watched for {watched:.0} s, at most {lines} log lines and {busy:.1} s of a core")
+}
+
+fn line(round: usize, kinds: &[String], told: &str, found: &[Finding]) -> String {
+    let end = if found.is_empty() { "all is well".to_owned() } else { format!("{} findings", found.len()) };
+    format!("round {round}: {}: {told}; {end}", kinds.join(" "))
 }
 
 /// One round: two pools, damage to one of them, rest, and what came of it.
@@ -154,7 +184,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
     let churn = churn(pool.caller.clone(), StdRng::from_rng(&mut random));
     // One node dies on the way in half of the rounds: what is damaged is then needed.
     let dies = random.random_bool(0.5).then(|| random.random_range(0..pool.nodes.len()));
-    let mut poisoner = Poisoner::new(&redis, POOL, StdRng::from_rng(&mut random));
+    let mut poisoner = Poisoner::new(&redis, Target::Pool, POOL, StdRng::from_rng(&mut random));
     if control {
         let (ours, theirs) = (pool.keys[0].clone(), neighbour.keys[0].clone());
         pool.caller.stop_job(&*ours).until_stopped().await?;

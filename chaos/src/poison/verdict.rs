@@ -153,13 +153,28 @@ pub fn touched<'a>(wounds: impl IntoIterator<Item = &'a Wound>, keys: &[String])
 pub fn judge(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut say = |wrong, what| found.push(Finding { wrong, what });
-    if evidence.panics > 0 {
-        say(Wrong::Panic, format!("{} in the conductor", evidence.panics));
+    of_processes(&evidence.processes, evidence.panics, evidence.watched, &mut say);
+    of_neighbour(evidence, &mut say);
+    of_pool(evidence, &mut say);
+    if evidence.stale_accepted > 0 {
+        say(Wrong::Token, format!("the world outside took {} stale writes", evidence.stale_accepted));
+    }
+    found
+}
+
+/// How processes behaved in this time, and how often the conductor panicked.
+pub(super) fn of_processes(
+    processes: &[Worked],
+    panics: u64,
+    watched: Duration,
+    say: &mut impl FnMut(Wrong, String),
+) {
+    if panics > 0 {
+        say(Wrong::Panic, format!("{panics} in the conductor"));
     }
     // In a moment some lines for each damage would be many a minute.
-    let (seconds, minutes) =
-        (evidence.watched.as_secs_f64().max(1.0), (evidence.watched.as_secs_f64() / 60.0).max(0.5));
-    for process in &evidence.processes {
+    let (seconds, minutes) = (watched.as_secs_f64().max(1.0), (watched.as_secs_f64() / 60.0).max(0.5));
+    for process in processes {
         if let Some(first) = process.panics.first() {
             say(Wrong::Panic, format!("{}: {first}", process.name));
         }
@@ -175,12 +190,6 @@ pub fn judge(evidence: &Evidence) -> Vec<Finding> {
             say(Wrong::Flood, format!("{} logged {lines:.0} lines a minute", process.name));
         }
     }
-    of_neighbour(evidence, &mut say);
-    of_pool(evidence, &mut say);
-    if evidence.stale_accepted > 0 {
-        say(Wrong::Token, format!("the world outside took {} stale writes", evidence.stale_accepted));
-    }
-    found
 }
 
 fn of_neighbour(evidence: &Evidence, say: &mut impl FnMut(Wrong, String)) {
