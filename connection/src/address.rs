@@ -55,10 +55,13 @@ pub(crate) struct Url {
 }
 
 impl Url {
+    /// Blanks and line ends around the URL are left out: files and secrets often end with a newline.
     pub(crate) fn parse(url: &str) -> Result<Self, Error> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(unusable)?;
+        let (scheme, rest) = url.trim().split_once("://").ok_or_else(unusable)?;
         if rest.contains('#') {
-            return Err(config("the url has a fragment (#…), which means nothing here"));
+            return Err(config(
+                "the url has a fragment (#…), which means nothing here (in a password, # is %23)",
+            ));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let query = Query::parse(query)?;
@@ -117,7 +120,7 @@ impl Url {
             return Err(config("a unix socket is named by its whole path: redis+unix:///path"));
         }
         let db = query.db.take().map_or(Ok(0), |db| number(&db, DB_RANGE))?;
-        let credentials = credentials(query.user.take(), query.pass.take())?;
+        let credentials = credentials(query.user.take(), query.pass.take());
         let address = Address::Unix(Path::new(&path).into());
         query.into_url(Deployment::Single(address), false, credentials, db)
     }
@@ -154,7 +157,7 @@ impl Query {
                 "protocol" => continue,
                 _ => {
                     return Err(config(
-                        "the url has a parameter that is unknown; known are ca, cert, key, sentinel_user, sentinel_password",
+                        "the url has a parameter that is unknown; known are ca, cert, key, sentinel_user, sentinel_password (in a password, ? is %3F)",
                     ));
                 }
             };
@@ -173,7 +176,7 @@ impl Query {
         if self.db.is_some() || self.user.is_some() || self.pass.is_some() {
             return Err(config("db, user and pass are parameters of redis+unix:// only"));
         }
-        let sentinel_credentials = credentials(self.sentinel_user, self.sentinel_password)?;
+        let sentinel_credentials = credentials(self.sentinel_user, self.sentinel_password);
         if sentinel_credentials.is_some() && !matches!(deployment, Deployment::Sentinel { .. }) {
             return Err(config("credentials for sentinels need a redis+sentinel:// url"));
         }
@@ -200,22 +203,21 @@ fn authority(rest: &str, port: u16) -> Result<(Option<Credentials>, Vec<Address>
         None => (None, authority),
     };
     let login = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
-        Some((user, password)) => credentials(Some(decoded(user)?), Some(decoded(password)?))?,
+        Some((user, password)) => credentials(Some(decoded(user)?), Some(decoded(password)?)),
         None => None,
     };
     let hosts = hosts.split(',').map(|host| address(host, port)).collect::<Result<_, _>>()?;
     Ok((login, hosts, path))
 }
 
-fn credentials(user: Option<String>, password: Option<String>) -> Result<Option<Credentials>, Error> {
-    let user = user.filter(|user| !user.is_empty());
-    match password.filter(|password| !password.is_empty()) {
-        Some(password) => {
-            Ok(Some(Credentials { user: user.map(String::into_boxed_str), password: password.into() }))
-        }
-        None if user.is_some() => Err(config("the url names a user without a password")),
-        None => Ok(None),
+/// A user without a password logs in with an empty password. Redis accepts any password of a `nopass` user.
+fn credentials(user: Option<String>, password: Option<String>) -> Option<Credentials> {
+    let user = user.filter(|user| !user.is_empty()).map(String::into_boxed_str);
+    let password = password.unwrap_or_default();
+    if user.is_none() && password.is_empty() {
+        return None;
     }
+    Some(Credentials { user, password: password.into() })
 }
 
 /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
@@ -384,7 +386,6 @@ mod tests {
             "redis://ho st",
             "redis://host/notanumber",
             "redis://host/-1",
-            "redis://user@host",
             "redis://host?db=1",
             "redis://host?typo=1",
             "redis://host?ca=/etc/ca.pem",
@@ -417,12 +418,36 @@ mod tests {
             ("redis://ho st", "the host"),
             ("redis://[::1]x", "']'"),
             ("redis://host?typo=1", "a parameter"),
+            // A password that was not encoded.
+            ("redis://:secret#2@host", "# is %23"),
+            ("redis://:secret?2@host", "? is %3F"),
             // A password with a bare '/': no part of it is a host.
             ("redis://:pa/secret@host", "the port"),
             ("redis://me:secret/@host", "the port"),
         ] {
             let shown = Url::parse(url).unwrap_err().to_string();
             assert!(shown.contains(part) && !shown.contains("secret"), "{url}: {shown}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_line_ends_around_a_url_are_no_part_of_it() {
+        for url in ["redis://h:1/2\n", "  redis://h:1/2", "\tredis://h:1/2\r\n"] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!((url.deployment, url.db), (Deployment::Single(tcp("h", 1)), 2));
+        }
+        for inside in ["redis://h:1 /2", "redis://h\n:1", "redis ://h"] {
+            assert!(Url::parse(inside).is_err(), "{inside:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_password_has_an_empty_one() {
+        for url in ["redis://app@h", "redis://app:@h", "redis+unix:///s?user=app"] {
+            assert_eq!(Url::parse(url).unwrap().credentials, Some(login(Some("app"), "")), "{url}");
+        }
+        for url in ["redis://@h", "redis://:@h", "redis://h"] {
+            assert_eq!(Url::parse(url).unwrap().credentials, None, "{url}");
         }
     }
 

@@ -11,6 +11,7 @@ use crate::address::{Credentials, Deployment, Url};
 use crate::directory::Directory;
 use crate::link::{Access, Settings, Target};
 use crate::origin::{Origin, Place};
+use crate::reach::Names;
 use crate::sentinel::Sentinels;
 use crate::tls::{Identity, Tls};
 use crate::{Admission, Blocking, Connection, Error, Subscriber};
@@ -120,6 +121,7 @@ pub struct ClientBuilder {
     ca: Option<Vec<u8>>,
     identity: Option<Identity>,
     sentinel_credentials: Option<Credentials>,
+    names: Names,
 }
 
 impl ClientBuilder {
@@ -131,6 +133,7 @@ impl ClientBuilder {
             ca: None,
             identity: None,
             sentinel_credentials: None,
+            names: Names::default(),
         }
     }
 
@@ -141,7 +144,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time of one attempt to connect. 1 s by default.
+    /// Sets the time to resolve a server's name, and the time of an attempt to connect to one address. 1 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -173,6 +176,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the source of the addresses of names.
+    #[cfg(test)]
+    pub(crate) fn names(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
     /// Checks the settings and reads the files that the URL names. Nothing is sent.
     ///
     /// # Errors
@@ -191,6 +200,7 @@ impl ClientBuilder {
             credentials: url.credentials,
             db: url.db,
             tls,
+            names: self.names,
             connect_timeout: self.connect_timeout,
             response_timeout: self.response_timeout,
         });

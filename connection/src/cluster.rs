@@ -86,10 +86,11 @@ impl Cluster {
         self: &Arc<Self>,
         requests: &[Request<'_>],
         deadline: Deadline,
+        patience: Patience,
     ) -> Vec<Answer> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut journeys: Vec<_> = requests.iter().map(|request| Journey::new(request, turn)).collect();
-        if let Err(error) = self.topology(deadline).await {
+        if let Err(error) = self.topology(deadline, patience).await {
             return journeys.into_iter().map(|journey| journey.end(&error)).collect();
         }
         let mut ready: Vec<usize> = (0..journeys.len()).collect();
@@ -137,12 +138,13 @@ impl Cluster {
         self: &Arc<Self>,
         slot: u16,
         deadline: Deadline,
+        patience: Patience,
     ) -> Result<(Arc<Shared>, Arc<Link>), Error> {
         let mut last = None;
         loop {
             match timeout_at(deadline.at, self.directory.ask(Instant::now())).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) if error.is_transient() => {
+                Ok(Err(error)) if error.is_transient() && patience.lasts() => {
                     last = Some(error);
                     continue;
                 }
@@ -155,19 +157,21 @@ impl Cluster {
             };
             match node.link(deadline, Patience::OneAttempt).await {
                 Ok(link) => return Ok((node, link)),
-                Err(error) if error.is_transient() && Instant::now() < deadline.at => last = Some(error),
+                Err(error) if error.is_transient() && patience.lasts() && Instant::now() < deadline.at => {
+                    last = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
     /// Waits until a topology is known.
-    async fn topology(&self, deadline: Deadline) -> Result<(), Error> {
+    async fn topology(&self, deadline: Deadline, patience: Patience) -> Result<(), Error> {
         let mut last = None;
         while self.directory.topology().masters().is_empty() {
             match timeout_at(deadline.at, self.directory.ask(Instant::now())).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) if error.is_transient() => last = Some(error),
+                Ok(Err(error)) if error.is_transient() && patience.lasts() => last = Some(error),
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(last.unwrap_or_else(Error::connect_timed_out)),
             }

@@ -26,6 +26,7 @@ use crate::{Call, Error, Script, ServerInfo, slot};
 pub struct Connection {
     servers: Servers,
     timeout: Duration,
+    patience: Patience,
 }
 
 #[derive(Clone)]
@@ -43,13 +44,21 @@ impl Connection {
                 Servers::Cluster(Cluster::new(directory.clone(), origin.access.clone()))
             }
         };
-        Self { servers, timeout }
+        Self { servers, timeout, patience: Patience::UntilTheDeadline }
     }
 
     /// The same connection with another deadline for calls through this handle. With zero nothing is sent.
     #[must_use]
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// The same connection with calls that end at the first failure to connect, in place of further attempts until the
+    /// deadline. So a caller hears at once why the server cannot be reached.
+    #[must_use]
+    pub fn without_retries(mut self) -> Self {
+        self.patience = Patience::OneAttempt;
         self
     }
 
@@ -82,7 +91,7 @@ impl Connection {
             Servers::One(_) => self.send(command.into()).await,
             Servers::Cluster(cluster) => {
                 let deadline = Deadline::after(self.timeout);
-                let (server, link) = cluster.owner(slot(key), deadline).await?;
+                let (server, link) = cluster.owner(slot(key), deadline, self.patience).await?;
                 server.send(&link, command, deadline).await
             }
         }
@@ -157,7 +166,7 @@ impl Connection {
             Servers::One(server) => self.server_at(server).await,
             Servers::Cluster(cluster) => {
                 let deadline = Deadline::after(self.timeout);
-                let (server, link) = cluster.owner(slot(key), deadline).await?;
+                let (server, link) = cluster.owner(slot(key), deadline, self.patience).await?;
                 ServerInfo::parse(&server.send_unchecked(&link, &info(), deadline).await?)
             }
         }
@@ -165,7 +174,7 @@ impl Connection {
 
     async fn server_at(&self, server: &Arc<Shared>) -> Result<ServerInfo, Error> {
         let deadline = Deadline::after(self.timeout);
-        let link = server.link(deadline, Patience::UntilTheDeadline).await?;
+        let link = server.link(deadline, self.patience).await?;
         ServerInfo::parse(&server.send_unchecked(&link, &info(), deadline).await?)
     }
 
@@ -173,11 +182,11 @@ impl Connection {
         let deadline = Deadline::after(self.timeout);
         match &self.servers {
             Servers::One(server) => {
-                let link = server.link(deadline, Patience::UntilTheDeadline).await?;
+                let link = server.link(deadline, self.patience).await?;
                 server.call(&link, request, deadline).await
             }
             Servers::Cluster(cluster) => {
-                let mut answers = cluster.send_all(&[request], deadline).await;
+                let mut answers = cluster.send_all(&[request], deadline, self.patience).await;
                 answers.pop().unwrap_or(Err(Error::Reply { expected: "one reply for each command" }))
             }
         }
@@ -189,11 +198,11 @@ impl Connection {
         }
         let deadline = Deadline::after(self.timeout);
         match &self.servers {
-            Servers::One(server) => match server.link(deadline, Patience::UntilTheDeadline).await {
+            Servers::One(server) => match server.link(deadline, self.patience).await {
                 Ok(link) => server.send_all(&link, requests, false, deadline).await,
                 Err(error) => vec![Err(error); requests.len()],
             },
-            Servers::Cluster(cluster) => cluster.send_all(requests, deadline).await,
+            Servers::Cluster(cluster) => cluster.send_all(requests, deadline, self.patience).await,
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::address::Address;
 use crate::flight::{Flight, Outcome};
 use crate::link::{self, Settings, Step};
+use crate::reach::reach;
 use crate::topology::Topology;
 use crate::turns::first_answer;
 use crate::{Backoff, Error};
@@ -148,10 +149,11 @@ async fn ask(node: &Address, settings: &Settings) -> Result<Topology, Error> {
 }
 
 async fn told_by(node: &Address, settings: &Settings) -> Result<Topology, Error> {
-    let mut wire = link::open(node, settings).await?;
     let mut steps = settings.login();
     steps.push((Step::Question, redis::cmd("CLUSTER").arg("SLOTS").take()));
-    let reply = link::ask(&mut wire, &steps).await.map_err(Error::during_setup)?;
+    let steps = &steps;
+    let asked = reach(node, settings, |mut wire| async move { link::ask(&mut wire, steps).await });
+    let reply = asked.await?;
     let topology = Topology::parse(&reply, node).map_err(Error::during_setup)?;
     if topology.masters().is_empty() {
         // A node that was just reset, or has met no other yet.

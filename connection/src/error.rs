@@ -23,6 +23,16 @@ pub enum Error {
     Auth(RedisError),
     /// The server's certificate is not trusted, for its name or at this time. Nothing was sent.
     Certificate(RedisError),
+    /// The server refuses this client's certificate, or wants one. The command was not sent.
+    ClientCertificate(RedisError),
+    /// Redis refused to open the connection, and time does not mend the cause: the URL names a cluster and the server is
+    /// none, or the server lacks the database. The command was not sent.
+    Unsuitable {
+        /// The first word of the answer, such as `ERR`.
+        code: Box<str>,
+        /// The rest of the answer.
+        detail: Box<str>,
+    },
     /// No connection could be made within the deadline. The command was not sent.
     Unreachable(RedisError),
     /// The connection broke after the command was handed to it. The command may have been executed.
@@ -59,6 +69,12 @@ impl fmt::Display for Error {
                 f.write_str("redis refused the credentials or the permission, nothing was applied")
             }
             Self::Certificate(_) => f.write_str("the server's certificate is refused, nothing was sent"),
+            Self::ClientCertificate(_) => {
+                f.write_str("the server refuses this client's certificate, or wants one, nothing was sent")
+            }
+            Self::Unsuitable { code, detail } => {
+                write!(f, "redis refused the connection with {code}: {detail}, nothing was sent")
+            }
             Self::Unreachable(_) => f.write_str("redis cannot be reached, the command was not sent"),
             Self::Lost(_) => f.write_str("the connection broke, the command may have been executed"),
             Self::TimedOut(within) => {
@@ -78,9 +94,11 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let cause = match self {
             Self::Config { source, .. } => source.as_ref()?,
-            Self::Auth(cause) | Self::Certificate(cause) | Self::Unreachable(cause) | Self::Lost(cause) => {
-                cause
-            }
+            Self::Auth(cause)
+            | Self::Certificate(cause)
+            | Self::ClientCertificate(cause)
+            | Self::Unreachable(cause)
+            | Self::Lost(cause) => cause,
             _ => return None,
         };
         cause.source().or(Some(cause))
@@ -91,7 +109,7 @@ impl Error {
     /// The code of the server's answer, such as `NOSCRIPT`, if the server refused the call.
     pub fn code(&self) -> Option<&str> {
         match self {
-            Self::Server { code, .. } => Some(code),
+            Self::Server { code, .. } | Self::Unsuitable { code, .. } => Some(code),
             Self::Auth(source) => source.code(),
             _ => None,
         }
@@ -100,29 +118,6 @@ impl Error {
     /// Whether the command may have taken effect.
     pub fn may_have_executed(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::TimedOut(_) | Self::Reply { .. })
-    }
-
-    /// Whether the same call may succeed later without a change of the call or the settings.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable(_) | Self::Lost(_) | Self::TimedOut(_) => true,
-            Self::Server { code, .. } => matches!(
-                &**code,
-                "LOADING"
-                    | "BUSY"
-                    | "TRYAGAIN"
-                    | "CLUSTERDOWN"
-                    | "MOVED"
-                    | "ASK"
-                    | "MASTERDOWN"
-                    | "READONLY"
-                    | "UNBLOCKED"
-                    | "NOREPLICAS"
-                    | "OOM"
-                    | "MISCONF"
-            ),
-            _ => false,
-        }
     }
 
     /// Whether the connection must not be used again after this error.
@@ -176,7 +171,32 @@ impl Error {
             Self::Reply { expected } => {
                 Self::Unreachable(RedisError::from(io::Error::other(format!("its answer is not {expected}"))))
             }
+            Self::Server { code, detail }
+                if !Self::Server { code: code.clone(), detail: detail.clone() }.is_transient() =>
+            {
+                Self::Unsuitable { code, detail }
+            }
             other => other,
+        }
+    }
+
+    /// Adds the most likely reason to the error of a server that has hung up.
+    pub(crate) fn hinting(self, hint: &str) -> Self {
+        match self {
+            Self::Lost(source) if source.is_connection_dropped() => {
+                let what = format!("the server hung up before it answered; {hint}");
+                Self::Lost(RedisError::from(io::Error::new(io::ErrorKind::ConnectionReset, what)))
+            }
+            other => other,
+        }
+    }
+
+    /// The class of a failed read. A server refuses the client's certificate after the handshake.
+    pub(crate) fn reading(error: io::Error) -> Self {
+        if refused_certificate(&error) {
+            Self::ClientCertificate(error.into())
+        } else {
+            Self::Lost(error.into())
         }
     }
 
@@ -212,6 +232,7 @@ impl Error {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
         match tls {
             Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate(error.into()),
+            Some(_) if refused_certificate(&error) => Self::ClientCertificate(error.into()),
             Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable(RedisError::from(io::Error::new(
                 error.kind(),
                 format!("{error}; is it a port for tls (rediss://)?"),
@@ -239,38 +260,32 @@ fn is_full(code: &str, detail: Option<&str>) -> bool {
     code == "ERR" && detail.is_some_and(|detail| detail.starts_with("max number of clients"))
 }
 
+/// Whether the server ended the conversation because of this client's certificate, or because the client has none.
+fn refused_certificate(error: &io::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    let told = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(rustls::Error::AlertReceived(alert)) = told else { return false };
+    matches!(
+        alert,
+        Alert::CertificateRequired
+            | Alert::NoCertificate
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::DecryptError
+            | Alert::AccessDenied
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn server(code: &str) -> Error {
         Error::Server { code: code.into(), detail: "why".into() }
-    }
-
-    #[test]
-    fn only_passing_conditions_are_transient() {
-        let passing = [
-            "LOADING",
-            "BUSY",
-            "TRYAGAIN",
-            "CLUSTERDOWN",
-            "MOVED",
-            "ASK",
-            "MASTERDOWN",
-            "READONLY",
-            "UNBLOCKED",
-            "NOREPLICAS",
-            "OOM",
-            "MISCONF",
-        ];
-        for code in passing {
-            assert!(server(code).is_transient(), "{code}");
-        }
-        for code in ["ERR", "WRONGTYPE", "NOGROUP", "NOSCRIPT", "CROSSSLOT"] {
-            assert!(!server(code).is_transient(), "{code}");
-        }
-        assert!(Error::connect_timed_out().is_transient());
-        assert!(Error::TimedOut(Duration::ZERO).is_transient());
     }
 
     #[test]

@@ -8,14 +8,15 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::address::{Address, Credentials};
 use crate::pulse::Pulse;
+use crate::reach::{Names, reach};
 use crate::role::{Protocol, Role, hello_as};
 use crate::sentinel::Sentinels;
 use crate::tls::Tls;
-use crate::transport::{self, Heard};
+use crate::transport::Heard;
 use crate::wire::Wire;
 use crate::{Admission, Error, server};
 
@@ -27,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) db: u32,
     pub(crate) tls: Option<Tls>,
+    pub(crate) names: Names,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
 }
@@ -66,42 +68,41 @@ pub(crate) enum Step {
 }
 
 impl Connector {
-    /// Makes one connection within the connect timeout, ready for commands. Finding its address may take as long again.
+    /// Makes one connection, ready for commands. The connect timeout holds for every step alone: asking sentinels, resolving
+    /// the name, and trying an address. Addresses are tried side by side.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
-        let address = self.address().await?;
-        self.in_time(async {
-            let mut wire = open(&address, &self.access.settings).await?;
-            let mut steps = self.entrance(Protocol::Two);
-            if self.access.settings.db != 0 {
-                steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
-            }
-            if self.access.admission.is_some() {
-                steps.push((Step::Question, server::who()));
-            }
-            let answer = ask(&mut wire, &steps).await?;
-            let identity = self.access.admission.as_ref().map(|_| server::identity(&answer)).transpose()?;
-            let pulse = Arc::new(Pulse::new());
-            let stream = wire.into_stream()?;
-            let stream = Heard { stream, pulse: pulse.clone() };
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(None)
-                .set_response_timeout(None)
-                .set_pipeline_buffer_size(PIPELINE_DEPTH);
-            // The server has been told everything, its protocol included: this sends nothing.
-            let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
-            let (multiplexed, driver) = MultiplexedConnection::new_with_config(&bare, stream, config)
-                .await
-                .map_err(Error::connecting)?;
-            Ok(Link { multiplexed, driver: tokio::spawn(driver), identity: Mutex::new(identity), pulse })
-        })
-        .await
+        reach(&self.address().await?, &self.access.settings, |wire| self.enter(wire)).await
     }
 
-    /// Makes one connection for a subscription within the same time, and logs in. Returns the server's role as well.
+    /// Makes the wire a connection for commands.
+    async fn enter(&self, mut wire: Wire) -> Result<Link, Error> {
+        let mut steps = self.entrance(Protocol::Two);
+        if self.access.settings.db != 0 {
+            steps.push((Step::Select, redis::cmd("SELECT").arg(self.access.settings.db).take()));
+        }
+        if self.access.admission.is_some() {
+            steps.push((Step::Question, server::who()));
+        }
+        let answer = ask(&mut wire, &steps).await?;
+        let identity = self.access.admission.as_ref().map(|_| server::identity(&answer)).transpose()?;
+        let pulse = Arc::new(Pulse::new());
+        let stream = wire.into_stream()?;
+        let stream = Heard { stream, pulse: pulse.clone() };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(PIPELINE_DEPTH);
+        // The server has been told everything, its protocol included: this sends nothing.
+        let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (multiplexed, driver) =
+            MultiplexedConnection::new_with_config(&bare, stream, config).await.map_err(Error::connecting)?;
+        Ok(Link { multiplexed, driver: tokio::spawn(driver), identity: Mutex::new(identity), pulse })
+    }
+
+    /// Makes one connection for a subscription, and logs in. Returns the server's role as well. The times are those of
+    /// `connect`.
     pub(crate) async fn connect_wire(&self) -> Result<(Wire, Role), Error> {
-        let address = self.address().await?;
-        self.in_time(async {
-            let mut wire = open(&address, &self.access.settings).await?;
+        reach(&self.address().await?, &self.access.settings, |mut wire| async move {
             let answer = ask(&mut wire, &self.entrance(Protocol::Three)).await?;
             let role = Role::read(&answer).ok_or(Error::Reply { expected: "the role of the server" })?;
             Ok((wire, role))
@@ -121,13 +122,6 @@ impl Connector {
         let admitted = admission.admit(&identity);
         *link.identity() = Some(identity.clone());
         if admitted { Ok(()) } else { Err(Error::OtherServer { run_id: identity }) }
-    }
-
-    async fn in_time<T>(&self, made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let settings = &self.access.settings;
-        let late = |_| Err(Error::not_made_within(settings.connect_timeout, settings.tls.is_some()));
-        let made = timeout(settings.connect_timeout, made);
-        made.await.unwrap_or_else(late).map_err(Error::during_setup)
     }
 
     async fn address(&self) -> Result<Address, Error> {
@@ -165,12 +159,6 @@ impl Settings {
     pub(crate) fn login(&self) -> Vec<(Step, Cmd)> {
         self.credentials.iter().map(|credentials| (Step::Login, credentials.auth())).collect()
     }
-}
-
-/// Opens a connection, on which nothing has been said yet. The caller bounds the time.
-pub(crate) async fn open(address: &Address, settings: &Settings) -> Result<Wire, Error> {
-    let stream = transport::open(address, settings.tls.as_ref()).await;
-    stream.map(Wire::new).map_err(Error::opening)
 }
 
 /// Sends all steps at once. Returns the last answer, or the first error among the answers.

@@ -10,6 +10,7 @@ use redis::Value;
 use crate::Error;
 use crate::address::{Address, Credentials};
 use crate::link::{self, Settings, Step};
+use crate::reach::reach;
 use crate::turns::first_answer;
 
 /// The sentinels of a service.
@@ -34,7 +35,7 @@ impl Sentinels {
         &self.addresses
     }
 
-    /// Asks the sentinels for the address of the master, within the connect timeout.
+    /// Asks the sentinels for the address of the master. Every sentinel has the whole connect timeout.
     pub(crate) async fn master(&self, settings: &Settings) -> Result<Address, Error> {
         let count = self.addresses.len();
         let start = self.first.load(Ordering::Relaxed) % count.max(1);
@@ -56,12 +57,12 @@ impl Sentinels {
     }
 
     async fn named_by(&self, sentinel: &Address, settings: &Settings) -> Result<Address, Error> {
-        let mut wire = link::open(sentinel, settings).await?;
         let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service).take();
         let login = self.credentials.as_ref().map(|credentials| (Step::Login, credentials.auth()));
         let steps: Vec<_> = login.into_iter().chain([(Step::Question, question)]).collect();
-        let reply = link::ask(&mut wire, &steps).await;
-        match reply.map_err(Error::during_setup)? {
+        let steps = &steps;
+        let asked = reach(sentinel, settings, |mut wire| async move { link::ask(&mut wire, steps).await });
+        match asked.await? {
             Value::Nil => Err(Error::unreachable("no master of this name is known to the sentinel")),
             reply => {
                 let wrong = Error::Reply { expected: "a host and a port" };

@@ -38,6 +38,12 @@ pub(crate) enum Patience {
     OneAttempt,
 }
 
+impl Patience {
+    pub(crate) fn lasts(self) -> bool {
+        self == Self::UntilTheDeadline
+    }
+}
+
 pub(crate) struct Shared {
     connector: Connector,
     state: Mutex<State>,
@@ -81,7 +87,7 @@ impl Shared {
             };
             match timeout_at(deadline.at, attempt).await {
                 Ok(Ok(link)) => return Ok(link),
-                Ok(Err(error)) if error.is_transient() && patience == Patience::UntilTheDeadline => {
+                Ok(Err(error)) if error.is_transient() && patience.lasts() => {
                     last = Some(error);
                 }
                 Ok(Err(error)) => return Err(error),

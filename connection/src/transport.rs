@@ -1,15 +1,19 @@
 //! The byte stream under a connection. This crate opens it, and not the redis crate, so that it owns the driver. It
 //! sees when the stream ends, can end it, and knows when it was last heard.
 
+use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
 
-use crate::address::Address;
 use crate::pulse::Pulse;
 use crate::tls::Tls;
 
@@ -21,18 +25,43 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Transport for S {}
 /// A stream of some kind.
 pub(crate) type Stream = Box<dyn Transport>;
 
-/// Opens a stream to the address. The caller bounds the time.
-pub(crate) async fn open(address: &Address, tls: Option<&Tls>) -> io::Result<Stream> {
-    match address {
-        Address::Tcp(host, port) => {
-            let stream = TcpStream::connect((&**host, *port)).await?;
+/// One place where a server may listen.
+pub(crate) enum Place {
+    /// An address of this host.
+    Tcp(Arc<str>, SocketAddr),
+    Unix(Arc<Path>),
+}
+
+/// Opens a stream to the place. The caller bounds the time, to `within`.
+pub(crate) async fn open(place: &Place, tls: Option<&Tls>, within: Duration) -> io::Result<Stream> {
+    match place {
+        Place::Tcp(host, address) => {
+            let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(match tls {
-                Some(tls) => Box::new(tls.connect(host, stream).await?),
-                None => Box::new(stream),
-            })
+            let Some(tls) = tls else { return Ok(Box::new(stream)) };
+            tokio::select! {
+                shaken = tls.connect(host, stream) => Ok(Box::new(shaken?)),
+                () = speaks_without_tls(*address, within.mul_f64(0.75)) => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the port answers without tls, so its url begins with redis",
+                )),
+            }
         }
-        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Place::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+    }
+}
+
+/// Returns when the server answers in plain text. A server without TLS reads a handshake as the beginning of a line, and
+/// waits in silence for the end. So the question is asked when the handshake has taken this long.
+async fn speaks_without_tls(address: SocketAddr, after: Duration) {
+    let answer = async {
+        sleep(after).await;
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_u8().await
+    };
+    if !matches!(answer.await, io::Result::Ok(b'+' | b'-')) {
+        pending::<()>().await;
     }
 }
 

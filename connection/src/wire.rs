@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use bytes::{Buf, BytesMut};
+use futures::FutureExt;
 use redis::{Cmd, RedisError, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -35,7 +36,9 @@ impl Wire {
 
     /// Sends queued commands, and returns the next value. Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> Result<Value, Error> {
-        self.flush().await.map_err(|error| Error::Lost(error.into()))?;
+        if let Err(error) = self.flush().await {
+            return Err(self.last_word().unwrap_or(Error::Lost(error.into())));
+        }
         loop {
             match frame::length(&self.read) {
                 Ok(Some(length)) => {
@@ -49,9 +52,15 @@ impl Wire {
             match self.stream.read_buf(&mut self.read).await {
                 Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof)),
                 Ok(_) => {}
-                Err(error) => return Err(Error::Lost(error.into())),
+                Err(error) => return Err(Error::reading(error)),
             }
         }
+    }
+
+    /// The reason that the server gave before the connection broke. The bytes are here already.
+    fn last_word(&mut self) -> Option<Error> {
+        let read = self.stream.read_buf(&mut self.read).now_or_never()?;
+        read.err().map(Error::reading).filter(|error| !matches!(error, Error::Lost(_)))
     }
 
     async fn flush(&mut self) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
-use tenure_connection::{Client, Connection, Error, Event, Script, Subscriber, slot};
+use tenure_connection::{Class, Client, Connection, Error, Event, Script, Subscriber, slot};
 use tenure_testing::tls::Authority;
 use tenure_testing::{Cluster, Data, RedisServer, eventually};
 
@@ -131,13 +131,17 @@ async fn a_server_that_is_no_cluster_says_so_at_once() {
     let url = server.url().replace("redis://", "redis+cluster://");
     let client = Client::builder(&url).response_timeout(SOON).build().unwrap();
     let error = client.commands().command(&incr("a")).await.unwrap_err();
+    assert_eq!((error.class(), error.may_have_executed()), (Class::Refused, false));
     assert!(
-        matches!(&error, Error::Server { detail, .. } if detail.contains("cluster support")),
+        matches!(&error, Error::Unsuitable { detail, .. } if detail.contains("cluster support")),
         "{error:?}"
     );
     let error = client.blocking().command(&incr("a"), Duration::ZERO).await.unwrap_err();
-    assert!(matches!(error, Error::Server { .. }), "{error:?}");
-    assert!(matches!(next(&mut client.subscriber(["a"])).await, Event::Disconnected(Error::Server { .. })));
+    assert!(matches!(error, Error::Unsuitable { .. }), "{error:?}");
+    assert!(matches!(
+        next(&mut client.subscriber(["a"])).await,
+        Event::Disconnected(Error::Unsuitable { .. })
+    ));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use tenure_connection::{Client, Error, Event, Script, slot};
+use tenure_connection::{Class, Client, Error, Event, Script, slot};
 use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -119,4 +119,43 @@ async fn a_wrong_password_is_an_error_at_once_wherever_it_is_wrong() {
         assert!(matches!(event, Event::Disconnected(Error::Auth(_))), "{event:?}");
         assert!(!format!("{client:?} {error:?}").contains("guess"));
     }
+}
+
+#[tokio::test]
+async fn a_user_without_a_password_needs_none_in_the_url() {
+    let server = RedisServer::builder().tcp().start().unwrap();
+    let mut user = cmd("ACL");
+    user.arg("SETUSER").arg("app").arg(&["on", "nopass", "~*", "+@all"]);
+    let _: Value = server.query(&user).unwrap();
+    for login in ["app@", "app:@", "app:anything@"] {
+        let url = server.url().replace("redis://", &format!("redis://{login}"));
+        let who = client(&url).commands().command(cmd("ACL").arg("WHOAMI")).await.unwrap();
+        assert_eq!(who, Value::BulkString(b"app".to_vec()), "{login}");
+    }
+    let default = server.url();
+    for refused in ["me:wrong@", "me@", ":wrong@"] {
+        let url = default.replace("redis://", &format!("redis://{refused}"));
+        let error = client(&url).commands().command(&cmd("PING")).await.unwrap_err();
+        assert_eq!(
+            (error.class(), error.may_have_executed()),
+            (Class::Refused, false),
+            "{refused} {error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_right_that_a_script_lacks_is_a_missing_right() {
+    let server = RedisServer::start().unwrap();
+    let script =
+        Script::new("adder", "redis.call('SET', KEYS[1], 1) return redis.call('XADD', KEYS[1], '*', 'a', 1)");
+    for (user, lacks) in [("one", "-xadd"), ("two", "-evalsha"), ("three", "-set")] {
+        let url = server.acl_user(user, "x", &["~*", "&*", "+@all", lacks]).unwrap();
+        let redis = client(&url).commands();
+        let error = redis.script::<_, &str>(&script, &["k"], &[]).await.unwrap_err();
+        assert_eq!((error.class(), error.is_transient()), (Class::Forbidden, false), "{lacks}: {error:?}");
+    }
+    let url = server.acl_user("four", "x", &["~other:*", "&*", "+@all"]).unwrap();
+    let error = client(&url).commands().script::<_, &str>(&script, &["k"], &[]).await.unwrap_err();
+    assert_eq!(error.class(), Class::Forbidden, "a key: {error:?}");
 }

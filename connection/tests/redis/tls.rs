@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Value, cmd};
-use tenure_connection::{Client, ClientBuilder, Error, Event};
+use tenure_connection::{Class, Client, ClientBuilder, Error, Event};
 use tenure_testing::RedisServer;
 use tenure_testing::tls::Authority;
 
@@ -61,7 +61,31 @@ async fn a_server_that_cannot_prove_its_identity_gets_nothing() {
     let plain =
         Client::builder(&server.url().replace("rediss://", "redis://")).response_timeout(SOON).build();
     let error = refused(plain.unwrap()).await;
-    assert!(error.is_transient(), "{error:?}");
+    assert_eq!(error.class(), Class::Unreachable, "{error:?}");
+    assert!(cause(&error).contains("is it a port for tls (rediss://)?"), "{error:?}");
+}
+
+/// The cause that the error names.
+fn cause(error: &Error) -> String {
+    std::error::Error::source(error).unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_port_without_tls_is_told_from_a_silent_one() {
+    let plain = RedisServer::builder().tcp().password("secret").start().unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let authority = Authority::new().unwrap();
+    let at = async |url: &str| {
+        let builder = Client::builder(url).connect_timeout(Duration::from_secs(1));
+        let client = builder.ca_certificate(authority.ca_pem()).response_timeout(SOON).build().unwrap();
+        let attempt = client.commands().without_retries();
+        attempt.command(&cmd("PING")).await.unwrap_err()
+    };
+    let error = at(&plain.url().replace("redis://", "rediss://")).await;
+    assert_eq!((error.class(), error.may_have_executed()), (Class::Unreachable, false), "{error:?}");
+    assert!(cause(&error).contains("tls"), "{error:?}");
+    let error = at(&format!("rediss://{}", silent.local_addr().unwrap())).await;
+    assert_eq!(error.class(), Class::Silent, "{error:?}");
 }
 
 #[tokio::test]
@@ -74,7 +98,12 @@ async fn a_client_shows_its_certificate_to_a_server_that_asks() {
     let known = trusting().client_certificate(identity.certificate_pem.as_str(), identity.key_pem.as_str());
     known.build().unwrap().commands().command(&cmd("PING")).await.unwrap();
     let error = refused(trusting().build().unwrap()).await;
-    assert!(error.is_transient(), "{error:?}");
+    assert!(matches!(error, Error::ClientCertificate(_)), "{error:?}");
+    assert_eq!((error.class(), error.may_have_executed()), (Class::Refused, false));
+    let stranger = Authority::new().unwrap().issue(&["client.example"]).unwrap();
+    let strange = trusting().client_certificate(stranger.certificate_pem.as_str(), stranger.key_pem.as_str());
+    let error = refused(strange.build().unwrap()).await;
+    assert!(matches!(error, Error::ClientCertificate(_)), "of another authority: {error:?}");
 
     let other = authority.issue(&["client.example"]).unwrap();
     let mixed = trusting().client_certificate(identity.certificate_pem.as_str(), other.key_pem.as_str());
