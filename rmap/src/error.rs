@@ -110,19 +110,9 @@ impl Error {
     /// then simply be sent again.
     pub fn may_have_executed(&self) -> bool {
         match self {
-            Self::Redis(error) => error.may_have_executed() || was_raised_by_a_script(error),
+            Self::Redis(error) => error.may_have_executed() || error.is_of_a_script(),
             Self::Malformed { .. } | Self::NotSeen(_) => true,
             _ => false,
         }
     }
-}
-
-/// Whether a command inside a script was refused, possibly after others that had written. Redis names the place.
-fn was_raised_by_a_script(error: &tenure_connection::Error) -> bool {
-    let detail = match error {
-        tenure_connection::Error::Server { detail, .. } => Some(&**detail),
-        tenure_connection::Error::Auth(source) => source.detail(),
-        _ => None,
-    };
-    detail.is_some_and(|detail| detail.contains(", on @user_script:"))
 }

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use tenure_connection::Class;
+
 /// Any error, as handlers return it.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -197,22 +199,10 @@ pub(crate) struct TooLong(pub(crate) std::time::Duration);
 #[error("no answer within {0:?}")]
 pub(crate) struct NoAnswer(pub(crate) std::time::Duration);
 
-/// Whether this error of Redis stays, whatever happens outside of this process. A password, a permission or a certificate
-/// may be put right, and a server may come back.
+/// Whether an error of Redis stays, whatever happens outside of this process. A password, a right or a certificate may be
+/// put right, and a server may come back.
 pub(crate) fn stays(error: &tenure_connection::Error) -> bool {
-    use tenure_connection::Error as Redis;
-    match error {
-        // A command of a script that the user may not run, as the versions of Redis say it.
-        Redis::Server { detail, .. }
-            if ["The user executing the script can't run", "ACL failure in script"]
-                .iter()
-                .any(|words| detail.contains(words)) =>
-        {
-            false
-        }
-        Redis::Server { .. } | Redis::Reply { .. } | Redis::Config { .. } => !error.is_transient(),
-        _ => false,
-    }
+    matches!(error.class(), Class::Raised | Class::Unusable | Class::Config)
 }
 
 /// An error with its causes, in one text.

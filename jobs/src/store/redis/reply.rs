@@ -13,21 +13,16 @@ use crate::store::{Result, StoreError};
 
 /// The class of a connection's error.
 pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
-    use tenure_connection::Error;
-    match error {
-        Error::OtherServer { run_id } => StoreError::OtherServer { identity: run_id },
-        Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
-        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
+    use tenure_connection::{Class, Error};
+    if let Error::OtherServer { run_id } = error {
+        return StoreError::OtherServer { identity: run_id };
+    }
+    match error.class() {
+        Class::Unanswered => StoreError::Unanswered(Arc::new(error)),
+        Class::Silent | Class::Unreachable | Class::NotNow | Class::Full => {
             StoreError::NotExecuted(Arc::new(error))
         }
-        // The rights do not suffice for a command within a script.
-        Error::Server { ref detail, .. } if detail.starts_with("The user executing the script can't") => {
-            StoreError::Unusable(Arc::new(error))
-        }
-        // The errors that a script raises, and the one of Redis for a key of another type.
-        Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
-            StoreError::Damaged(Arc::new(error))
-        }
+        Class::Raised => StoreError::Damaged(Arc::new(error)),
         _ => StoreError::Unusable(Arc::new(error)),
     }
 }
