@@ -84,7 +84,9 @@ impl Failure {
     /// One of Redis names the server, by this URL.
     pub(crate) fn of_server(self, url: &str) -> Self {
         match self.code {
-            Code::Redis => Self { text: format!("{}. The server is {url}", self.text), ..self },
+            Code::Redis => {
+                Self { text: format!("{}. The server is {url}", self.text.trim_end_matches('.')), ..self }
+            }
             _ => self,
         }
     }
@@ -140,13 +142,15 @@ impl From<IdError> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(code_of(&error), error.to_string())
+        let forbidden = matches!(&error, Error::Store(store) if store.is_forbidden());
+        Self::new(code_of(&error), with_hint(error.to_string(), forbidden))
     }
 }
 
 impl From<DispatchError> for Failure {
     fn from(error: DispatchError) -> Self {
-        Self::new(code_of_dispatch(&error), error.to_string())
+        let forbidden = matches!(&error, DispatchError::Store(store) if store.is_forbidden());
+        Self::new(code_of_dispatch(&error), with_hint(error.to_string(), forbidden))
     }
 }
 
@@ -161,6 +165,17 @@ impl From<AskError> for Failure {
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// An error of a missing right, with the way to the right.
+fn with_hint(text: String, forbidden: bool) -> String {
+    if !forbidden {
+        return text;
+    }
+    format!(
+        "{}. The user of Redis lacks a right: `tenure doctor` names the right",
+        text.trim_end_matches('.')
+    )
 }
 
 fn code_of(error: &Error) -> Code {
@@ -192,7 +207,7 @@ fn code_of(error: &Error) -> Code {
         Error::NotJoined { last: Some(_), .. } | Error::Store(_) => Code::Redis,
         Error::NotJoined { .. }
         | Error::StillStopping { .. }
-        | Error::Deadline(_)
+        | Error::Deadline { .. }
         | Error::UpdateInDoubt(_) => Code::Late,
         _ => Code::Failed,
     }

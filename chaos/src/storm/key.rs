@@ -135,7 +135,7 @@ impl Key {
                 return true;
             }
             Some(Err(Error::JobNotFound(_))) => self.known = self.was_not_found(asked, books),
-            Some(Err(Error::Deadline(_) | Error::Store(_))) | None => {}
+            Some(Err(Error::Deadline { .. } | Error::Store(_))) | None => {}
             Some(Err(other)) => {
                 books.strange(format!("{key}: an update of {before:?} was answered: {other}"));
             }
@@ -160,7 +160,7 @@ impl Key {
                 Known::Gone
             }
             Some(Err(Error::JobNotFound(_))) => self.was_not_found(asked, books),
-            Some(Err(Error::Deadline(_) | Error::Store(_))) | None => Known::Unknown,
+            Some(Err(Error::Deadline { .. } | Error::Store(_))) | None => Known::Unknown,
             Some(Err(other)) => {
                 books.strange(format!("{}: a stop was answered: {other}", self.name));
                 Known::Unknown
@@ -179,7 +179,7 @@ impl Key {
                 return true;
             }
             Ok(Err(Error::JobNotFound(_))) => self.known = self.was_not_found(asked, books),
-            Ok(Err(Error::Deadline(_) | Error::Store(_) | Error::NotifyFull(_))) => {}
+            Ok(Err(Error::Deadline { .. } | Error::Store(_) | Error::NotifyFull(_))) => {}
             Ok(Err(other)) => books.strange(format!("{key}: a notification was answered: {other}")),
             Err(_) => books.silent(format!("{key}: a notification was not answered")),
         }

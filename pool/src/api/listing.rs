@@ -250,7 +250,7 @@ pub(crate) async fn known_incarnation(store: &dyn Store) -> Result<Incarnation, 
     match tokio::time::timeout(PATIENCE, known).await {
         Ok(Ok(settings)) => Ok(settings.incarnation.unwrap_or_default()),
         Ok(Err(_)) => Err(Error::NodeClosed),
-        Err(_) => Err(Error::Deadline(PATIENCE)),
+        Err(_) => Err(Error::Deadline { within: PATIENCE, last: store.unfollowed() }),
     }
 }
 

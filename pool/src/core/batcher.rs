@@ -48,6 +48,11 @@ pub(crate) fn is_of_an_item(error: &StoreError) -> bool {
     matches!(error, StoreError::Damaged(_))
 }
 
+/// The store may have carried out the call, although there is no answer.
+pub(crate) fn may_be_done(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
+}
+
 /// An item on which a call has failed alone.
 #[derive(Debug)]
 struct Aside<T> {

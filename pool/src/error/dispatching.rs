@@ -120,7 +120,7 @@ pub enum DispatchError {
         /// The newest version that this node reads.
         known: u64,
     },
-    /// The store cannot be used.
+    /// The store cannot be used. If its user lacks a right for a part of the step, the job may have been accepted.
     #[error("{}", whole(.0))]
     Store(StoreError),
 }

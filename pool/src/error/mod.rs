@@ -254,8 +254,13 @@ pub enum Error {
         error: String,
     },
     /// There was no answer in time. The request may still be carried out.
-    #[error("no answer within {0:?}, the request may still be carried out")]
-    Deadline(Duration),
+    #[error("no answer within {within:?}, the request may still be carried out{}", trouble_of(.last.as_ref()))]
+    Deadline {
+        /// How long the caller waited.
+        within: Duration,
+        /// The last error of the store, if it fails.
+        last: Option<StoreError>,
+    },
     /// The process's signals cannot be received. The node goes on.
     #[error("the process's signals cannot be received, the node goes on: {0}")]
     Signals(Arc<std::io::Error>),

@@ -83,7 +83,7 @@ impl HealthRecord {
     }
 
     /// The store has failed to do a step.
-    pub(super) fn trouble(&self, error: &StoreError) {
+    pub(crate) fn trouble(&self, error: &StoreError) {
         self.state().error = Some(error.clone());
     }
 
@@ -119,6 +119,14 @@ impl HealthRecord {
     /// The last failure of a renewal or step, even if it has succeeded since.
     pub(crate) fn latest_trouble(&self) -> Option<StoreError> {
         self.state().latest.clone()
+    }
+
+    /// The failure of a renewal or step that is the latest of those that have not succeeded since.
+    pub(crate) fn present_trouble(&self) -> Option<StoreError> {
+        let (state, now) = (self.state(), clock::now());
+        let failing = state.failing.values().filter(|failing| now.since(failing.last) < FORGOTTEN);
+        let latest = failing.max_by_key(|failing| failing.last).map(|failing| failing.error.clone());
+        latest.filter(|error| !matches!(error, StoreError::Refused(_))).or_else(|| state.error.clone())
     }
 
     /// Stores the engine's latest status.

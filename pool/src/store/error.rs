@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tenure_connection::Class;
+
 use crate::model::id::{Incarnation, Revision};
 use crate::model::level::TooOld;
 
@@ -103,7 +105,8 @@ pub enum StoreError {
     /// executed, wholly or in part. It succeeds if it is sent again without the item on which it fails.
     #[error("the step failed on stored data")]
     Damaged(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The store refuses for good: wrong password, missing permission, unsuitable server.
+    /// The store refuses until somebody mends it: a wrong password, a missing right, an unsuitable server. Earlier writes of a
+    /// script stay.
     #[error("the store cannot be used")]
     Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
@@ -120,10 +123,9 @@ impl StoreError {
         text
     }
 
-    /// Whether the store's user lacks a right that the step needs.
-    pub(crate) fn is_forbidden(&self) -> bool {
-        let Self::Unusable(source) = self else { return false };
-        source.downcast_ref::<tenure_connection::Error>().is_some_and(|error| error.code() == Some("NOPERM"))
+    /// Whether the store's user lacks a right that the step needs. `tenure doctor` names the right.
+    pub fn is_forbidden(&self) -> bool {
+        self.class() == Some(Class::Forbidden)
     }
 
     /// Whether the store rejects the client itself: a certificate, a user or a password. No step was sent.
@@ -138,13 +140,30 @@ impl StoreError {
     }
 
     /// Whether the step was not executed because the memory of the store is full.
-    pub(crate) fn is_full(&self) -> bool {
-        let Self::NotExecuted(source) = self else { return false };
+    pub fn is_full(&self) -> bool {
         #[cfg(any(test, feature = "sim"))]
-        if source.is::<MemoryFull>() {
+        if matches!(self, Self::NotExecuted(source) if source.is::<MemoryFull>()) {
             return true;
         }
-        source.downcast_ref::<tenure_connection::Error>().is_some_and(|error| error.code() == Some("OOM"))
+        self.class() == Some(Class::Full)
+    }
+
+    /// Whether the store refuses the step whatever its items are, until somebody mends the user's rights or the memory. So
+    /// a caller hears of it at once.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_forbidden() || self.is_full()
+    }
+
+    /// The class of the error, if the connection to Redis gave the error.
+    pub(crate) fn class(&self) -> Option<Class> {
+        let (Self::NotExecuted(source)
+        | Self::Unanswered(source)
+        | Self::Damaged(source)
+        | Self::Unusable(source)) = self
+        else {
+            return None;
+        };
+        source.downcast_ref().map(tenure_connection::Error::class)
     }
 }
 

@@ -7,6 +7,7 @@ use tenure_pool::{
     Client, Error, EventCursor, Explanation, Inspector, Job, JobState, MemoryStore, Node, Plan, PoolPhase,
     ScheduleKind, Settings, Tick, Verdict,
 };
+use tenure_testing::tls::Authority;
 use tenure_testing::{RedisServer, eventually};
 
 use crate::history::blocked;
@@ -389,6 +390,52 @@ async fn an_address_where_nobody_listens_fails_at_once() {
     server.kill().unwrap();
     let opened = tokio::time::timeout(PATIENCE / 2, Inspector::open(POOL, client)).await.unwrap();
     assert!(matches!(opened, Err(Error::Store(_))), "{opened:?}");
+}
+
+/// Each of these is named by the first look. None says that something may have been executed, or is damaged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_names_why_redis_cannot_be_reached() {
+    let authority = Authority::new().unwrap();
+    let (plain, tls) = (
+        RedisServer::builder().tcp().start().unwrap(),
+        RedisServer::builder().tls(&authority).unwrap().ask_for_client_certificates().start().unwrap(),
+    );
+    let full = RedisServer::builder().tcp().start().unwrap();
+    let mut only = redis::Client::open(full.url()).unwrap().get_connection().unwrap();
+    redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(1).exec(&mut only).unwrap();
+    let ca = plain.dir().join("ca.pem");
+    std::fs::write(&ca, authority.ca_pem()).unwrap();
+    let ca = format!("?ca={}", ca.display());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let other = |from: &str, to: &str| plain.url().replace(from, to);
+    for (url, cause) in [
+        (format!("redis://{free}"), "Connection refused"),
+        ("redis://no..such.example".to_owned(), "cannot be resolved"),
+        (tls.url().replace("rediss://", "redis://"), "is it a port for tls"),
+        (other("redis://", "rediss://") + &ca, "answers without tls"),
+        (tls.url() + &ca, "wants one"),
+        (full.url(), "max number of clients"),
+        (other("redis://", "redis://me:wrong@"), "WRONGPASS"),
+        (other("redis://", "redis://:wrong@"), "AUTH <password>"),
+        (other("redis://", "redis+cluster://"), "cluster support disabled"),
+        (other("redis://", "redis+sentinel://") + "/main", "SENTINEL"),
+    ] {
+        let opened = tokio::time::timeout(PATIENCE / 2, Inspector::open(POOL, Client::open(&url).unwrap()));
+        let text = opened.await.expect(&url).unwrap_err().to_string();
+        assert!(text.contains(cause), "{url}: {text}");
+        assert!(!text.contains("executed") && !text.contains("stored data"), "{url}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_is_named_with_the_last_trouble() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = Client::open(&format!("redis://{}", silent.local_addr().unwrap())).unwrap();
+    let nobody = Client::open("redis://127.0.0.1:1").unwrap();
+    assert!(Inspector::open_within(Duration::MAX, POOL, nobody).await.is_err(), "no clock shows the end");
+    let opened = Inspector::open_within(Duration::from_secs(2), POOL, client).await;
+    let text = opened.unwrap_err().to_string();
+    assert!(text.contains("no connection was made within 1s") && !text.contains("executed"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -154,7 +154,7 @@ async fn a_drain_goes_on_when_its_time_is_up(world: World) {
     let worker = node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
     let late = worker.drain_within(SHORT).await;
-    assert!(matches!(late, Err(Error::Deadline(SHORT))), "{late:?}");
+    assert!(matches!(late, Err(Error::Deadline { within: SHORT, .. })), "{late:?}");
     end.notify_one();
     worker.drain().await.unwrap();
     assert_eq!(worker.id(), None);

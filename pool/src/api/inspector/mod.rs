@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use futures::future::{BoxFuture, try_join_all};
 
 use crate::api::builder::Backend;
-use crate::api::node::shards::{Probe, Seen, is_silence};
-use crate::api::node::{PATIENCE, nobody_listens, shard_of};
+use tenure_connection::Class;
+
+use crate::api::node::shards::{Probe, SOON, Seen, is_silence, no_answer};
+use crate::api::node::{PATIENCE, shard_of};
 use crate::api::reader::Reader;
 use crate::error::Error;
 use crate::model::id::{IdError, JobKey, PoolName};
@@ -18,6 +20,8 @@ use crate::model::settings::bounds::check;
 use crate::model::settings::{ShardId, StoredSettings};
 use crate::store::{Refusal, Store, StoreError};
 
+/// Nobody waits for longer, and every clock can show the end.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -45,6 +49,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 pub struct Inspector {
     pool: PoolName,
     reader: Reader,
+    /// How long each call waits for Redis.
+    patience: Duration,
 }
 
 impl Inspector {
@@ -57,19 +63,36 @@ impl Inspector {
     /// - [`Error::PoolClosed`]: it was shut down a short time ago.
     /// - [`Error::BadRecord`]: its number of shards cannot be read.
     /// - The name is not valid.
-    /// - The store cannot be used, or does not answer within 20 s. If nobody listens at the address, the call fails at once.
+    /// - The store cannot be used, or does not answer within 20 s. If the cause is known, the call fails at once: nobody
+    ///   listens at the address, its name has no address, only one side speaks TLS, or the server has no room for another
+    ///   client.
     ///
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn open(pool: &str, backend: impl Into<Backend>) -> Result<Self, Error> {
-        let (pool, backend, deadline) = (PoolName::new(pool)?, backend.into(), Instant::now() + PATIENCE);
+        Self::open_within(PATIENCE, pool, backend).await
+    }
+
+    /// As [`open`](Self::open), but the call, and each later one, waits this long for Redis, in place of 20 s.
+    ///
+    /// # Errors
+    /// As `open`.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn open_within(
+        patience: Duration,
+        pool: &str,
+        backend: impl Into<Backend>,
+    ) -> Result<Self, Error> {
+        let (pool, backend, patience) = (PoolName::new(pool)?, backend.into(), patience.min(LONGEST));
+        let deadline = Instant::now() + patience;
         let whole = backend.store(&pool, None, USER)?;
-        match tokio::time::timeout(PATIENCE, whole.server_identity()).await {
-            Ok(Err(error)) if nobody_listens(&error) || !is_silence(&error) => return Err(error.into()),
-            _ => {}
-        }
+        reach(&whole, deadline).await?;
         let missing = match see(&whole, deadline).await {
-            Ok(Seen::Present(..)) => return Ok(Self { pool, reader: Reader::new([whole]) }),
+            Ok(Seen::Present(..)) => {
+                return Ok(Self { pool, reader: Reader::new([whole]), patience });
+            }
             Ok(Seen::Absent) => Error::NoPool { pool: pool.to_string() },
             Ok(Seen::Closed) => Error::PoolClosed,
             // The user may be one who looks at the shards only.
@@ -91,7 +114,7 @@ impl Inspector {
         };
         let others: Result<Vec<_>, _> = (1..count).map(|index| shard(index, count)).collect();
         let reader = Reader::new(std::iter::once(first).chain(others?));
-        Ok(Self { pool, reader })
+        Ok(Self { pool, reader, patience })
     }
 
     /// The pool's name.
@@ -123,7 +146,7 @@ impl Inspector {
         stores: &[Arc<dyn Store>],
         read: impl Fn(Reader) -> BoxFuture<'r, Result<T, Error>>,
     ) -> Result<T, Error> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             for seen in self.see(stores, deadline).await? {
                 match seen {
@@ -147,6 +170,27 @@ impl Inspector {
 
 /// Names the connections to Redis.
 const USER: &str = "inspector";
+
+/// Waits until the server says who it is. If it cannot be reached and the error names the cause, nobody waits: most often
+/// the address is wrong.
+async fn reach(store: &Arc<dyn Store>, deadline: Instant) -> Result<(), StoreError> {
+    let mut last = no_answer(SOON);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, store.server_identity()).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) if error.class() == Some(Class::Unreachable) || !is_silence(&error) => {
+                return Err(error);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => return Err(last),
+        }
+        if Instant::now() >= deadline {
+            return Err(last);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
 
 async fn see(store: &Arc<dyn Store>, deadline: Instant) -> Result<Seen, Error> {
     Ok(Probe::inspecting(store.clone(), deadline).see().await?)

@@ -12,7 +12,7 @@ use crate::api::events::{EventCursor, EventPage};
 use crate::api::explain::Explanation;
 use crate::api::figures::Figures;
 use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
-use crate::api::node::{Owner, PATIENCE, WaitingNotification};
+use crate::api::node::{Owner, WaitingNotification};
 use crate::api::overview::Overview;
 use crate::api::parked::ParkedJob;
 use crate::api::reader::{NO_SHARD, stream_of};
@@ -41,7 +41,7 @@ impl Inspector {
     /// # Cancel safety
     /// Safe to drop at any time.
     pub async fn pool_state(&self) -> Result<Vec<ShardState>, Error> {
-        self.see(self.reader.stores(), Instant::now() + PATIENCE).await?;
+        self.see(self.reader.stores(), Instant::now() + self.patience).await?;
         self.reader.pool_state().await
     }
 

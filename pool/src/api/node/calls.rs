@@ -37,12 +37,27 @@ impl Shard {
                         | StoreError::Damaged(_)
                         | StoreError::Refused(Refusal::BadArgument | Refusal::Level(_))),
                     ) => return Err(error.into()),
+                    Err(error) if error.is_full() => return Err(error.into()),
                     // The pool or the store must be found again.
-                    Err(_) => {}
+                    Err(error) => self.shared.health.trouble(&error),
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
+    }
+
+    /// The error of a call that was not answered in this time. It names what is wrong with the store.
+    pub(super) fn late(&self, within: Duration) -> Error {
+        let last = self.shared.store.0.unfollowed().or_else(|| self.shared.health.present_trouble());
+        Error::Deadline { within, last }
+    }
+
+    /// The answer to a call of this node, which may take as long as calls do.
+    pub(super) async fn patiently<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::time::timeout(PATIENCE, call).await.unwrap_or_else(|_| Err(self.late(PATIENCE)))
     }
 
     pub(crate) async fn request(
@@ -69,7 +84,7 @@ impl Shard {
             Ok(Some(Answer::Late { stopping: Some(key) })) => {
                 Err(Error::StillStopping { key, within: patience })
             }
-            Ok(Some(Answer::Late { stopping: None })) | Err(_) => Err(Error::Deadline(patience)),
+            Ok(Some(Answer::Late { stopping: None })) | Err(_) => Err(self.late(patience)),
             Ok(_) => Err(self.gone().await.into()),
         }
     }

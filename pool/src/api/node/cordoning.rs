@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 
-use super::calls::PATIENCE;
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
@@ -63,8 +62,8 @@ impl Node {
 
     async fn set_cordon(&self, node: &str, on: bool) -> Result<(), Error> {
         let node = NodeName::new(node).map_err(Error::Name)?;
-        let all = try_join_all(self.shards.iter().map(|shard| shard.set_cordon(&node, on)));
-        tokio::time::timeout(PATIENCE, all).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+        let set = self.shards.iter().map(|shard| shard.patiently(shard.set_cordon(&node, on)));
+        try_join_all(set).await?;
         Ok(())
     }
 }

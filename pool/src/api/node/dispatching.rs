@@ -107,7 +107,7 @@ impl Shard {
                 let (key, id, until) = (ticket.key.clone(), Some(id), Until::Gone);
                 let stop = |reply| Command::StopJob { reply, key, id, until, deadline };
                 match self.request(left, stop).await {
-                    Err(Error::Deadline(_) | Error::StillStopping { .. }) => Err(late()),
+                    Err(Error::Deadline { .. } | Error::StillStopping { .. }) => Err(late()),
                     Err(Error::NodeClosed | Error::NodeFailed(_)) => Err(self.gone().await.into()),
                     // The dispatch itself reports any other trouble.
                     Ok(()) | Err(_) => Ok(false),

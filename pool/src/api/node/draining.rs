@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::try_join_all;
 
 use super::Node;
-use super::calls::PATIENCE;
 use super::shard::Shard;
 use crate::api::listing::WorkerInfo;
 use crate::api::reader::NO_SHARD;
@@ -86,7 +85,7 @@ async fn drain(shard: &Shard, workers: Vec<WorkerId>) -> Result<usize, Error> {
     let workers = &*workers;
     let drained =
         shard.insist(|store, incarnation| async move { store.drain_all(incarnation, workers).await });
-    let drained = tokio::time::timeout(PATIENCE, drained).await.unwrap_or(Err(Error::Deadline(PATIENCE)))?;
+    let drained = shard.patiently(drained).await?;
     for (worker, _) in workers.iter().zip(&drained).filter(|(_, member)| member.is_some()) {
         shard.note(News::new(EventKind::Asked).at(*worker).saying("drain"));
     }

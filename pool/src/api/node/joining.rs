@@ -117,7 +117,7 @@ fn is_read_only(error: &StoreError) -> bool {
 }
 
 /// Whether the connection was refused.
-pub(crate) fn nobody_listens(error: &StoreError) -> bool {
+fn nobody_listens(error: &StoreError) -> bool {
     match of_connection(error) {
         Some(tenure_connection::Error::Unreachable(error)) => error.is_connection_refusal(),
         _ => false,

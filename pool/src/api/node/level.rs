@@ -47,7 +47,11 @@ impl Node {
             }
             Ok(floor)
         };
-        tokio::time::timeout(PATIENCE, raised).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+        tokio::time::timeout(PATIENCE, raised).await.unwrap_or_else(|_| {
+            let mut late = self.shards.iter().map(|shard| shard.late(PATIENCE));
+            let named = late.find(|late| matches!(late, Error::Deadline { last: Some(_), .. }));
+            Err(named.unwrap_or(Error::Deadline { within: PATIENCE, last: None }))
+        })
     }
 }
 

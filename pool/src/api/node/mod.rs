@@ -35,7 +35,7 @@ pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
-pub(crate) use joining::{Limit, nobody_listens};
+pub(crate) use joining::Limit;
 pub use locating::{Guess, Owner};
 pub use notifications::WaitingNotification;
 pub use notifying::NotifyJob;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::calls::PATIENCE;
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
@@ -102,12 +101,14 @@ impl Shard {
                         return Err(Error::Renumbered(key.clone()));
                     }
                     Err(StoreError::Refused(Refusal::Closed)) => return Err(Error::PoolClosed),
-                    Err(StoreError::NotExecuted(_) | StoreError::Unanswered(_)) => {}
+                    Err(error @ (StoreError::NotExecuted(_) | StoreError::Unanswered(_))) => {
+                        self.shared.health.trouble(&error);
+                    }
                     Err(error) => return Err(error.into()),
                 }
                 tokio::time::sleep(AGAIN).await;
             }
         };
-        tokio::time::timeout(PATIENCE, dropped).await.unwrap_or(Err(Error::Deadline(PATIENCE)))
+        self.patiently(dropped).await
     }
 }

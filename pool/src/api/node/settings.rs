@@ -74,7 +74,9 @@ impl Node {
             let stored = match Probe::through(first.store(), deadline).see().await {
                 Ok(Seen::Present(_, stored)) => stored,
                 Ok(_) => return Err(Error::PoolClosed),
-                Err(error) if is_silence(&error) => return Err(Error::Deadline(PATIENCE)),
+                Err(error) if is_silence(&error) => {
+                    return Err(Error::Deadline { within: PATIENCE, last: Some(error) });
+                }
                 Err(error) => return Err(error.into()),
             };
             let now = wanted.adopting(&stored.fields);
@@ -82,7 +84,7 @@ impl Node {
                 return changed.map(|_| wanted);
             }
             if Instant::now() >= deadline {
-                return Err(Error::Deadline(PATIENCE));
+                return Err(first.late(PATIENCE));
             }
             wanted = Arc::new(now);
         }
@@ -177,7 +179,7 @@ impl Shard {
             }
         };
         let in_time = tokio::time::timeout_at(deadline.into(), changed).await;
-        in_time.unwrap_or(Err(Error::Deadline(PATIENCE)))
+        in_time.unwrap_or_else(|_| Err(self.late(PATIENCE)))
     }
 
     /// One attempt, based on the stored settings that this node knows. `None` asks for another attempt. A change that
@@ -222,8 +224,11 @@ impl Shard {
             }
             // The pool must be found again.
             Err(StoreError::Refused(_)) => Ok(None),
+            // Nothing was written, unless by the call before.
+            Err(error) if error.is_full() && !again => Err(error.into()),
             // The store must be found again.
             Err(error) => {
+                self.shared.health.trouble(&error);
                 if again || matches!(error, StoreError::Unanswered(_)) {
                     *unanswered = Some((incarnation, changes));
                 }

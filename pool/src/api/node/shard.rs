@@ -219,7 +219,7 @@ impl Shard {
         match tokio::time::timeout(patience, added).await {
             Ok(Some(Answer::WorkerAdded(added))) => added.map(|()| id),
             Ok(_) => Err(self.gone().await.into()),
-            Err(_) => Err(Error::Deadline(patience)),
+            Err(_) => Err(self.late(patience)),
         }
     }
 
@@ -242,7 +242,7 @@ impl Shard {
         match tokio::time::timeout(budget, drained).await {
             Ok(Some(Answer::Drained(result))) => result,
             Ok(_) => Err(self.gone().await.into()),
-            Err(_) => Err(Error::Deadline(budget)),
+            Err(_) => Err(self.late(budget)),
         }
     }
 

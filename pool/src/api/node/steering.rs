@@ -214,7 +214,7 @@ impl Steer {
         let end = match lasts {
             Some(lasts) => {
                 let now = tokio::time::timeout(patience, node.of(&key).server_time());
-                let now = now.await.map_err(|_| Error::Deadline(patience))??;
+                let now = now.await.unwrap_or_else(|_| Err(node.of(&key).late(patience)))?;
                 Some(now.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)))
             }
             None => None,

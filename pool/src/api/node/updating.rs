@@ -103,7 +103,7 @@ impl Update {
         let call = shard.ask(|reply| Command::Update { reply, new });
         let result = match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
             Ok(Some(Answer::Updated(result))) => result,
-            Ok(Some(Answer::Late { .. })) | Err(_) => Err(Error::Deadline(patience)),
+            Ok(Some(Answer::Late { .. })) | Err(_) => Err(shard.late(patience)),
             Ok(_) => Err(shard.gone().await.into()),
         };
         shard.named(&key, None, result).await

@@ -332,7 +332,7 @@ impl Asking {
     /// news, and the key of the first job.
     pub(in crate::core) fn send_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         error: &StoreError,
         unanswered: bool,
     ) -> (bool, Option<JobKey>) {
@@ -344,7 +344,21 @@ impl Asking {
         }
         let items: Vec<_> = flying.into_iter().map(|flying| flying.to).collect();
         let (whole, key) = (items.len(), self.first(&items));
-        (self.sends.failed(now, items, whole, error), key)
+        let items = self.refused(ctx, items, error);
+        (self.sends.failed(ctx.now, items, whole, error), key)
+    }
+
+    /// The store refuses these. Answers those of which nothing can have been handled, and returns the others.
+    fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
+        if !error.is_refusal() {
+            return items;
+        }
+        let is_sent = |to: &ReplyTo| self.open.get(to).is_some_and(|question| question.sent);
+        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(is_sent);
+        for to in refused {
+            self.end_with(ctx, to, Error::from(error.clone()).into());
+        }
+        again
     }
 
     /// The same for looks, which change nothing.

@@ -3,6 +3,7 @@
 pub(super) mod asking;
 pub(super) mod dispatching;
 mod notifying;
+mod refusing;
 mod request;
 pub(super) mod requests;
 mod steering;

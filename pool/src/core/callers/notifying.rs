@@ -114,30 +114,32 @@ impl Requests {
 
     pub(in crate::core) fn send_notes_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         error: &StoreError,
     ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.notes);
         let (whole, key) = (items.len(), self.first(&items));
-        (self.notes.failed(now, items, whole, error), key)
+        let items = self.refused(ctx, items, error);
+        (self.notes.failed(ctx.now, items, whole, error), key)
     }
 
     /// `unanswered`: they may have been carried out.
     pub(in crate::core) fn send_starts_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         error: &StoreError,
         unanswered: bool,
     ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.starts);
+        let (whole, key) = (items.len(), self.first(&items));
+        let items = self.refused(ctx, items, error);
         for to in &items {
             if let Some(Request { want: Want::Notify { start: Some(start), .. }, .. }) = self.open.get_mut(to)
             {
                 start.in_doubt |= unanswered;
             }
         }
-        let (whole, key) = (items.len(), self.first(&items));
-        (self.starts.failed(now, items, whole, error), key)
+        (self.starts.failed(ctx.now, items, whole, error), key)
     }
 
     pub(super) fn flush_notes(&mut self, ctx: &mut Ctx) {

@@ -72,6 +72,8 @@ pub(super) struct Request {
     pub(super) next: Option<Time>,
     /// The state of the look for its record.
     pub(super) look: Look,
+    /// A call without an answer may have carried it out.
+    pub(super) unanswered: bool,
 }
 
 /// How far the look at a job's record has come.
@@ -86,7 +88,7 @@ pub(super) enum Look {
 
 impl Request {
     pub(super) fn new(key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
-        Self { key, want, owner, deadline, next: None, look: Look::Idle }
+        Self { key, want, owner, deadline, next: None, look: Look::Idle, unanswered: false }
     }
 
     /// The bytes that it brings into a call, besides its key.

@@ -259,10 +259,16 @@ impl Requests {
     }
 
     /// Returns whether the error is news, and the key of the first job. The next functions return the same.
-    pub(in crate::core) fn find_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
+    pub(in crate::core) fn find_again(
+        &mut self,
+        ctx: &mut Ctx,
+        error: &StoreError,
+    ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.finds);
         let (whole, key) = (items.len(), self.first(&items));
-        (self.finds.failed(now, items, whole, error), key)
+        // A look changes nothing, whether it was answered or not.
+        let items = self.refused(ctx, items, error);
+        (self.finds.failed(ctx.now, items, whole, error), key)
     }
 
     pub(super) fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {
@@ -272,34 +278,36 @@ impl Requests {
     /// `unanswered`: they may have been carried out.
     pub(in crate::core) fn send_stops_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         repeated: Option<Vec<StopItem>>,
         error: &StoreError,
         unanswered: bool,
     ) -> bool {
         if let Some(items) = repeated {
             let whole = items.len();
-            return self.again.failed(now, items, whole, error);
+            return self.again.failed(ctx.now, items, whole, error);
         }
         let items = std::mem::take(&mut self.in_flight.stops);
+        let whole = items.len();
+        let items = self.refused(ctx, items, error);
         for to in &items {
             if let Some(Request { want: Want::Stop(stop), .. }) = self.open.get_mut(to) {
                 stop.in_doubt |= unanswered;
             }
         }
-        let whole = items.len();
-        self.stops.failed(now, items, whole, error)
+        self.stops.failed(ctx.now, items, whole, error)
     }
 
     /// `unanswered`: they may have been carried out.
     pub(in crate::core) fn unpark_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         error: &StoreError,
         unanswered: bool,
     ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.unparks);
-        let (whole, key) = (items.len(), self.first(&items));
+        let (whole, key, now) = (items.len(), self.first(&items), ctx.now);
+        let items = self.refused(ctx, items, error);
         if !unanswered {
             self.unparks.put_back(now, items);
             return (true, key);

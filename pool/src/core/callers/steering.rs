@@ -155,10 +155,15 @@ impl Requests {
     }
 
     /// Returns whether the error is news, and the key of the first job.
-    pub(in crate::core) fn steer_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
+    pub(in crate::core) fn steer_again(
+        &mut self,
+        ctx: &mut Ctx,
+        error: &StoreError,
+    ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.in_flight.steers);
         let (whole, key) = (items.len(), self.first(&items));
-        (self.steers.failed(now, items, whole, error), key)
+        let items = self.refused(ctx, items, error);
+        (self.steers.failed(ctx.now, items, whole, error), key)
     }
 
     pub(super) fn flush_steers(&mut self, ctx: &mut Ctx) {

@@ -152,27 +152,46 @@ impl Updating {
     }
 
     /// Returns whether the error is news, and the key of the first job.
-    pub(in crate::core) fn look_again(&mut self, now: Time, error: &StoreError) -> (bool, Option<JobKey>) {
+    pub(in crate::core) fn look_again(
+        &mut self,
+        ctx: &mut Ctx,
+        error: &StoreError,
+    ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.looking);
         let (whole, key) = (items.len(), self.first(&items));
-        (self.looks.failed(now, items, whole, error), key)
+        let items = self.refused(ctx, items, error);
+        (self.looks.failed(ctx.now, items, whole, error), key)
     }
 
     /// The same for updates. `unanswered`: they may have been carried out.
     pub(in crate::core) fn send_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         error: &StoreError,
         unanswered: bool,
     ) -> (bool, Option<JobKey>) {
         let items = std::mem::take(&mut self.sending);
+        let (whole, key) = (items.len(), self.first(&items));
+        let items = self.refused(ctx, items, error);
         for to in &items {
             if let Some(update) = self.open.get_mut(to) {
                 update.in_doubt |= unanswered;
             }
         }
-        let (whole, key) = (items.len(), self.first(&items));
-        (self.sends.failed(now, items, whole, error), key)
+        (self.sends.failed(ctx.now, items, whole, error), key)
+    }
+
+    /// As [`Requests::refused`](super::requests::Requests::refused).
+    fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
+        if !error.is_refusal() {
+            return items;
+        }
+        let in_doubt = |to: &ReplyTo| self.open.get(to).is_some_and(|update| update.in_doubt);
+        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(in_doubt);
+        for to in refused {
+            self.finish(ctx, to, Err(error.clone().into()));
+        }
+        again
     }
 
     fn first(&self, items: &[ReplyTo]) -> Option<JobKey> {

@@ -8,7 +8,7 @@ use crate::core::callers::dispatching::Pool;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, Notice};
 
-use crate::core::batcher::is_of_an_item;
+use crate::core::batcher::{is_of_an_item, may_be_done};
 use crate::core::input::Seating;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
@@ -90,7 +90,7 @@ impl Engine {
                 }
                 Err(error) => {
                     let key = first(items.iter().map(|item| &item.key));
-                    let news = self.dispatching.send_again(now, items, &error, may_be_done(&error));
+                    let news = self.dispatching.send_again(&mut self.ctx, items, &error, may_be_done(&error));
                     return self.heard(news, key, error);
                 }
             },
@@ -116,7 +116,7 @@ impl Engine {
                     self.requests.on_found(&mut self.ctx, found, normal);
                 }
                 Err(error) => {
-                    let (news, key) = self.requests.find_again(now, &error);
+                    let (news, key) = self.requests.find_again(&mut self.ctx, &error);
                     return self.heard(news, key, error);
                 }
             },
@@ -126,14 +126,15 @@ impl Engine {
                 Err(error) => {
                     let key = first(items.iter().map(|item| &item.key));
                     let repeated = repeat.then_some(items);
-                    let news = self.requests.send_stops_again(now, repeated, &error, may_be_done(&error));
+                    let news =
+                        self.requests.send_stops_again(&mut self.ctx, repeated, &error, may_be_done(&error));
                     return self.heard(news, key, error);
                 }
             },
             Done::Notify(answer) => match answer {
                 Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
                 Err(error) => {
-                    let (news, key) = self.requests.send_notes_again(now, &error);
+                    let (news, key) = self.requests.send_notes_again(&mut self.ctx, &error);
                     return self.heard(news, key, error);
                 }
             },
@@ -144,7 +145,8 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    let (news, key) = self.requests.send_starts_again(now, &error, may_be_done(&error));
+                    let (news, key) =
+                        self.requests.send_starts_again(&mut self.ctx, &error, may_be_done(&error));
                     return self.heard(news, key, error);
                 }
             },
@@ -485,9 +487,4 @@ impl Engine {
 /// The first job of a failed call: the one that is set aside, if it is the only one.
 pub(super) fn first<'a>(mut keys: impl Iterator<Item = &'a JobKey>) -> Option<JobKey> {
     keys.next().cloned()
-}
-
-/// The store may have carried out the call, although there is no answer.
-pub(super) fn may_be_done(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unanswered(_) | StoreError::Damaged(_) | StoreError::Unusable(_))
 }

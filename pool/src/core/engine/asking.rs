@@ -1,7 +1,8 @@
 //! Asks of this node's users, and asks for its workers' jobs: the store's answers to the calls about them.
 
 use super::Engine;
-use super::answers::{first, may_be_done};
+use super::answers::first;
+use crate::core::batcher::may_be_done;
 use crate::core::call::{Done, READ_ENTRIES};
 use crate::store::Result;
 
@@ -14,7 +15,7 @@ impl Engine {
                 self.clock.next = if is_late { now } else { self.clock.next };
             }
             Done::Ask(Err(error)) => {
-                let (news, key) = self.asking.send_again(now, &error, may_be_done(&error));
+                let (news, key) = self.asking.send_again(&mut self.ctx, &error, may_be_done(&error));
                 return self.heard(news, key, error);
             }
             Done::LookAtAsked(Ok(found)) => {

@@ -1,7 +1,7 @@
 //! The store's answers to the calls that retry parked jobs and steer single ones.
 
 use super::Engine;
-use super::answers::may_be_done;
+use crate::core::batcher::may_be_done;
 use crate::store::{Refusal, Result, SteerReply, StoreError, UnparkReply};
 
 impl Engine {
@@ -10,7 +10,7 @@ impl Engine {
             Ok(replies) => self.requests.on_unparked(&mut self.ctx, &replies),
             Err(StoreError::Refused(Refusal::ShuttingDown)) => self.requests.on_unpark_shut(&mut self.ctx),
             Err(error) => {
-                let again = self.requests.unpark_again(self.ctx.now, &error, may_be_done(&error));
+                let again = self.requests.unpark_again(&mut self.ctx, &error, may_be_done(&error));
                 return self.heard(again.0, again.1, error);
             }
         }
@@ -22,7 +22,7 @@ impl Engine {
             Ok(replies) => self.requests.on_steered(&mut self.ctx, &replies),
             Err(StoreError::Refused(Refusal::ShuttingDown)) => self.requests.on_steer_shut(&mut self.ctx),
             Err(error) => {
-                let (news, key) = self.requests.steer_again(self.ctx.now, &error);
+                let (news, key) = self.requests.steer_again(&mut self.ctx, &error);
                 return self.heard(news, key, error);
             }
         }

@@ -1,20 +1,19 @@
 //! The store's answers to the calls that give jobs another payload.
 
 use super::Engine;
-use super::answers::may_be_done;
+use crate::core::batcher::may_be_done;
 use crate::core::call::Done;
 use crate::store::Result;
 
 impl Engine {
     pub(super) fn on_updates(&mut self, done: Done) -> Result<()> {
-        let now = self.ctx.now;
         let (news, key, error) = match done {
             Done::Update(Ok(replies)) => {
                 self.updating.on_updated(&mut self.ctx, &replies);
                 return Ok(());
             }
             Done::Update(Err(error)) => {
-                let (news, key) = self.updating.send_again(now, &error, may_be_done(&error));
+                let (news, key) = self.updating.send_again(&mut self.ctx, &error, may_be_done(&error));
                 (news, key, error)
             }
             Done::LookToUpdate(Ok(found)) => {
@@ -23,7 +22,7 @@ impl Engine {
                 return Ok(());
             }
             Done::LookToUpdate(Err(error)) => {
-                let (news, key) = self.updating.look_again(now, &error);
+                let (news, key) = self.updating.look_again(&mut self.ctx, &error);
                 (news, key, error)
             }
             _ => return Ok(()),

@@ -23,6 +23,7 @@ mod opening;
 mod overtaking;
 mod reading;
 mod rebalancing;
+mod refused;
 mod render;
 mod requesting;
 mod restarting;

@@ -19,7 +19,7 @@ fn stop(bench: &mut Bench, name: &str) {
     });
 }
 
-fn notify(bench: &mut Bench, name: &str) {
+pub(super) fn notify(bench: &mut Bench, name: &str) {
     let deadline = bench.now + secs(5);
     bench.command(|reply| Command::Notify { reply, key: key(name), body: "x".into(), start: None, deadline });
 }
@@ -394,7 +394,7 @@ fn a_call_without_an_answer_is_made_again() {
 }
 
 /// A caller wants k to be tried again, which is in this state.
-fn unparking(state: JobState) -> Bench {
+pub(super) fn unparking(state: JobState) -> Bench {
     let mut bench = Bench::attached();
     let deadline = bench.now + secs(5);
     bench.command(|reply| Command::Unpark { reply, key: key("k"), deadline });

@@ -13,7 +13,7 @@ use NotifyOrStartReply::{
 };
 
 /// A notification for k, with its job, from a node that knows worker 9.
-fn starting(patience: u64) -> Bench {
+pub(super) fn starting(patience: u64) -> Bench {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
         members.insert(WorkerId(9), up(0));

@@ -35,7 +35,7 @@ fn since(state: JobState, (token, since): (u64, u64), cause: Cause) -> Record {
 }
 
 /// An operator wants this of k, which was found in this state.
-fn steering(way: Way, state: JobState) -> Bench {
+pub(super) fn steering(way: Way, state: JobState) -> Bench {
     steering_of(way, seen(state, 7))
 }
 

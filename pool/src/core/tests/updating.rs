@@ -46,7 +46,7 @@ fn running(generation: u64) -> Record {
 }
 
 /// An update of k in generation 4, on its way.
-fn on_its_way(expected: Option<u64>) -> Bench {
+pub(super) fn on_its_way(expected: Option<u64>) -> Bench {
     let mut bench = Bench::attached();
     update(&mut bench, expected);
     found(&mut bench, Some(running(4)));

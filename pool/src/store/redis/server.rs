@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use tenure_connection::Version;
+use tenure_connection::{ServerInfo, Version};
 use tokio::sync::watch;
 
 use super::RedisStore;
@@ -69,7 +69,7 @@ impl Store for RedisStore {
     }
 
     async fn server_identity(&self) -> Result<ServerIdentity> {
-        let info = self.open.connection.server_of(self.open.keys.prefix()).await.map_err(failed)?;
+        let info = self.info().await?;
         Ok(ServerIdentity {
             promoted: info.was_promoted(),
             uptime: info.uptime,
@@ -79,7 +79,7 @@ impl Store for RedisStore {
     }
 
     async fn server_checks(&self) -> Result<()> {
-        let info = self.open.connection.server_of(self.open.keys.prefix()).await.map_err(failed)?;
+        let info = self.info().await?;
         if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
             return Err(StoreError::Unusable(Arc::new(unsuitable)));
         }
@@ -144,6 +144,14 @@ impl Store for RedisStore {
                 reads.close();
             }
         }
+    }
+}
+
+impl RedisStore {
+    /// The server's own description, or the reason why it cannot be reached at present. Callers try again.
+    async fn info(&self) -> Result<ServerInfo> {
+        let connection = self.open.connection.clone().without_retries();
+        connection.server_of(self.open.keys.prefix()).await.map_err(failed)
     }
 }
 

@@ -132,7 +132,7 @@ impl Shard {
         let deadline = clock::now() + budget;
         let closed = self.ask(|reply| Command::Close { reply, deadline });
         let Ok(closed) = tokio::time::timeout(budget.saturating_add(MARGIN), closed).await else {
-            return Err(Error::Deadline(budget));
+            return Err(self.late(budget));
         };
         match closed {
             Some(Answer::Closed { complete: false, left }) => {
@@ -174,7 +174,7 @@ impl Shard {
             }
             Ok(Some(Answer::ShutDown { result: Err(error), .. })) => Err(error),
             Ok(_) => Err(self.gone().await.into()),
-            Err(_) => Err(Error::Deadline(budget)),
+            Err(_) => Err(self.late(budget)),
         }
     }
 }

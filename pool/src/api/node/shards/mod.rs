@@ -12,8 +12,8 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
-pub(super) use probe::SOON;
-pub(crate) use probe::{Probe, Seen, is_silence};
+pub(crate) use probe::SOON;
+pub(crate) use probe::{Probe, Seen, is_silence, no_answer};
 
 use super::Shard;
 use super::joining::Limit;

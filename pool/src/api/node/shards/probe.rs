@@ -12,7 +12,7 @@ use crate::store::{PoolState, Store, StoreError};
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long to wait for an answer, before asking again or going on without one.
-pub(in crate::api::node) const SOON: Duration = Duration::from_secs(2);
+pub(crate) const SOON: Duration = Duration::from_secs(2);
 
 /// The state of a shard.
 pub(crate) enum Seen {
@@ -63,14 +63,14 @@ impl Probe {
 
     /// Reads the present state. A store that does not answer is asked until the deadline.
     pub(crate) async fn see(&self) -> Result<Seen, StoreError> {
+        // The error of a look that was not ended by its time says more.
+        let mut last = None;
         loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            let error = match tokio::time::timeout(left.min(SOON), self.read()).await {
+            let left = self.deadline.saturating_duration_since(Instant::now()).min(SOON);
+            let error = match tokio::time::timeout(left, self.read()).await {
                 Ok(Ok(seen)) => return Ok(seen),
-                Ok(Err(error)) => error,
-                Err(late) => {
-                    self.store.unfollowed().unwrap_or_else(|| StoreError::Unanswered(Arc::new(late)))
-                }
+                Ok(Err(error)) => last.insert(error).clone(),
+                Err(_) => self.store.unfollowed().or_else(|| last.clone()).unwrap_or_else(|| no_answer(left)),
             };
             if !is_silence(&error) || Instant::now() >= self.deadline {
                 return Err(error);
@@ -118,6 +118,12 @@ impl Probe {
     pub(super) async fn server_ms(&self) -> Option<u64> {
         server_ms(&*self.store).await
     }
+}
+
+/// A look has no answer after this time. It has changed nothing, so it counts as not executed.
+pub(crate) fn no_answer(within: Duration) -> StoreError {
+    let what = format!("redis has not answered within {within:?}");
+    StoreError::NotExecuted(Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))
 }
 
 /// Whether the store has not answered. Any other failure lasts.

@@ -201,11 +201,16 @@ impl Dispatching {
     /// `unanswered`: the store may have carried it out. Returns whether the error is news.
     pub(in crate::core) fn send_again(
         &mut self,
-        now: Time,
-        items: Vec<DispatchItem>,
+        ctx: &mut Ctx,
+        mut items: Vec<DispatchItem>,
         error: &StoreError,
         unanswered: bool,
     ) -> bool {
+        let whole = items.len();
+        // A right does not come by waiting. Memory may become free, and a dispatch waits for that until its deadline.
+        if error.is_forbidden() {
+            items = self.forbidden(ctx, items, error);
+        }
         let trouble = Arc::new(error.clone());
         for item in &items {
             if let Some(pending) = self.pending.get_mut(&item.id) {
@@ -213,8 +218,28 @@ impl Dispatching {
                 pending.trouble = Some(trouble.clone());
             }
         }
-        let whole = items.len();
-        self.sends.failed(now, items, whole, error)
+        self.sends.failed(ctx.now, items, whole, error)
+    }
+
+    /// The store's user lacks a right for these. Answers their callers, unless an earlier call may have been carried out.
+    /// Returns the others.
+    fn forbidden(
+        &mut self,
+        ctx: &mut Ctx,
+        items: Vec<DispatchItem>,
+        error: &StoreError,
+    ) -> Vec<DispatchItem> {
+        let in_doubt = |item: &DispatchItem| {
+            self.pending.get(&item.id).is_some_and(|pending| pending.in_doubt || pending.was_accepted)
+        };
+        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(in_doubt);
+        for item in refused {
+            if let Some(pending) = self.pending.get_mut(&item.id).filter(|pending| pending.has_sent(&item)) {
+                pending.is_back();
+                self.refuse(ctx, &item.id, &DispatchError::Store(error.clone()));
+            }
+        }
+        again
     }
 
     fn accepted(&mut self, ctx: &mut Ctx, id: &DispatchId) {

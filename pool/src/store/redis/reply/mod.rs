@@ -36,17 +36,16 @@ pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Va
 
 /// The class of a connection's error.
 pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
-    use tenure_connection::Error;
-    match error {
-        Error::OtherServer { run_id } => StoreError::OtherServer { run_id: run_id.into() },
-        Error::Lost(_) | Error::TimedOut(_) => StoreError::Unanswered(Arc::new(error)),
-        _ if error.is_transient() || error.code() == Some("NOSCRIPT") => {
+    use tenure_connection::{Class, Error};
+    if let Error::OtherServer { run_id } = error {
+        return StoreError::OtherServer { run_id: run_id.into() };
+    }
+    match error.class() {
+        Class::Unanswered => StoreError::Unanswered(Arc::new(error)),
+        Class::Silent | Class::Unreachable | Class::NotNow | Class::Full => {
             StoreError::NotExecuted(Arc::new(error))
         }
-        // The errors that a script raises, and the one of Redis for a key of another type.
-        Error::Server { ref code, .. } if matches!(&**code, "ERR" | "WRONGTYPE") => {
-            StoreError::Damaged(Arc::new(error))
-        }
+        Class::Raised => StoreError::Damaged(Arc::new(error)),
         _ => StoreError::Unusable(Arc::new(error)),
     }
 }

@@ -72,6 +72,12 @@ fn errors_keep_what_became_of_the_call() {
     assert!(matches!(failed(server("WRONGTYPE")), StoreError::Damaged(_)));
     assert!(matches!(failed(server("ERR")), StoreError::Damaged(_)));
     assert!(matches!(failed(server("NOPERM")), StoreError::Unusable(_)));
+    for words in ["The user executing the script can't run this command", "ACL failure in script: no"] {
+        let lacking = failed(Error::Server { code: "ERR".into(), detail: words.into() });
+        assert!(matches!(lacking, StoreError::Unusable(_)) && lacking.is_forbidden(), "{lacking:?}");
+    }
+    let unsuitable = Error::Unsuitable { code: "ERR".into(), detail: "cluster support disabled".into() };
+    assert!(matches!(failed(unsuitable), StoreError::Unusable(_)));
     assert!(matches!(failed(Error::TimedOut(std::time::Duration::ZERO)), StoreError::Unanswered(_)));
     assert!(matches!(
         failed(Error::OtherServer { run_id: "a".into() }),

@@ -1,0 +1,27 @@
+//! Requests that the store refuses as a whole: the user lacks a right, or the memory is full.
+
+use super::requests::Requests;
+use crate::core::batcher::may_be_done;
+use crate::core::ctx::Ctx;
+use crate::core::input::ReplyTo;
+use crate::store::StoreError;
+
+impl Requests {
+    /// A call with these requests has failed. Answers those that the store refuses, unless an earlier call may have carried
+    /// them out. Returns the others: they are sent again.
+    pub(super) fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
+        if !error.is_refusal() {
+            let may_be_done = may_be_done(error);
+            for to in &items {
+                self.open.get_mut(to).into_iter().for_each(|request| request.unanswered |= may_be_done);
+            }
+            return items;
+        }
+        let is_open = |to: &ReplyTo| self.open.get(to).is_some_and(|request| request.unanswered);
+        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(is_open);
+        for to in refused {
+            self.finish(ctx, to, Err(error.clone().into()));
+        }
+        again
+    }
+}
