@@ -43,7 +43,7 @@ pub(crate) async fn open(place: &Place, tls: Option<&Tls>, within: Duration) -> 
                 shaken = tls.connect(host, stream) => Ok(Box::new(shaken?)),
                 () = speaks_without_tls(*address, within.mul_f64(0.75)) => Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the port answers without tls, so its url begins with redis",
+                    "the port answers without tls: its url begins with redis, not with rediss",
                 )),
             }
         }

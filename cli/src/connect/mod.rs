@@ -53,11 +53,8 @@ impl Place {
     /// # Errors
     /// There is no such pool, or Redis does not answer.
     pub(crate) async fn inspector(&self) -> Result<Inspector, Failure> {
-        let opening = Inspector::open(&self.pool, &self.client);
-        match timeout(self.timeout, opening).await {
-            Ok(opened) => opened.map_err(|error| Failure::from(error).of_server(&self.server)),
-            Err(_) => Err(self.silent()),
-        }
+        let opened = Inspector::open_within(self.timeout, &self.pool, &self.client).await;
+        opened.map_err(|error| Failure::from(error).of_server(&self.server))
     }
 
     /// As [`inspector`](Self::inspector), for a node that comes to stay. A server that cannot be reached may start later than the
@@ -71,12 +68,11 @@ impl Place {
     pub(crate) async fn inspector_in_time(&self) -> Result<Option<Inspector>, Failure> {
         let (began, mut told) = (Instant::now(), String::new());
         loop {
-            let error = match timeout(self.timeout, Inspector::open(&self.pool, &self.client)).await {
-                Ok(Ok(inspector)) => return Ok(Some(inspector)),
-                Ok(Err(Error::NoPool { .. })) => return Ok(None),
-                Ok(Err(error)) if is_out_of_reach(&error) => Failure::from(error).of_server(&self.server),
-                Ok(Err(error)) => return Err(Failure::from(error).of_server(&self.server)),
-                Err(_) => self.silent(),
+            let error = match Inspector::open_within(self.timeout, &self.pool, &self.client).await {
+                Ok(inspector) => return Ok(Some(inspector)),
+                Err(Error::NoPool { .. }) => return Ok(None),
+                Err(error) if is_out_of_reach(&error) => Failure::from(error).of_server(&self.server),
+                Err(error) => return Err(Failure::from(error).of_server(&self.server)),
             };
             let waited = began.elapsed();
             if waited >= JOINING {
@@ -172,7 +168,8 @@ pub(crate) fn client(global: &Global) -> Result<Client, Failure> {
 
 fn url(global: &Global) -> Result<String, Failure> {
     let url = sought(global, "REDIS_URL", global.url.clone(), |context| context.url)?;
-    url.ok_or_else(|| {
+    // A secret in a file often ends with a newline.
+    url.map(|url| url.trim().to_owned()).ok_or_else(|| {
         Failure::usage("which Redis? Say --url URL, set REDIS_URL, or choose one with `tenure ctx use`")
     })
 }

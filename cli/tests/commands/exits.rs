@@ -62,6 +62,52 @@ fn a_redis_that_is_not_there_is_status_7() {
 }
 
 #[test]
+fn a_short_timeout_hides_no_cause() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("redis://{}", silent.local_addr().unwrap());
+    for (url, cause) in [
+        ("redis://127.0.0.1:1", "Connection refused"),
+        ("redis://no..such.example", "the name no..such.example cannot be resolved"),
+        (&silent, "no connection was made within 1s"),
+    ] {
+        for command in ["ls", "hold", "dispatch"] {
+            let args = match command {
+                "ls" => vec!["ls"],
+                "hold" => vec!["hold", "--yes"],
+                _ => vec!["dispatch", "acme"],
+            };
+            let done = tenure(args.iter().chain(&["--timeout", "2s", "--url", url, "-p", "feeds"])).assert();
+            assert_eq!(status(&done), Some(7), "{command} {url}: {}", said(&done));
+            assert!(said(&done).contains(cause), "{command} {url}: {}", said(&done));
+            assert!(!said(&done).contains("executed"), "{command} {url}: {}", said(&done));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newline_at_the_end_of_a_url_is_left_out() {
+    let world = World::new().await;
+    let done = assert(world.tenure(["workers"]).env("REDIS_URL", format!("{}\n", world.server.url()))).await;
+    assert_eq!(status(&done), Some(0), "{}", said(&done));
+    let done = assert(tenure(["ls", "--url", " redis://127.0.0.1:1\n", "-p", "feeds"])).await;
+    assert!(said(&done).ends_with(". The server is redis://127.0.0.1:1\n"), "{}", said(&done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_is_named_at_once() {
+    let world = World::new().await;
+    world.node.submit(("acme", "x")).await.unwrap();
+    let mut limit = redis::cmd("CONFIG");
+    limit.arg("SET").arg("maxmemory").arg(1);
+    let _: redis::Value = world.server.query(&limit).unwrap();
+    for args in [&["hold", "--yes"][..], &["park", "acme"], &["notify", "acme", "hello"]] {
+        let done = world.run(args).await;
+        assert!(status(&done) != Some(0) && said(&done).contains("OOM"), "{args:?}: {}", said(&done));
+        assert!(!said(&done).contains("no answer"), "{args:?}: {}", said(&done));
+    }
+}
+
+#[test]
 fn a_wrong_command_line_is_status_2() {
     let url = ["--url", "redis://127.0.0.1:1", "--pool", "feeds"];
     let wrong: [&[&str]; 6] = [

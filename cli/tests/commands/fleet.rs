@@ -354,6 +354,49 @@ async fn the_doctor_knows_a_loss_of_data_after_it_is_over() {
     assert_eq!(found["severity"], json!("warn"));
 }
 
+/// The rights of the documents, by section: those of a node, and those of a user who only looks.
+fn documented_rights(section: usize) -> Vec<String> {
+    let page = include_str!("../../../docs/protocol/limits.md").replace("<pool>", "feeds");
+    let list = page.split("```acl\n").nth(1 + section).unwrap().split("```").next().unwrap();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_names_each_right_that_is_missing() {
+    let world = World::new().await;
+    let found = async |name: &str, rights: &[String]| {
+        let rights: Vec<_> = rights.iter().map(String::as_str).collect();
+        let url = world.server.acl_user(name, "secret", &rights).unwrap();
+        let doctor = world.tenure(["doctor", "--only", "server", "-o", "jsonl"]).env("REDIS_URL", url);
+        let lines = printed(&crate::world::assert(doctor).await);
+        let found = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        found.into_iter().find(|finding| finding["check"] == json!("server.rights")).unwrap()
+    };
+    let rights = documented_rights(0);
+    assert_eq!(found("node", &rights).await["severity"], json!("ok"));
+    assert_eq!(found("eye", &documented_rights(1)).await["severity"], json!("ok"));
+    // One of each kind: for a script, for a look, for a write, with a subcommand, and the channel.
+    for (number, missing) in [
+        "+evalsha",
+        "+hgetall",
+        "+xadd",
+        "+xgroup|create",
+        "+spublish",
+        "~tenure:{feeds}:*",
+        "&tenure:{feeds}:changes",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let others: Vec<_> = rights.iter().filter(|right| *right != missing).cloned().collect();
+        assert_eq!(others.len() + 1, rights.len(), "{missing}");
+        let finding = found(&format!("user{number}"), &others).await;
+        assert_eq!(finding["severity"], json!("fail"), "{missing}: {finding}");
+        let remedy = finding["remedy"].as_str().unwrap();
+        assert!(remedy.contains(missing), "{missing}: {finding}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_names_the_nodes_of_an_older_level() {
     let world = World::with_workers(1).await;

@@ -3,6 +3,7 @@
 mod monitor;
 mod past;
 mod pool;
+mod rights;
 mod server;
 
 use std::time::Duration;
@@ -168,8 +169,19 @@ impl Doctor {
     async fn findings(&self, place: &Place) -> Result<Vec<Finding>, Failure> {
         let checks = |part| self.only.is_empty() || self.only.contains(&part);
         let mut findings = Vec::new();
-        let pool = place.inspector().await?;
+        let pool = match place.inspector().await {
+            Ok(pool) => pool,
+            // A right may be missing to look at the pool, too.
+            Err(failure) if checks(Part::Server) && failure.code == Code::Redis => {
+                return match rights::check(place, None).await {
+                    Ok(rights) if rights.severity > Severity::Ok => Ok(vec![rights]),
+                    _ => Err(failure),
+                };
+            }
+            Err(failure) => return Err(failure),
+        };
         if checks(Part::Server) {
+            findings.push(rights::check(place, Some(pool.shards())).await?);
             findings.extend(server::check(place, &pool).await?);
         }
         if checks(Part::Pool) {
