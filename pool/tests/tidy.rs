@@ -12,7 +12,7 @@ const IMPURE: [&str; 8] =
 const LAYERS: [&str; 9] = ["model", "store", "error", "core", "clock", "job", "runtime", "api", "proof"];
 
 /// Public types that users may match or build in full, by crate and name, and why.
-const EXHAUSTIVE: [(&str, &str, &str); 13] = [
+const EXHAUSTIVE: [(&str, &str, &str); 14] = [
     ("connection", "Version", "the three numbers of a version"),
     ("pool", "Ticket", "a key and an id: whoever kept both makes it again"),
     ("rmap", "Exchange", "a conditional write is done or not, there is no third outcome"),
@@ -26,6 +26,7 @@ const EXHAUSTIVE: [(&str, &str, &str); 13] = [
     ("testing", "Panel", "the caller draws it"),
     ("testing", "Percentiles", "the three figures: tests compare with them"),
     ("testing", "Sheet", "the caller draws it"),
+    ("testing", "Trial", "a test ends in no other way"),
 ];
 
 /// The longest file outside tests, in lines.

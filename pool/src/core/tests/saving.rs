@@ -389,7 +389,7 @@ fn who_must_end_hears_nothing_of_what_was_not_sent() {
 
 #[test]
 fn who_may_send_nothing_has_no_checkpoint_refused() {
-    let refused = || redis::RedisError::from(std::io::Error::other("for a test"));
+    let refused = || std::io::Error::other("for a test").into();
     for error in [tenure_connection::Error::Certificate(refused()), tenure_connection::Error::Auth(refused())]
     {
         let mut bench = running(&["a"]);
