@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::{Listener, ListenerExt};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, Service, service_fn};
@@ -103,6 +103,33 @@ impl Drop for UnderWay {
     }
 }
 
+/// The body of an answer, whose request is under way until the last part is taken.
+struct Answer<B> {
+    body: Pin<Box<B>>,
+    _under_way: UnderWay,
+}
+
+impl<B: Body> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.body.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    // An answer of a known length says the length, and is not cut into chunks.
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Waits for a free place. The oldest silent connection makes room if no place is free.
 async fn place(room: &Arc<Semaphore>, open: &Open) -> OwnedSemaphorePermit {
     loop {
@@ -181,11 +208,7 @@ where
             if is_short {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            let until_taken = move |frame| {
-                let _lives = &under_way;
-                frame
-            };
-            Ok::<_, Infallible>(answer.map(|body| body.map_frame(until_taken)))
+            Ok::<_, Infallible>(answer.map(|body| Answer { body: Box::pin(body), _under_way: under_way }))
         }
     })
 }
@@ -238,6 +261,7 @@ mod tests {
         let answer = ask(&mut caller, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains("connection: close"), "room is short: {answer}");
+        assert!(answer.contains("content-length: 4"), "the length is known: {answer}");
     }
 
     #[tokio::test]
