@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_pool::{AskError, Node};
+use tenure_pool::{AskError, Error, Node};
 use tenure_testing::history::{AskEnd, Event, History, boottime_ns};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::time::timeout;
@@ -72,6 +72,10 @@ impl Books {
             Err(AskError::Refused(words)) => AskEnd::Refused(words.clone()),
             Err(AskError::NotHandled(why)) => AskEnd::NotHandled(format!("{why:?}")),
             Err(AskError::Unknown { .. }) => AskEnd::Unknown,
+            // A full Redis refuses an ask at once, and a handler must not see it.
+            Err(AskError::Failed(Error::Store(error))) if error.is_full() => {
+                AskEnd::NotHandled("Redis is full".to_owned())
+            }
             Err(other) => {
                 self.strange(format!("{key}: ask {id} was answered: {other}"));
                 AskEnd::NotHandled(other.to_string())
