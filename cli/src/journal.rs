@@ -160,7 +160,7 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a thread write from now on, unless a thread does. `spawn` starts the thread.
+    /// Starts the thread that writes, unless the thread runs already. `spawn` starts the thread.
     ///
     /// # Errors
     /// There is no thread.
