@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::{Class, Error};
 
-/// The divisor of the time for one answer: a server has this part to itself before the next one is asked as well.
+/// The divisor of the time for an answer: a server has this part to itself before the client also asks the next server.
 const PART: u32 = 4;
 
 /// Asks the first server, and the next server whenever an answer is an error or late. Returns the first answer and the

@@ -103,7 +103,8 @@ macro_rules! mutants {
 /// selects the rows whose name contains the words, and tries all tests of the binary on them: it lists all that notice.
 ///
 /// # Panics
-/// When a row survives, when its test takes too long, when its text does not occur in its file exactly once, or when its test does not exist.
+/// When a row survives, or its test takes too long or does not exist. When its text does not occur in its file exactly
+/// once.
 pub fn check(scripts: impl AsRef<Path>, table: &[Mutant]) {
     let (scripts, wanted) = (scripts.as_ref(), std::env::var("MUTANT").ok());
     let is_tried = |mutant: &&Mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words));

@@ -193,7 +193,7 @@ impl<'a> Poisoner<'a> {
         let Some(before): Option<Vec<u8>> = self.redis.query(cmd("HGET").arg(key).arg(&field))? else {
             return Ok(None);
         };
-        // These values stand in one place only, for the whole pool or queue: a person puts them right.
+        // Only a person puts these values right: no copy of them exists.
         let of_pool = match self.target {
             Target::Pool => {
                 matches!(kind.key, "pool" | "settings")

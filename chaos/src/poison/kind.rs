@@ -13,7 +13,7 @@ pub enum Target {
     Set,
 }
 
-/// The kinds of values that Redis keeps under these keys.
+/// The type of the value under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Fields and values.

@@ -1,7 +1,7 @@
 //! Two sets of background jobs on one server: a damaged set, and its neighbour.
 //!
-//! Damage may cost the jobs that it meets, and the time of a recovery. After it each queue of the damaged set has to run jobs again, no
-//! two executions have one token, and the neighbour has noticed nothing.
+//! Damage may cost the damaged jobs, and the time of a recovery. After the damage every queue of the damaged set has to
+//! run jobs again. No two executions have one token, and the neighbour has noticed nothing.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl Side {
                 let kind = *ways.choose(&mut random).unwrap_or(&Way::Plain);
                 let work = Work { kind, ms: WORK_MS, heeds: false };
                 let group = *["a", "b", "c"].choose(&mut random).unwrap_or(&"a");
-                // A set that begins another incarnation answers later: nothing is late for the neighbour.
+                // A set in a new incarnation answers late. The neighbour always answers in time.
                 let added = timeout(SETTLED, async { jobs.add(queue, &work).group(group).await }).await;
                 match added {
                     Ok(Ok(added)) => accepted.lock().unwrap_or_else(PoisonError::into_inner).push(added.id),
@@ -187,7 +187,7 @@ pub(super) async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: 
     }
     while began.elapsed() < DAMAGE && !control {
         if let Some(kind) = kinds.choose(&mut random) {
-            // A server that is blocked does not answer: that shows in the end.
+            // A blocked server does not answer: the verdict shows the loss.
             drop(poisoner.strike(*kind));
         }
         sleep(Duration::from_millis(random.random_range(EVERY_MS))).await;

@@ -112,8 +112,8 @@ impl Act {
         }
         while began.elapsed() < self.time {
             nemesis.strike(&mut arena, &watcher, &nodes[0]).await?;
-            // A control ends as soon as its fault is found often enough. The last lines of a file may not be complete yet, and the files
-            // are read one after the other: what is a second old is in all of them.
+            // A control ends as soon as its fault is found often enough. The last line of a file may not be complete yet, and
+            // files are read in turn. Only entries older than a second are in all files.
             if let Some(broken) = self.broken {
                 let complete = boottime_ns().saturating_sub(COMPLETE_NS);
                 if self.report(complete).is_ok_and(|found| is_found(broken, &found)) {

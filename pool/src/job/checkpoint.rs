@@ -102,7 +102,7 @@ impl Savers {
         Self { to, ends, on_refused, max: AtomicUsize::new(max) }
     }
 
-    /// The checkpoint of this job is not sent, for this reason.
+    /// Refuses the checkpoint of this job before anything is sent.
     pub(super) fn refuse(&self, key: &JobKey, why: NotSaved) -> Saving {
         (self.on_refused)(key, &why);
         Saving(Err(why))

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_deep_enum_is_no_end_of_a_small_stack() {
         let bytes = [&b"\x81\xa3Not".repeat(100_000), &b"\xa4True"[..]].concat();
-        // A value that deep would end the stack when it is dropped, too.
+        // Dropping so deep a value would end the stack, too.
         let decoded = move || decode::<Expression>(Some("expression"), &bytes).map(std::mem::forget);
         let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(decoded);
         let decoded = thread.ok().and_then(|thread| thread.join().ok());

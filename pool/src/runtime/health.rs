@@ -121,7 +121,7 @@ impl HealthRecord {
         self.state().latest.clone()
     }
 
-    /// The failure of a renewal or step that is the latest of those that have not succeeded since.
+    /// The latest failure of a renewal or step without a success since.
     pub(crate) fn present_trouble(&self) -> Option<StoreError> {
         let (state, now) = (self.state(), clock::now());
         let failing = state.failing.values().filter(|failing| now.since(failing.last) < FORGOTTEN);

@@ -89,8 +89,8 @@ impl Log {
     }
 }
 
-/// Logs and counts the checkpoints that this node refuses at once. The core gives no notice of them: a refused state may be the
-/// last word of a job that the engine has given up.
+/// Logs and counts the checkpoints that this node refuses at once. The core gives no notice of a refusal: the refused state
+/// may be the last word of a job that the engine has given up.
 pub(super) fn refusals(node: NodeName, counted: RefusedCheckpoints) -> OnRefused {
     let log = Mutex::new(Log::new(node));
     Box::new(move |key, why| {

@@ -113,7 +113,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     assert_eq!(server.keys().unwrap(), [of_the_dead, tombstone], "the former expires");
 }
 
-/// A right that some step needs and that a join does not.
+/// The missing right is needed by a step, and not by a join.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_right_is_named_at_once_and_is_no_damage() {
     let server = RedisServer::start().unwrap();

@@ -145,7 +145,7 @@ pub(super) fn broken_promises(entries: &[Entry], losses: &Losses, grace: Duratio
     judged.collect()
 }
 
-/// The number of asks that may come to one handler only, and came to several.
+/// The number of asks for a single handler that came to several.
 pub(super) fn handed_twice_in_all(entries: &[Entry], losses: &Losses) -> usize {
     by_id(entries).values().filter(|ask| !ask.idempotent && handed_twice(ask, losses).is_some()).count()
 }

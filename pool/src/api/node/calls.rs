@@ -46,7 +46,7 @@ impl Shard {
         }
     }
 
-    /// The error of a call that was not answered in this time. It names what is wrong with the store.
+    /// The error of a call without an answer in this time. The error names the trouble of the store.
     pub(super) fn late(&self, within: Duration) -> Error {
         let last = self.shared.store.0.unfollowed().or_else(|| self.shared.health.present_trouble());
         Error::Deadline { within, last }

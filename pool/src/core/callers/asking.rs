@@ -348,7 +348,7 @@ impl Asking {
         (self.sends.failed(ctx.now, items, whole, error), key)
     }
 
-    /// The store refuses these. Answers those of which nothing can have been handled, and returns the others.
+    /// The store refuses these asks. Answers the asks that no handler can have, and returns the rest.
     fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
         if !error.is_refusal() {
             return items;

@@ -7,8 +7,8 @@ use crate::core::input::ReplyTo;
 use crate::store::StoreError;
 
 impl Requests {
-    /// A call with these requests has failed. Answers those that the store refuses, unless an earlier call may have carried
-    /// them out. Returns the others: they are sent again.
+    /// A call with these requests has failed. Answers the requests that the store refuses, unless an earlier call may have
+    /// carried them out. Returns the rest, to be sent again.
     pub(super) fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
         if !error.is_refusal() {
             let may_be_done = may_be_done(error);

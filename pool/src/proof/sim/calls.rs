@@ -124,7 +124,7 @@ fn script_of(call: &Call) -> Option<ScriptName> {
     })
 }
 
-/// Whether a full memory refuses the call. Of the commands, only the one that tells outcomes adds data.
+/// Whether a full memory refuses the call. Of the commands, only `Tell` adds data.
 fn needs_memory(call: &Call) -> bool {
     script_of(call).map_or(matches!(call, Call::Tell(_)), ScriptName::needs_memory)
 }

@@ -63,7 +63,7 @@ impl Probe {
 
     /// Reads the present state. A store that does not answer is asked until the deadline.
     pub(crate) async fn see(&self) -> Result<Seen, StoreError> {
-        // The error of a look that was not ended by its time says more.
+        // The error of a look that ended by itself says more than a time-out.
         let mut last = None;
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now()).min(SOON);
@@ -120,7 +120,7 @@ impl Probe {
     }
 }
 
-/// A look has no answer after this time. It has changed nothing, so it counts as not executed.
+/// A look has no answer after this time. A look changes nothing, and so counts as not executed.
 pub(crate) fn no_answer(within: Duration) -> StoreError {
     let what = format!("redis has not answered within {within:?}");
     StoreError::NotExecuted(Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))

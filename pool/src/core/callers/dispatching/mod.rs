@@ -207,7 +207,7 @@ impl Dispatching {
         unanswered: bool,
     ) -> bool {
         let whole = items.len();
-        // A right does not come by waiting. Memory may become free, and a dispatch waits for that until its deadline.
+        // A right does not come by waiting. Memory may become free: a dispatch waits for free memory until its deadline.
         if error.is_forbidden() {
             items = self.forbidden(ctx, items, error);
         }
