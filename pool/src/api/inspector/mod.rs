@@ -73,7 +73,7 @@ impl Inspector {
         Self::open_within(PATIENCE, pool, backend).await
     }
 
-    /// As [`open`](Self::open), but this call and all later calls wait for Redis for `within`, in place of 20 s.
+    /// As [`open`](Self::open), but this call and all later calls wait up to `patience` for Redis, in place of 20 s.
     ///
     /// # Errors
     /// As `open`.
