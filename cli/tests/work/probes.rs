@@ -43,12 +43,21 @@ async fn get(address: &str, request: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
+/// Waits until the node is ready: the pool knows a worker before the node has heard so.
+async fn ready(address: &str) {
+    let ready = || async {
+        let answer = get(address, "GET /readyz").await;
+        if answer.0 == 200 { Ok(()) } else { Err(answer.1) }
+    };
+    eventually(PATIENCE, "it is ready", ready).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_tells_its_health_and_its_metrics() {
     let world = World::new().await;
     let (worker, address) = serving(world.command("w")).await;
     world.up("w").await;
-    eventually(PATIENCE, "it is ready", async || get(&address, "GET /readyz").await.0 == 200).await;
+    ready(&address).await;
     let (status, health) = get(&address, "GET /livez").await;
     let health: serde_json::Value = serde_json::from_str(&health).unwrap();
     assert_eq!((status, &health["reasons"]), (200, &serde_json::json!([])));
@@ -142,7 +151,7 @@ async fn a_node_is_not_ready_while_it_can_start_no_program() {
     command.arg(&program).arg("1000");
     let (worker, address) = served(command).await;
     world.up("w").await;
-    assert_eq!(get(&address, "GET /readyz").await.0, 200);
+    ready(&address).await;
     std::fs::remove_file(&program).unwrap();
     world.node.submit(("acme", "")).await.unwrap();
     let lacks = || async { Some(get(&address, "GET /readyz").await).filter(|(status, _)| *status == 503) };
@@ -153,7 +162,6 @@ async fn a_node_is_not_ready_while_it_can_start_no_program() {
     );
     assert_eq!(get(&address, "GET /livez").await.0, 200);
     there();
-    let ready = || async { get(&address, "GET /readyz").await.0 == 200 };
-    eventually(PATIENCE, "it is ready again", ready).await;
+    ready(&address).await;
     worker.leave().await;
 }
