@@ -5,16 +5,17 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::{Listener, ListenerExt};
+use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
-use hyper::service::{HttpService, Service, service_fn};
+use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
@@ -103,6 +104,43 @@ impl Drop for UnderWay {
     }
 }
 
+/// The body of a request. It notes when all of it was read.
+pub(crate) struct Sent {
+    body: Incoming,
+    is_read: Arc<AtomicBool>,
+}
+
+impl Sent {
+    fn of(body: Incoming) -> Self {
+        let is_read = Arc::new(AtomicBool::new(body.is_end_stream()));
+        Self { body, is_read }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.is_read.store(true, Ordering::Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The body of an answer, whose request is under way until the last part is taken.
 struct Answer<B> {
     body: Pin<Box<B>>,
@@ -145,11 +183,13 @@ async fn place(room: &Arc<Semaphore>, open: &Open) -> OwnedSemaphorePermit {
     }
 }
 
-/// Serves without an end. When all places are taken, a new connection takes the place of the oldest connection without a request.
+/// Serves without an end. When all places are taken, a new connection takes the place of the oldest connection without a
+/// request. An answer says `connection: close` when room is short, and when the body of its request was left unread: the next
+/// request cannot be found behind such a body.
 pub(crate) async fn serve<L, S, B>(mut listener: L, bounds: Bounds, service: S) -> Infallible
 where
     L: Listener,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Sent>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body + Send + 'static,
     B::Data: Send,
@@ -162,10 +202,23 @@ where
         let permit = place(&room, &open).await;
         // Nobody keeps a place between two requests while room is short.
         let is_short = room.available_permits() < bounds.connections / 4;
+        let requests = Arc::<AtomicUsize>::default();
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(bounds.stall));
-        let requests = Arc::<AtomicUsize>::default();
-        let service = noted(service.clone(), requests.clone(), is_short);
+        let (service, of) = (service.clone(), requests.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let under_way = UnderWay::begin(&of);
+            let request = request.map(Sent::of);
+            let is_read = request.body().is_read.clone();
+            let answer = service.call(request);
+            async move {
+                let mut answer = answer.await?;
+                if is_short || !is_read.load(Ordering::Relaxed) {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(answer.map(|body| Answer { body: Box::pin(body), _under_way: under_way }))
+            }
+        });
         let task = tokio::spawn(async move {
             let _permit = permit;
             let mut builder = http1::Builder::new();
@@ -182,42 +235,10 @@ where
     }
 }
 
-/// The service with a count of requests. An answer says `connection: close` when room is short.
-fn noted<S, B>(
-    service: S,
-    requests: Arc<AtomicUsize>,
-    is_short: bool,
-) -> impl HttpService<
-    Incoming,
-    ResBody = impl Body<Data = B::Data, Error = B::Error> + Send + 'static,
-    Error = Infallible,
-    Future: Send,
-> + Send
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    service_fn(move |request: Request<Incoming>| {
-        let under_way = UnderWay::begin(&requests);
-        let answer = service.call(request);
-        async move {
-            let mut answer = answer.await?;
-            if is_short {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(answer.map(|body| Answer { body: Box::pin(body), _under_way: under_way }))
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use bytes::Bytes;
-    use http_body_util::Full;
+    use http_body_util::{BodyExt, Full};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -226,14 +247,16 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A server of four places without bounds of time. A request for `/slow` gets no answer.
+    /// A server of four places without bounds of time. A request for `/slow` gets no answer. The body of one for `/read` is read.
     fn server() -> std::net::SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let service = service_fn(async |request: Request<Incoming>| {
-            if request.uri().path() == "/slow" {
-                std::future::pending::<()>().await;
+        let service = service_fn(async |request: Request<Sent>| {
+            match request.uri().path() {
+                "/slow" => std::future::pending::<()>().await,
+                "/read" => drop(request.into_body().collect().await),
+                _ => {}
             }
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"here"))))
         });
@@ -278,5 +301,41 @@ mod tests {
         }
         let closed = timeout(Duration::from_millis(50), waits.read(&mut [0])).await;
         assert!(closed.is_err(), "the oldest connection waits on: {closed:?}");
+    }
+
+    /// Whether an answer says that the connection ends.
+    fn ends(answer: &str) -> bool {
+        answer.to_lowercase().contains("connection: close")
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_an_unread_body_says_the_connection_ends() {
+        let address = server();
+        // The body is late, is there at once, or has an unknown length.
+        for request in [
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n",
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n0123456789",
+            "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
+        ] {
+            let mut caller = TcpStream::connect(address).await.unwrap();
+            let answer = ask(&mut caller, request).await;
+            assert!(ends(&answer), "{request}: {answer}");
+            let read = timeout(PATIENCE, caller.read(&mut [0; 16])).await.unwrap();
+            assert!(matches!(read, Ok(0) | Err(_)), "{request}: {read:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_bodies_are_read_goes_on() {
+        let mut caller = TcpStream::connect(server()).await.unwrap();
+        for request in [
+            "POST /read HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
+            "POST /read HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        ] {
+            let answer = ask(&mut caller, request).await;
+            assert!(answer.starts_with("HTTP/1.1 200") && !ends(&answer), "{request}: {answer}");
+        }
     }
 }

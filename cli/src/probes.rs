@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -18,7 +17,7 @@ use tenure_pool::{Health, Node};
 use tokio::time::interval;
 
 use crate::exit::{Code, Failure};
-use crate::http::{Bounds, serve, tcp};
+use crate::http::{Bounds, Sent, serve, tcp};
 
 const BOUNDS: Bounds = Bounds {
     connections: 256,
@@ -91,7 +90,7 @@ impl Probes {
                 upkeep.run_upkeep();
             }
         });
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |request: Request<Sent>| {
             let answer = self.answer(&request);
             async { Ok::<_, Infallible>(answer) }
         });

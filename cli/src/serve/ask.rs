@@ -1,6 +1,7 @@
 //! The wishes of a request: the parameters of its address, and its body.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,26 +13,25 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use clap::ValueEnum;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tenure_pool::JobKey;
 use tokio::time::timeout;
 
 use super::problem::Problem;
-use crate::args::{Which, time};
+use crate::args::{Which, number, time};
 
 /// The longest body.
 const BODY: usize = 64 * 1_024;
 /// How long a body may take to come.
 const BODY_TIME: Duration = Duration::from_secs(5);
 
-/// The parameters of an address. Each stands there at most once.
+/// The parameters of an address. Each stands there at most once, with a value.
 #[derive(Debug)]
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
     /// # Errors
-    /// There is one that is not known, or one that stands there twice.
+    /// There is one that is not known, is empty, or stands there twice.
     pub(super) fn of(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut params: Vec<(String, String)> = Vec::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
@@ -41,6 +41,9 @@ impl Params {
                     "the parameter {name:?} is not known; there are {known}"
                 )));
             }
+            if value.is_empty() {
+                return Err(Problem::usage(format!("the parameter {name} is empty")));
+            }
             if params.iter().any(|(given, _)| *given == name) {
                 return Err(Problem::usage(format!("the parameter {name} is given twice")));
             }
@@ -49,10 +52,8 @@ impl Params {
         Ok(Self(params))
     }
 
-    /// A parameter. An empty one is none.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(given, _)| given == name);
-        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
     /// # Errors
@@ -62,6 +63,18 @@ impl Params {
         T::Err: fmt::Display,
     {
         self.with(name, |value| value.parse::<T>().map_err(|error| error.to_string()))
+    }
+
+    /// A whole number, of digits only.
+    ///
+    /// # Errors
+    /// The value is none of this range.
+    pub(super) fn number<T>(&self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>, Problem>
+    where
+        T: FromStr + PartialOrd + fmt::Display + Clone + Send + Sync + 'static,
+    {
+        let parse = number(range);
+        self.with(name, |value| parse(if value.starts_with('+') { "" } else { value }))
     }
 
     fn with<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Problem> {
@@ -93,11 +106,7 @@ impl Params {
 
     /// How many items are wanted.
     pub(super) fn limit(&self, usual: usize, most: usize) -> Result<usize, Problem> {
-        let limit = self.parsed("limit")?.unwrap_or(usual);
-        if limit == 0 || limit > most {
-            return Err(Problem::usage(format!("the parameter limit is from 1 to {most}")));
-        }
-        Ok(limit)
+        Ok(self.number("limit", 1..=most)?.unwrap_or(usual))
     }
 
     /// The key in `key`, or in base 64 in `key64`.
@@ -113,7 +122,7 @@ impl Params {
     /// The jobs that are meant, by the names of [`WHICH`].
     pub(super) fn which(&self) -> Result<Which, Problem> {
         let states = self.text("state").into_iter().flat_map(|states| states.split(','));
-        let state = states.map(|state| ValueEnum::from_str(state, true)).collect::<Result<Vec<_>, _>>();
+        let state = states.map(|state| ValueEnum::from_str(state, false)).collect::<Result<Vec<_>, _>>();
         Ok(Which {
             state: state.map_err(|error| Problem::usage(format!("the parameter state: {error}")))?,
             pattern: self.parsed("match")?,
@@ -210,28 +219,6 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
     }
 }
 
-/// The body of a change of one job.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OfJob {
-    #[serde(default)]
-    key: Option<String>,
-    #[serde(default)]
-    key64: Option<String>,
-    /// For a park and a pause.
-    #[serde(default)]
-    pub(super) reason: Option<String>,
-    /// How long a pause lasts.
-    #[serde(default)]
-    pub(super) for_ms: Option<u64>,
-}
-
-impl OfJob {
-    pub(super) fn key(&self) -> Result<JobKey, Problem> {
-        Named { key: self.key.clone(), key64: self.key64.clone() }.key()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -252,7 +239,8 @@ mod tests {
             params("limit=0").unwrap().limit(10, 100).is_err()
                 && params("limit=x").unwrap().limit(10, 100).is_err()
         );
-        assert_eq!(params("limit=").unwrap().limit(10, 100).unwrap(), 10);
+        assert_eq!(params("").unwrap().limit(10, 100).unwrap(), 10);
+        assert!(params("limit=").is_err() && params("limit=%2B5").unwrap().limit(10, 100).is_err());
         assert!(params("state=running,rubbish").unwrap().which().is_err());
         assert!(
             params("match=[").unwrap().which().is_err() && params("older=soon").unwrap().which().is_err()

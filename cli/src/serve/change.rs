@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::App;
-use super::ask::{Asked, OfJob};
+use super::ask::{Asked, Named as OfKey};
 use super::problem::Problem;
 use super::read::{Answer, Shared, document};
 use super::source::look;
@@ -84,74 +84,82 @@ fn late() -> Problem {
 }
 
 /// The change of one job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Way {
     Retry,
     Bounce,
     Restart,
-    Park,
-    Pause,
+    /// For this reason.
+    Park(String),
+    /// For this reason, and perhaps with an end.
+    Pause(String, Option<Duration>),
     Resume,
     Stop,
 }
 
 impl Way {
-    fn done(self) -> &'static str {
+    fn done(&self) -> &'static str {
         match self {
             Self::Retry => "retried",
             Self::Bounce => "bounced",
             Self::Restart => "restarted",
-            Self::Park => "parked",
-            Self::Pause => "paused",
+            Self::Park(_) => "parked",
+            Self::Pause(..) => "paused",
             Self::Resume => "resumed",
             Self::Stop => "stopped",
         }
     }
 
-    async fn act(
-        self,
-        node: Node,
-        key: JobKey,
-        who: &str,
-        (reason, lasting): (String, Option<Duration>),
-    ) -> Result<(), Error> {
+    async fn act(self, node: Node, key: JobKey, who: &str) -> Result<(), Error> {
         let steer = match self {
             Self::Retry => node.retry(key),
             Self::Bounce => node.bounce(key),
             Self::Restart => node.restart(key),
-            Self::Park => node.park(key, reason),
-            Self::Pause => node.pause(key, reason).by(who),
+            Self::Park(reason) => node.park(key, reason),
+            Self::Pause(reason, lasting) => {
+                let pause = node.pause(key, reason).by(who);
+                lasting.into_iter().fold(pause, tenure_pool::Steer::lasting)
+            }
             Self::Resume => node.resume(key),
             Self::Stop => return node.stop_job(key).deadline(LONGEST).await,
         };
-        let steer = lasting.into_iter().fold(steer, tenure_pool::Steer::lasting);
         steer.within(LONGEST).await
     }
 }
 
-async fn steer(app: Arc<App>, who: Who, asked: OfJob, way: Way) -> Answer {
-    let key = asked.key()?;
-    let reason = match (way, asked.reason) {
-        (Way::Park, reason) => reason.unwrap_or_else(|| "parked by hand".to_owned()),
-        (Way::Pause, reason) => reason.unwrap_or_default(),
-        (_, None) => String::new(),
-        (_, Some(_)) => return Err(Problem::usage("only a park and a pause take a reason")),
-    };
-    let lasting = match (way, asked.for_ms) {
-        (Way::Pause, lasting) => lasting.map(Duration::from_millis),
-        (_, None) => None,
-        (_, Some(_)) => return Err(Problem::usage("only a pause takes for_ms")),
-    };
-    let what = format!("{} {}", way.done(), shown::key(&key));
+async fn steer(app: Arc<App>, who: Who, key: JobKey, way: Way) -> Answer {
     let (of, name) = (key.clone(), who.name.clone().unwrap_or_default());
-    change(
-        &app,
-        &who,
-        what,
-        move |node| async move { Ok(way.act(node, key, &name, (reason, lasting)).await?) },
-    )
-    .await?;
-    document(&Steered::new(&of, way.done(), Tone::Good))
+    let done = way.done();
+    let what = format!("{done} {}", shown::key(&key));
+    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, &name).await?) }).await?;
+    document(&Steered::new(&of, done, Tone::Good))
+}
+
+/// A job.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfJob {
+    key: Option<String>,
+    key64: Option<String>,
+}
+
+/// A job, and why it is parked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfPark {
+    key: Option<String>,
+    key64: Option<String>,
+    reason: Option<String>,
+}
+
+/// A job, why it is paused, and for how long.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfPause {
+    key: Option<String>,
+    key64: Option<String>,
+    reason: Option<String>,
+    for_ms: Option<u64>,
 }
 
 macro_rules! of_job {
@@ -160,9 +168,9 @@ macro_rules! of_job {
         pub(super) async fn $name(
             State(app): Shared,
             Extension(who): Extension<Who>,
-            Asked(asked): Asked<OfJob>,
+            Asked(OfJob { key, key64 }): Asked<OfJob>,
         ) -> Answer {
-            steer(app, who, asked, Way::$way).await
+            steer(app, who, OfKey { key, key64 }.key()?, Way::$way).await
         }
     )*};
 }
@@ -174,14 +182,30 @@ of_job! {
     bounce: Bounce,
     /// Restarts a job at home.
     restart: Restart,
-    /// Parks a job.
-    park: Park,
-    /// Pauses a job in the name of the token.
-    pause: Pause,
     /// Resumes a paused job.
     resume: Resume,
     /// Stops a job.
     stop: Stop,
+}
+
+/// Parks a job.
+pub(super) async fn park(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(OfPark { key, key64, reason }): Asked<OfPark>,
+) -> Answer {
+    let reason = reason.unwrap_or_else(|| "parked by hand".to_owned());
+    steer(app, who, OfKey { key, key64 }.key()?, Way::Park(reason)).await
+}
+
+/// Pauses a job in the name of the token.
+pub(super) async fn pause(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(OfPause { key, key64, reason, for_ms }): Asked<OfPause>,
+) -> Answer {
+    let way = Way::Pause(reason.unwrap_or_default(), for_ms.map(Duration::from_millis));
+    steer(app, who, OfKey { key, key64 }.key()?, way).await
 }
 
 /// The parked jobs of a bulk retry: those that fit both patterns.

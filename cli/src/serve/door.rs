@@ -1,14 +1,12 @@
 //! Where callers come in: an address or a socket in the file system, and the path that all paths begin with.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use hyper::body::{Body, Incoming};
-use hyper::service::Service;
-use hyper::{Request, Response};
+use axum::Router;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 
 use super::unix;
@@ -61,14 +59,8 @@ impl Door {
     ///
     /// # Errors
     /// The listener cannot be used.
-    pub(super) async fn serve<S, B>(self, bounds: Bounds, service: S) -> io::Result<Infallible>
-    where
-        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
+    pub(super) async fn serve(self, bounds: Bounds, router: Router) -> io::Result<Infallible> {
+        let service = TowerToHyperService::new(router);
         match self {
             Self::Tcp(listener, _) => Ok(serve(tcp(listener)?, bounds, service).await),
             Self::Unix(listener, ..) => Ok(serve(listener, bounds, service).await),

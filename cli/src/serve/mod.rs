@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use hyper_util::service::TowerToHyperService;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -196,9 +195,8 @@ impl Serve {
             life: format!("{life:x}"),
         });
         let bounds = Bounds { stall: self.stall.max(LEAST_STALL), ..BOUNDS };
-        let service = TowerToHyperService::new(routes::router(&app));
         tokio::select! {
-            never = door.serve(bounds, service) => match never? {},
+            never = door.serve(bounds, routes::router(&app)) => match never? {},
             () = ends.next() => {}
         }
         // Nobody else begins a change, and those that have begun may end.

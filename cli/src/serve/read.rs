@@ -172,10 +172,7 @@ pub(super) async fn queues(State(app): Shared, uri: Uri) -> Answer {
 /// The number of workers that the jobs need.
 pub(super) async fn scale(State(app): Shared, uri: Uri) -> Answer {
     let params = Params::of(&uri, &["target"])?;
-    let target: u64 = params.parsed("target")?.unwrap_or(500);
-    if target == 0 {
-        return Err(Problem::usage("the parameter target is at least 1"));
-    }
+    let target = params.number("target", 1..=u64::MAX)?.unwrap_or(500);
     let fleet = app.source.fleet().await?;
     let Overview { workers, figures, .. } = &fleet.seen;
     // Each worker has an entry in every shard.
@@ -199,11 +196,8 @@ pub(super) async fn scale(State(app): Shared, uri: Uri) -> Answer {
 
 pub(super) async fn simulate(State(app): Shared, uri: Uri) -> Answer {
     let params = Params::of(&uri, &["add", "remove"])?;
-    let add: u32 = params.parsed("add")?.unwrap_or_default();
+    let add = params.number("add", 0..=1_000_u32)?.unwrap_or_default();
     let remove: Vec<Named> = params.list("remove")?;
-    if add > 1_000 {
-        return Err(Problem::usage("the parameter add is at most 1000"));
-    }
     let _turn = turn(&app).await?;
     let pool = &app.source.pool;
     let workers = look(pool.workers()).await?;
@@ -283,7 +277,7 @@ pub(super) async fn event_list(State(app): Shared, uri: Uri) -> Answer {
     let known = ["since", "kind", "key", "key64", "worker", "node", "limit"];
     let params = Params::of(&uri, &known)?;
     let (since, kinds) = (params.time("since")?, params.list::<KindArg>("kind")?);
-    let (key, worker) = (params.maybe_key()?, params.parsed::<u64>("worker")?);
+    let (key, worker) = (params.maybe_key()?, params.number("worker", 0..=u64::MAX)?);
     let (node, limit) = (params.text("node"), params.limit(200, search::LIMIT)?);
     let from = since.and_then(|since| SystemTime::now().checked_sub(since));
     let log = app.log.up_to_date().await?;

@@ -268,3 +268,25 @@ async fn an_error_of_redis_is_told_to_nobody_without_a_token() {
         eventually(PATIENCE, "an error", async || detail(&[("authorization", "Bearer x")]).await).await;
     assert_eq!(forged, "the pool cannot be read");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_early_answer_says_that_the_connection_ends() {
+    let world = World::new(0).await;
+    let bearer = format!("authorization: Bearer {}\r\n", world.page.token.as_deref().unwrap());
+    let typed = "content-type: application/json\r\n";
+    let cases = [
+        (401, "/v1/pool/hold", typed.to_owned(), 20),
+        (415, "/v1/pool/hold", bearer.clone(), 20),
+        (413, "/v1/pool/hold", format!("{bearer}{typed}"), 1_000_000),
+        (404, "/nothing", String::new(), 20),
+        (405, "/v1/pool", String::new(), 20),
+        (421, "/v1/pool", "host: evil.com\r\n".to_owned(), 20),
+    ];
+    for (status, path, headers, length) in cases {
+        let host = if headers.contains("host:") { String::new() } else { "host: localhost\r\n".to_owned() };
+        let head = format!("POST {path} HTTP/1.1\r\n{host}{headers}content-length: {length}\r\n\r\n");
+        let answer = world.page.send(head.as_bytes()).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.head.contains("connection: close"), "{answer:?}");
+    }
+}

@@ -32,15 +32,20 @@ async fn served(mut command: Command) -> (Worker, String) {
     (worker, address)
 }
 
-/// The status and the body of an answer.
-async fn get(address: &str, request: &str) -> (u16, String) {
+/// The head and the body of an answer.
+async fn answer(address: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("{request} HTTP/1.1\r\nhost: x\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (head.to_owned(), body.to_owned())
+}
+
+/// The status and the body of an answer.
+async fn get(address: &str, request: &str) -> (u16, String) {
+    let (head, body) = answer(address, &format!("{request} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
 }
 
 /// Waits until the node is ready: the pool knows a worker before the node has heard so.
@@ -71,6 +76,11 @@ async fn a_worker_tells_its_health_and_its_metrics() {
 
     assert_eq!(get(&address, "GET /else").await.0, 404);
     assert_eq!(get(&address, "POST /livez").await.0, 405);
+    // Each answer ends its connection, and says so.
+    for request in ["GET /livez HTTP/1.1\r\n", "POST /livez HTTP/1.1\r\ncontent-length: 20\r\n"] {
+        let (head, _) = answer(&address, &format!("{request}host: x\r\n\r\n")).await;
+        assert!(head.contains("connection: close"), "{request}: {head}");
+    }
     worker.leave().await;
 }
 
