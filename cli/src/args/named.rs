@@ -19,7 +19,7 @@ impl FromStr for Named {
         let (shard, id) = text.split_once(':').map_or((None, text), |(shard, id)| (Some(shard), id));
         let shard = shard.map(str::parse).transpose();
         match (shard, id.parse()) {
-            (Ok(shard), Ok(id)) => Ok(Self::Worker { shard, id: WorkerId(id) }),
+            (Ok(shard), Ok(id)) if !text.contains('+') => Ok(Self::Worker { shard, id: WorkerId(id) }),
             _ if text.is_empty() => Err("the name of a worker or node is empty".to_owned()),
             _ => Ok(Self::Node(text.to_owned())),
         }
@@ -57,6 +57,7 @@ mod tests {
         assert_eq!("2:41".parse(), worker(Some(2), 41));
         assert_eq!("feeds-7".parse(), Ok(Named::Node("feeds-7".into())));
         assert_eq!("a:41".parse(), Ok(Named::Node("a:41".into())));
+        assert_eq!("+41".parse(), Ok(Named::Node("+41".into())));
         assert!("".parse::<Named>().is_err());
     }
 }

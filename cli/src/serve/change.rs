@@ -37,6 +37,8 @@ const MOST: usize = 1_000;
 const PAGE: usize = 512;
 const LOOKED_AT: usize = 20_000;
 const WINDOW: usize = 128;
+/// The longest reason of a pause, in bytes: the pool keeps the name of the token and the end of the pause beside the reason.
+const PAUSE_REASON: usize = 900;
 /// How many failures an answer names.
 const NAMED: usize = 10;
 
@@ -204,6 +206,9 @@ pub(super) async fn pause(
     Extension(who): Extension<Who>,
     Asked(OfPause { key, key64, reason, for_ms }): Asked<OfPause>,
 ) -> Answer {
+    if reason.as_ref().is_some_and(|reason| reason.len() > PAUSE_REASON) {
+        return Err(Problem::usage(format!("the reason of a pause has at most {PAUSE_REASON} bytes")));
+    }
     let way = Way::Pause(reason.unwrap_or_default(), for_ms.map(Duration::from_millis));
     steer(app, who, OfKey { key, key64 }.key()?, way).await
 }

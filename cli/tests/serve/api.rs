@@ -12,13 +12,13 @@ use super::world::{PATIENCE, World};
 async fn all(world: &World, query: &str) -> (BTreeSet<String>, usize) {
     let (mut keys, mut parts, mut cursor) = (BTreeSet::new(), 0, String::new());
     loop {
-        let part = world.json(&format!("/v1/jobs?limit=100&{query}&cursor={cursor}")).await;
+        let part = world.json(&format!("/v1/jobs?limit=100&{query}{cursor}")).await;
         let items = part["items"].as_array().unwrap();
         assert!(items.len() < 1_000, "a part is bounded");
         keys.extend(items.iter().map(|job| job["key"].as_str().unwrap().to_owned()));
         parts += 1;
         let Some(next) = part["next"].as_str() else { return (keys, parts) };
-        next.clone_into(&mut cursor);
+        cursor = format!("&cursor={next}");
     }
 }
 

@@ -1,76 +1,11 @@
 //! The answers are as the description says.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tenure_pool::{JobSpec, RestartPolicy};
 use tenure_testing::eventually;
 
+use super::schema::faults;
 use super::world::{PATIENCE, World};
-
-/// The faults of a value by a schema. It knows the words that the description uses.
-fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<String>) {
-    let fields = schema.as_object().unwrap();
-    if let Some(name) = fields.get("$ref").and_then(Value::as_str) {
-        let name = name.strip_prefix("#/components/schemas/").unwrap();
-        let schema = all.get(name).unwrap_or_else(|| panic!("there is no schema {name}"));
-        return faults(schema, value, all, at, into);
-    }
-    for (word, said) in fields {
-        match word.as_str() {
-            "type" => {
-                let of = |kind: &str| match kind {
-                    "object" => value.is_object(),
-                    "array" => value.is_array(),
-                    "string" => value.is_string(),
-                    "integer" => value.is_u64() || value.is_i64(),
-                    "number" => value.is_number(),
-                    "boolean" => value.is_boolean(),
-                    "null" => value.is_null(),
-                    other => panic!("the type {other}"),
-                };
-                let fits = match said {
-                    Value::Array(kinds) => kinds.iter().any(|kind| of(kind.as_str().unwrap())),
-                    kind => of(kind.as_str().unwrap()),
-                };
-                if !fits {
-                    into.push(format!("{at}: {value} is no {said}"));
-                }
-            }
-            "const" if value != said => into.push(format!("{at}: {value} is not {said}")),
-            "enum" if !said.as_array().unwrap().contains(value) => {
-                into.push(format!("{at}: {value} is none of {said}"));
-            }
-            "required" => {
-                let missing = said
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .filter(|name| value.get(name.as_str().unwrap()).is_none());
-                into.extend(missing.map(|name| format!("{at}: {name} is missing")));
-            }
-            "properties" => {
-                for (name, schema) in said.as_object().unwrap() {
-                    if let Some(value) = value.get(name) {
-                        faults(schema, value, all, &format!("{at}.{name}"), into);
-                    }
-                }
-            }
-            "additionalProperties" => {
-                assert_eq!(said, &json!(false), "{at}");
-                let known = &fields["properties"];
-                let strange =
-                    value.as_object().into_iter().flatten().filter(|(name, _)| known.get(name).is_none());
-                into.extend(strange.map(|(name, _)| format!("{at}: {name} is not described")));
-            }
-            "items" => {
-                for (number, value) in value.as_array().into_iter().flatten().enumerate() {
-                    faults(said, value, all, &format!("{at}[{number}]"), into);
-                }
-            }
-            "const" | "enum" | "description" | "format" | "minimum" | "maximum" => {}
-            other => panic!("{at}: the word {other}"),
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_answer_is_as_the_description_says() {

@@ -4,8 +4,10 @@
 mod api;
 mod changes;
 mod described;
+mod edges;
 mod hostile;
 mod reach;
+mod schema;
 #[path = "../stderr/mod.rs"]
 mod stderr;
 mod stream;
