@@ -36,9 +36,9 @@ const QUEUES: [&str; 4] = ["work", "more", "children", "few"];
 /// Node processes of a set.
 const NODES: usize = 2;
 const START: Duration = Duration::from_secs(60);
-/// The longest time after the damage until each queue has run its probes. A recovery holds for 2 s, and a count is looked at every
-/// 10 s, when nodes have looked for jobs, which they do as often.
-const REST: Duration = Duration::from_secs(45);
+/// The longest time after the damage until each queue has run its probes. After a loss of data no lease is lost for 60 s: an execution
+/// whose record was damaged may keep a slot for so long. Nodes look at counts and at the settings of their queues every 10 s.
+const REST: Duration = Duration::from_secs(90);
 /// Jobs that each queue has to run in the end.
 const PROBES: usize = 3;
 /// How long a job takes at most, ms.

@@ -173,16 +173,21 @@ impl JobsBuilder {
     }
 }
 
+/// Declares a queue, also in each later incarnation.
 pub(crate) async fn declare(link: &Link, name: QueueName, settings: Settings) -> Result<(), Error> {
     link.remember(&name, Some(&settings));
     let queue = name.clone();
-    let done = link
+    let (done, inc) = link
         .call_within(super::jobs::PATIENCE, move |store, inc| {
             let (queue, settings) = (queue.clone(), settings.clone());
-            async move { store.declare(inc, &queue, &settings).await }.boxed()
+            async move { Ok((store.declare(inc, &queue, &settings).await?, inc)) }.boxed()
         })
         .await?;
-    if done { Ok(()) } else { Err(Error::Groups(name)) }
+    if !done {
+        return Err(Error::Groups(name));
+    }
+    link.declared(&name, inc);
+    Ok(())
 }
 
 impl fmt::Debug for JobsBuilder {

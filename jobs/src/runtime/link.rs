@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tenure_connection::Backoff;
 use tokio::sync::Mutex;
@@ -17,7 +18,7 @@ use super::metrics::Metrics;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName, QueueName, SetName, Token};
 use crate::model::queue::Settings;
-use crate::store::{Booted, Breakage, Result as StoreResult, Store, StoreError};
+use crate::store::{Booted, Breakage, Figures, MOST, Result as StoreResult, Store, StoreError};
 
 /// How long no job begins after a loss of data, ms.
 const HOLD: u64 = 2_000;
@@ -39,14 +40,23 @@ struct Shared {
     incarnations: Incarnations,
     /// The highest token that this node has seen.
     seen: AtomicU64,
-    /// Its queues, without settings those that it only names.
-    queues: std::sync::Mutex<Vec<(QueueName, Option<Settings>)>>,
+    queues: std::sync::Mutex<Vec<Known>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
     /// When this node last warned, by cause.
     warned: std::sync::Mutex<HashMap<&'static str, Instant>>,
     metrics: Metrics,
     breakage: Option<Breakage>,
+}
+
+/// A queue of this node.
+#[derive(Clone)]
+struct Known {
+    queue: QueueName,
+    /// None of a queue that the node only names.
+    settings: Option<Settings>,
+    /// The incarnation whose data have taken the settings.
+    declared_in: Incarnation,
 }
 
 /// A step: what it sends to the store in this incarnation.
@@ -129,9 +139,57 @@ impl Link {
 
     /// Remembers a queue: it is declared anew after a loss of data, or made if nobody declares it.
     pub(crate) fn remember(&self, queue: &QueueName, settings: Option<&Settings>) {
-        let mut queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        queues.retain(|(known, _)| known != queue);
-        queues.push((queue.clone(), settings.cloned()));
+        let mut queues = self.queues();
+        queues.retain(|known| known.queue != *queue);
+        let (queue, settings) = (queue.clone(), settings.cloned());
+        queues.push(Known { queue, settings, declared_in: Incarnation(0) });
+    }
+
+    /// The data of this incarnation have the settings of a queue.
+    pub(crate) fn declared(&self, queue: &QueueName, inc: Incarnation) {
+        for known in self.queues().iter_mut().filter(|known| known.queue == *queue) {
+            known.declared_in = inc;
+        }
+    }
+
+    fn queues(&self) -> std::sync::MutexGuard<'_, Vec<Known>> {
+        self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Looks whether the data still have the settings that this node has declared. Lost or unreadable settings are a loss of data: the
+    /// set begins another incarnation, and all nodes declare their queues anew.
+    pub(crate) async fn look_after_queues(&self) -> Result<(), Error> {
+        let inc = self.shared.incarnations.latest();
+        let is_ours = |known: &&Known| known.settings.is_some() && known.declared_in == inc;
+        let names: Vec<_> = self.queues().iter().filter(is_ours).map(|known| known.queue.clone()).collect();
+        for page in names.chunks(MOST) {
+            let page: Arc<[QueueName]> = page.into();
+            let (found_in, figures) = self
+                .call(move |store, inc| {
+                    let page = page.clone();
+                    async move { Ok((inc, store.figures(inc, &page).await?)) }.boxed()
+                })
+                .await?;
+            // A node that only names the queue has made it after the loss.
+            let is_lost = |found: &Figures| found.settings.as_ref().is_none_or(Settings::is_named);
+            if found_in != inc {
+                break;
+            }
+            if figures.iter().any(is_lost) {
+                tracing::warn!(node = %self.shared.node, "the settings of queues are lost, all nodes declare theirs anew");
+                let (seen, server) = (self.seen(), self.store.server().await?);
+                match self.store.recover(inc, seen, &server, HOLD, GRACE).await {
+                    Ok(_) | Err(StoreError::Stale(_)) => self.follow(inc).await?,
+                    Err(error) => return Err(error.into()),
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> Token {
+        Token(self.shared.seen.load(Ordering::Relaxed))
     }
 
     /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
@@ -201,7 +259,7 @@ impl Link {
         if self.shared.incarnations.latest() != former {
             return Ok(());
         }
-        let seen = Token(self.shared.seen.load(Ordering::Relaxed));
+        let seen = self.seen();
         let server = self.store.server().await?;
         // A set that was made anew, by whomever, waits for those who know the former one.
         let knows_a_former = former.0 != 0;
@@ -222,13 +280,15 @@ impl Link {
             }
         };
         self.store.bless(&server);
-        let queues = self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        for (queue, settings) in queues {
+        let queues = self.queues().clone();
+        for Known { queue, settings, .. } in queues {
             let Some(settings) = settings else {
                 self.store.name(incarnation, &queue).await?;
                 continue;
             };
-            if !self.store.declare(incarnation, &queue, &settings).await? {
+            if self.store.declare(incarnation, &queue, &settings).await? {
+                self.declared(&queue, incarnation);
+            } else {
                 tracing::error!(node = %self.shared.node, %queue, "after a loss of data the queue is there as another kind, without groups, with groups or pinned");
             }
         }
@@ -251,8 +311,6 @@ impl Link {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use futures::FutureExt;
-
     use super::*;
     use crate::MemoryStore;
     use crate::store::{Lane, TakeReply, Taking};

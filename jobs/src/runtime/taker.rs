@@ -1,7 +1,6 @@
 //! A worker: jobs begin in its slots, and what became of them is said. Both go in one round trip, and what ends while
 //! a call is on its way is the next call.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Journal, attest, needs_its_job};
 use super::clock;
+use super::ends::{Ends, Said};
 use super::execution::{End, Event, Execution};
-use super::filling::one_call;
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
 use super::keeper::Keeper;
@@ -30,6 +29,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const UPKEEP: Duration = Duration::from_secs(30 * 60);
 /// Any other worker with a free slot looks at least so often: who was forgotten by the store is woken by nobody.
 const IDLE: Duration = Duration::from_secs(10);
+/// The time after a loss of data in which a worker tells damaged data again what has ended.
+const REPEATS: Duration = Duration::from_secs(60);
 
 /// Runs a job. It is given the execution, and must call its `leave`, `free` or `vanish` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Execution>) + Send + Sync>;
@@ -75,10 +76,11 @@ pub(crate) struct Taker {
     woken: Arc<Notify>,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
-    /// Ends that the store does not know yet.
-    ends: VecDeque<End>,
+    ends: Ends,
     busy: u32,
     registration: Option<Box<str>>,
+    /// The data may have forgotten recent ends: since when, and when the worker says the ends again.
+    behind: Option<(Instant, Instant)>,
     /// There may be jobs to take.
     look: bool,
     /// When it last took.
@@ -126,9 +128,10 @@ impl Taker {
             woken,
             events,
             sender,
-            ends: VecDeque::new(),
+            ends: Ends::default(),
             busy: 0,
             registration: None,
+            behind: None,
             look: true,
             looked: Instant::now(),
             rests: None,
@@ -153,25 +156,30 @@ impl Taker {
             }
             // After the events: a slot that was freed after an order to take no more takes no more.
             self.heed_orders();
+            let now = Instant::now();
             if self.incarnations.has_changed() {
-                self.repeat().await;
+                self.behind = Some((now, now));
+            }
+            if let Some((since, _)) = self.behind.filter(|(_, next)| *next <= now) {
+                let again = !self.repeat().await && since.elapsed() < REPEATS;
+                self.behind = again.then(|| (since, Instant::now() + PAUSE));
                 continue;
             }
             if self.plan.owner.as_ref().is_some_and(|owner| !(owner.lasts)()) {
                 self.is_over();
             }
-            let free = self.plan.slots.saturating_sub(self.busy);
+            let free = self.plan.slots.saturating_sub(self.busy.saturating_add(self.ends.slots()));
             let takes = !self.draining && self.look && free > 0 && self.rests.is_none();
             // A registration that nobody will use is taken back.
             let leaves = self.draining && self.registration.is_some() && self.rests.is_none();
             // An owner whose slot is taken says that it is there.
             let keeps_up = self.plan.owner.is_some() && !self.draining && self.rests.is_none();
             let stays = keeps_up && self.looked.elapsed() >= UPKEEP;
-            if takes || leaves || stays || !self.ends.is_empty() {
+            if takes || leaves || stays || self.ends.are_due(now) {
                 self.call(takes, leaves || stays, free).await;
                 continue;
             }
-            if self.draining && self.busy == 0 {
+            if self.draining && self.busy == 0 && self.ends.slots() == 0 {
                 for drained in self.drains.drain(..) {
                     let _ = drained.send(());
                 }
@@ -181,20 +189,20 @@ impl Taker {
             }
             let idles = self.plan.owner.is_none() && !self.draining && free > 0 && self.rests.is_none();
             let upkeep = self.looked + if idles { IDLE } else { UPKEEP };
-            let rested = async {
-                match self.rests {
-                    Some(until) => tokio::time::sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
+            let until = async |at: Option<Instant>| match at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
             };
+            let again = self.ends.next().into_iter().chain(self.behind.map(|(_, next)| next)).min();
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => self.note(event),
                 order = self.orders.recv(), if self.owned => self.heed(order),
                 () = self.woken.notified() => self.look = true,
-                // It is looked at above.
+                // The loop looks at incarnations and ends above.
                 () = self.incarnations.changed() => {}
-                () = rested => self.rests = None,
+                () = until(again) => {}
+                () = until(self.rests) => self.rests = None,
                 () = tokio::time::sleep_until(upkeep), if keeps_up || idles => self.look = true,
             }
         }
@@ -246,15 +254,16 @@ impl Taker {
         }
         if let Event::Ended(end) | Event::Left(end) | Event::Stranded(end) = event {
             self.keeper.forget(&end.execution.id, end.execution.token);
-            self.ends.push_back(end);
+            self.ends.push(end);
         }
     }
 
-    /// The data were lost, or went back: they learn what has lately ended, before other nodes take it.
-    async fn repeat(&mut self) {
+    /// The data were lost, or went back: the data learn what has lately ended, before other nodes take the jobs. Returns false where
+    /// damaged data refuse.
+    async fn repeat(&mut self) -> bool {
         let inc = self.incarnations.see();
         if self.link.is_broken(Breakage::NoJournal) {
-            return;
+            return true;
         }
         for call in self.journal.unknown_in(inc) {
             let lane = self.journal_lane.clone();
@@ -269,21 +278,23 @@ impl Taker {
             });
             if let Err(error) = said.await {
                 self.journal_lane.renew();
-                tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
-                return;
+                if self.link.may_warn("journal") {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
+                }
+                return false;
             }
         }
         // Another loss meanwhile is another change.
         self.journal.knows(inc);
+        true
     }
 
     /// Says what has ended and takes for free slots, in one round trip.
     async fn call(&mut self, takes: bool, leaves: bool, free: u32) {
-        let count = one_call(self.ends.iter().map(|end| end.settle.size()));
-        let ends: Arc<[End]> = self.ends.iter().take(count).cloned().collect();
+        let said = self.ends.next_call(Instant::now());
         let settles = {
             let (link, lane) = (self.link.clone(), self.settle_lane.clone());
-            let ends = ends.clone();
+            let ends = said.ends.clone();
             async move {
                 if ends.is_empty() {
                     return Ok((Incarnation(0), Vec::new()));
@@ -322,10 +333,9 @@ impl Taker {
             }
         };
         let (settled, taken) = tokio::join!(settles, take);
-        if count > 0 {
+        if !said.ends.is_empty() {
             self.settle_lane.advance();
-            self.ends.drain(..count);
-            self.settled(&ends, settled);
+            self.settled(&said, settled);
         }
         if let Some(taking) = taking {
             self.take_lane.advance();
@@ -348,22 +358,22 @@ impl Taker {
         }
     }
 
-    fn settled(&mut self, ends: &[End], replies: Result<(Incarnation, Vec<SettleReply>), Error>) {
+    fn settled(&mut self, said: &Said, replies: Result<(Incarnation, Vec<SettleReply>), Error>) {
         let (inc, replies) = match replies {
             Ok(answer) => answer,
             // Only this worker uses the lane: a late call means damaged data. Nothing was done, and the ends go once more.
             Err(Error::Store(StoreError::Late)) => {
                 self.settle_lane.renew();
-                for end in ends.iter().rev() {
-                    self.ends.push_front(end.clone());
-                }
-                return;
+                return self.ends.put_back(said);
             }
             Err(error) => {
-                // Their leases end, and the jobs run again.
+                let damaged = matches!(error, Error::Store(StoreError::Damaged(_)));
+                // Where ends are not said again, their leases end, and the jobs run again.
+                let again = damaged && self.ends.refuse(said, Instant::now());
                 if self.link.may_warn("settle") {
                     tracing::warn!(
-                        jobs = ends.len(),
+                        jobs = said.ends.len(),
+                        again,
                         error = &error as &dyn std::error::Error,
                         "ends were not said"
                     );
@@ -371,8 +381,8 @@ impl Taker {
                 return;
             }
         };
-        self.journal.note(inc, ends, &replies);
-        for (end, reply) in ends.iter().zip(replies) {
+        self.journal.note(inc, &said.ends, &replies);
+        for (end, reply) in said.ends.iter().zip(replies) {
             let Execution { id, token, .. } = &*end.execution;
             self.link.metrics().ends(&end.execution.record.queue, reply, end.execution.age());
             match reply {
@@ -387,7 +397,7 @@ impl Taker {
                         "its handler named a queue that does not exist, or another argument that is none"
                     };
                     let settle = Settle::Fail(why.into(), Data::Keep);
-                    self.ends.push_back(End { execution: end.execution.clone(), settle });
+                    self.ends.push(End { execution: end.execution.clone(), settle });
                 }
                 SettleReply::Pending | SettleReply::Delayed
                     if matches!(end.settle, Settle::Wait(..)) && self.link.may_warn("wait") =>
@@ -446,7 +456,7 @@ impl Taker {
         self.link.see(job.record.token);
         let execution = Arc::new(Execution::new(job, inc, sent, self.sender.clone()));
         if self.draining {
-            self.ends.push_back(End { execution, settle: Settle::GiveBack });
+            self.ends.push(End { execution, settle: Settle::GiveBack });
             return;
         }
         self.busy += 1;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::link::Link;
 use crate::store::Ticked;
@@ -17,9 +18,26 @@ const PAUSE: u64 = 1_000;
 /// The longest time for which no lease is lost after a longer pause, ms. It is as long as the pause was.
 const GRACE: u64 = 60_000;
 
+/// How often a node looks whether the data have the settings of its queues. Damage is rare.
+const LOOK: Duration = Duration::from_secs(10);
+
 /// Ticks until the node is closed.
 pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
+    let mut looked = Instant::now();
     loop {
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            let found = tokio::select! {
+                biased;
+                found = link.look_after_queues() => found,
+                () = link.closed().cancelled() => return,
+            };
+            if let Err(error) = found
+                && link.may_warn("look")
+            {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a look at the queues failed");
+            }
+        }
         let node = link.node().clone();
         let ticked = link.call(move |store, inc| {
             let node = node.clone();

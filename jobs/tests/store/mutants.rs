@@ -39,8 +39,10 @@ const MUTANTS: &[Mutant] = mutants! {
         => "lease", by "executions_have_the_terms_of_their_queue";
     "executions have no terms": "take", "(q.terms ~= '' and ',' .. q.terms or '')"
         => "''", by "executions_have_the_terms_of_their_queue";
-    "a name declares a queue": "declare", "if q.known and argv[4] == 'n' then return { 'OK', '' } end"
-        => "", by "a_queue_that_is_named_stays_as_it_is";
+    "a name declares a queue": "declare", "(q.known or had_groups())"
+        => "had_groups()", by "a_queue_that_is_named_stays_as_it_is";
+    "a name makes a queue with groups plain": "declare", "(q.known or had_groups())"
+        => "q.known", by "a_name_does_not_make_a_queue_with_groups_plain";
     "a queue that was only named loses groups": "add", "kind.q.shut or kind.is_early"
         => "kind.q.shut", by "a_queue_that_was_only_named_becomes_of_any_kind";
     "a queue that was only named stays without groups": "declare", "and not (is_named(q) and is_blank())"

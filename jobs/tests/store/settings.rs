@@ -13,6 +13,7 @@ scenarios! {
     executions_have_the_terms_of_their_queue,
     a_queue_that_is_named_stays_as_it_is,
     a_queue_that_was_only_named_becomes_of_any_kind,
+    a_name_does_not_make_a_queue_with_groups_plain,
 }
 
 async fn settings(lab: &Lab, name: &str) -> Settings {
@@ -103,5 +104,23 @@ async fn a_queue_that_was_only_named_becomes_of_any_kind(which: Which) {
         }
         assert!(lab.declare("fresh", "").await);
         assert!(!lab.declare("fresh", words).await, "it was declared");
+    }
+}
+
+async fn a_name_does_not_make_a_queue_with_groups_plain(which: Which) {
+    for damage in ["", "x", "-|30000||x"] {
+        let lab = Lab::new(which, &[("a", ""), ("g", "g")]).await;
+        lab.add("a", &["j"]).await;
+        lab.add_one("g", "k", |kind| kind.group = group("t1")).await;
+        for lost in ["a", "g"] {
+            lab.raw("HSET", "queues", &[lost, damage]).await;
+            name(&lab, lost).await;
+        }
+        assert_eq!(lab.take("a").await, ["j"], "{damage}");
+        if which == Which::Redis {
+            assert_eq!(lab.take("g").await, [""; 0], "{damage}: only who declares it knows its groups");
+        }
+        assert!(lab.declare("g", "g").await);
+        assert_eq!(lab.take("g").await, ["k"], "{damage}");
     }
 }

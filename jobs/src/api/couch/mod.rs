@@ -100,17 +100,7 @@ impl Couch {
         }
         let mut settings = Settings::default();
         (settings.lease, settings.max, settings.keep_failed) = (millis(timeout), 0, -1);
-        let queue = type_of(&of)?;
-        self.jobs.link().remember(&queue, Some(&settings));
-        let name = queue.clone();
-        let done = self
-            .jobs
-            .call(move |store, inc| {
-                let (queue, settings) = (name.clone(), settings.clone());
-                async move { store.declare(inc, &queue, &settings).await }.boxed()
-            })
-            .await?;
-        if done { Ok(()) } else { Err(Error::Groups(queue).into()) }
+        Ok(crate::api::builder::declare(self.jobs.link(), type_of(&of)?, settings).await?)
     }
 
     /// The time-out of a type.

@@ -24,7 +24,6 @@ local flags = match(text, '^([goz-]+)|%d+|[^|]*|%d+|%-?%d+|%-?%d+|%d+|%d+|%d+|%d
 if not flags or not is_name(name) or #flags > 3 then return { 'BADARG' } end
 local grouped, pinned = find(flags, 'g', 1, true) ~= nil, find(flags, 'o', 1, true) ~= nil
 if pinned and not grouped then return { 'BADARG' } end
-if q.known and argv[4] == 'n' then return { 'OK', '' } end
 
 -- Whether no job has ever come to it.
 local function is_blank()
@@ -37,6 +36,15 @@ local function is_blank()
   end
   return not has_ready(q)
 end
+
+-- Whether the queue has lost its settings, and its first ready job has a group. In a queue without groups such jobs would be lost.
+local function had_groups()
+  local first = call('ZRANGE', READY, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 1)[1]
+  -- A place has 17 characters.
+  local j = first and sound(sub(first, #name + 19))
+  return first and not (j and j.group == '')
+end
+if argv[4] == 'n' and (q.known or had_groups()) then return { 'OK', '' } end
 if q.known and (q.grouped ~= grouped or q.pinned ~= pinned) and not (is_named(q) and is_blank()) then
   return { 'GROUPS' }
 end
