@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use futures::FutureExt;
 use redis::{Cmd, RedisError, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::Error;
 use crate::frame;
@@ -15,6 +16,9 @@ use crate::transport::Stream;
 
 /// Room for one read.
 const READ: usize = 16 * 1024;
+/// The wait for the words of a server that has hung up: a refusal of the client, or a refusal by TLS. The words came before
+/// the end of the connection, which the send has met.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Wire {
     stream: Stream,
@@ -36,17 +40,17 @@ impl Wire {
 
     /// Sends queued commands, and returns the next value. Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> Result<Value, Error> {
-        if let Err(error) = self.flush().await {
-            return Err(self.last_word().unwrap_or(Error::Lost(error.into())));
+        let Err(error) = self.flush().await else { return self.read().await };
+        match timeout(LAST_WORD, self.read()).await {
+            Err(_) | Ok(Err(Error::Lost(_))) => Err(Error::Lost(error.into())),
+            Ok(last_word) => last_word,
         }
+    }
+
+    async fn read(&mut self) -> Result<Value, Error> {
         loop {
-            match frame::length(&self.read) {
-                Ok(Some(length)) => {
-                    let frame = self.read.split_to(length);
-                    return redis::parse_redis_value(&frame).map_err(Error::Lost);
-                }
-                Ok(None) => {}
-                Err(frame::Malformed) => return Err(lost(io::ErrorKind::InvalidData)),
+            if let Some(value) = self.whole()? {
+                return Ok(value);
             }
             self.read.reserve(READ);
             match self.stream.read_buf(&mut self.read).await {
@@ -57,10 +61,11 @@ impl Wire {
         }
     }
 
-    /// The reason that the server gave before the connection broke. The bytes are here already.
-    fn last_word(&mut self) -> Option<Error> {
-        let read = self.stream.read_buf(&mut self.read).now_or_never()?;
-        read.err().map(Error::reading).filter(|error| !matches!(error, Error::Lost(_)))
+    /// The next value, if all of its bytes have been read.
+    fn whole(&mut self) -> Result<Option<Value>, Error> {
+        let Ok(length) = frame::length(&self.read) else { return Err(lost(io::ErrorKind::InvalidData)) };
+        let Some(length) = length else { return Ok(None) };
+        redis::parse_redis_value(&self.read.split_to(length)).map(Some).map_err(Error::Lost)
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -84,4 +89,22 @@ impl Wire {
 
 fn lost(kind: io::ErrorKind) -> Error {
     Error::Lost(RedisError::from(io::Error::from(kind)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_refusal_is_read_behind_a_send_that_fails() {
+        let (ours, mut theirs) = tokio::net::UnixStream::pair().unwrap();
+        theirs.write_all(b"-ERR max number of clients reached\r\n").await.unwrap();
+        drop(theirs);
+        let mut wire = Wire::new(Box::new(ours));
+        wire.queue(&redis::cmd("PING"));
+        let error = Error::checked(wire.next().await.unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+        assert!(matches!(wire.next().await, Err(Error::Lost(_))));
+    }
 }

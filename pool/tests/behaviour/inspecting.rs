@@ -427,6 +427,20 @@ async fn a_look_names_why_redis_cannot_be_reached() {
     }
 }
 
+/// A look needs a connection for commands and another connection to follow the maps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_names_why_it_cannot_follow_the_pool() {
+    let server = RedisServer::start().unwrap();
+    let world = World::elsewhere(&Client::open(&server.url()).unwrap());
+    let _node = world.node("a").await;
+    let mut only = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let taken = server.clients().unwrap().len();
+    redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(taken + 1).exec(&mut only).unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let error = Inspector::open_within(Duration::from_secs(3), POOL, client).await.unwrap_err();
+    assert!(error.to_string().contains("max number of clients"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_named_with_the_last_trouble() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
