@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 use tenure_pool::{Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
 use tenure_testing::{ChildProcess, RedisServer, eventually};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,6 +17,8 @@ const SHORT: Duration = Duration::from_millis(50);
 
 async fn signals() -> MutexGuard<'static, ()> {
     static PROCESS: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
+    // A run in the background begins with SIGINT ignored.
+    drop(signal(SignalKind::interrupt()).unwrap());
     PROCESS.lock().await
 }
 
@@ -203,4 +206,27 @@ async fn a_process_ends_within_its_budget_with_a_blocked_thread() {
     while !child.line(PATIENCE).await.unwrap().contains("blocked") {}
     let ended = child.leave(PATIENCE).await.unwrap();
     assert_eq!(ended.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_ctrl_c_goes_on_ignoring_it() {
+    const CHILD: &str = "TENURE_IGNORING_PROCESS";
+    let name = "a_process_that_ignores_ctrl_c_goes_on_ignoring_it";
+    if std::env::var_os(CHILD).is_some() {
+        let node = join(&MemoryStore::new(), "background").await;
+        let serving = tokio::spawn(node.close_on_signal(PATIENCE));
+        tell(Signal::INT);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+        assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 2, 2, "SIGINT is ignored as before");
+        assert!(!serving.is_finished());
+        tell(Signal::TERM);
+        assert!(serving.await.unwrap().unwrap().complete);
+        return;
+    }
+    // As a script starts a program in the background.
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' INT; exec \"$0\" --exact \"$1\" --nocapture"]);
+    let output = command.arg(std::env::current_exe().unwrap()).arg(name).env(CHILD, "1").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,37 +17,51 @@ const tellWaiting = 1000
 // How long the end of the process waits for the last texts.
 var lastWords = time.Second
 
-// A teller writes texts to the log in a goroutine, so that no job waits for a reader of the log.
+// A teller writes texts to the log in a goroutine, so that no job waits for a reader of the log. Texts without room are counted,
+// and a note says how many as soon as a write has ended.
 type teller struct {
-	once  sync.Once
-	texts chan func()
+	once    sync.Once
+	texts   chan func()
+	dropped atomic.Int64
 }
 
 var told teller
 
+// begin starts the goroutine that writes.
+func (t *teller) begin() {
+	t.texts = make(chan func(), tellWaiting)
+	go func() {
+		for write := range t.texts {
+			write()
+			if count := t.dropped.Swap(0); count > 0 {
+				log.Printf("tenure: %d texts are missing, nobody took them", count)
+			}
+		}
+	}()
+}
+
 // put has a text written. It never waits.
 func (t *teller) put(write func()) {
-	t.once.Do(func() {
-		t.texts = make(chan func(), tellWaiting)
-		go func() {
-			for write := range t.texts {
-				write()
-			}
-		}()
-	})
+	t.once.Do(t.begin)
 	select {
 	case t.texts <- write:
 	default:
+		t.dropped.Add(1)
 	}
 }
 
 // end waits until all texts are written, or for this time.
 func (t *teller) end(within time.Duration) {
-	written := make(chan struct{})
-	t.put(func() { close(written) })
+	t.once.Do(t.begin)
+	written, late := make(chan struct{}), time.After(within)
+	select {
+	case t.texts <- func() { close(written) }:
+	case <-late:
+		return
+	}
 	select {
 	case <-written:
-	case <-time.After(within):
+	case <-late:
 	}
 }
 

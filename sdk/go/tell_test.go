@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // stopped is a reader that takes nothing until it is told to go on.
@@ -48,6 +49,27 @@ func TestATextIsWhatItWasWhenItWasTold(t *testing.T) {
 	told.end(lastWords)
 	if !strings.Contains(text.String(), "it has map[n:1]") {
 		t.Fatal(text.String())
+	}
+}
+
+func TestTextsWithoutRoomAreCountedAndTold(t *testing.T) {
+	var text strings.Builder
+	before := log.Writer()
+	log.SetOutput(&text)
+	defer log.SetOutput(before)
+	busy, free := make(chan struct{}), make(chan struct{})
+	told.put(func() { close(busy); <-free })
+	<-busy
+	for i := 0; i < tellWaiting+7; i++ {
+		tell("a text")
+	}
+	close(free)
+	told.end(time.Minute)
+	if count := strings.Count(text.String(), "a text"); count != tellWaiting {
+		t.Fatal(count)
+	}
+	if !strings.Contains(text.String(), "tenure: 7 texts are missing") {
+		t.Fatal(text.String()[:200])
 	}
 }
 

@@ -19,6 +19,9 @@ class _Teller:
     def __init__(self) -> None:
         self._texts: queue.Queue[str] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
+        #: How many texts found no room, and no note has said so yet.
+        self._dropped = 0
+        self._counting = threading.Lock()
 
     def put(self, text: str) -> None:
         if self._thread is None:
@@ -28,13 +31,18 @@ class _Teller:
                 thread.start()
             except RuntimeError:
                 # The machine has no thread left, or the process ends.
+                self._drop()
                 return
             self._thread = thread
             atexit.register(self.end)
         try:
             self._texts.put_nowait(text)
         except queue.Full:
-            pass
+            self._drop()
+
+    def _drop(self) -> None:
+        with self._counting:
+            self._dropped += 1
 
     def end(self, within: float | None = None) -> None:
         """Waits until all texts are written, or for this time in seconds."""
@@ -48,6 +56,10 @@ class _Teller:
             text = self._texts.get()
             try:
                 _write(text)
+                with self._counting:
+                    dropped, self._dropped = self._dropped, 0
+                if dropped:
+                    _write(f"tenure: {dropped} texts are missing, nobody took them\n")
             except Exception:
                 # Nobody takes the text, and no job may fail for that.
                 pass

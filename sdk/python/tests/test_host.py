@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -210,6 +211,24 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
                     tenure.start()
                     await tenure.hear("started")
                     self.assertEqual((await tenure.hear("ended"))["error"], "RuntimeError: boom")
+
+    async def test_texts_without_room_are_counted_and_told(self):
+        free, texts, teller = threading.Event(), [], _tell._Teller()
+
+        def write(text):
+            free.wait()
+            texts.append(text)
+
+        with mock.patch.object(_tell, "_write", write):
+            teller.put("busy\n")
+            while not teller._texts.empty():
+                await asyncio.sleep(0)
+            for _ in range(_tell._WAITING + 7):
+                teller.put("text\n")
+            free.set()
+            teller.end(60)
+        self.assertEqual(texts.count("text\n"), _tell._WAITING)
+        self.assertIn("tenure: 7 texts are missing, nobody took them\n", texts)
 
     async def test_a_job_that_is_not_ready_fails_or_is_refused(self):
         host = Host()

@@ -1,5 +1,6 @@
 // A host that attaches: it comes again, and nobody can end its process but itself.
 
+import { tell } from "./tell.js";
 import { monotonic } from "./wire.js";
 
 /** How many keys an error names. */
@@ -73,17 +74,17 @@ export class Attachment {
       const began = monotonic();
       const { status, why } = await this.#connection();
       if (!(await this.#emptied())) {
-        console.error(`tenure: jobs have not ended by their lease: ${this.#outlived.join(", ")}`);
+        tell(`tenure: jobs have not ended by their lease: ${this.#outlived.join(", ")}`);
         return 1;
       }
       if (status === 78) {
-        console.error(`tenure refuses this host: ${why}`);
+        tell(`tenure refuses this host: ${why}`);
         return status;
       }
       if (this.#leaves) break;
       if (status !== 0 && why !== told) {
         told = why;
-        console.error(`tenure: ${why}, it attaches to ${path} when it can`);
+        tell(`tenure: ${why}, it attaches to ${path} when it can`);
       }
       await this.#soon(pauses.after(monotonic() - began));
     }

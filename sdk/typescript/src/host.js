@@ -5,6 +5,7 @@ import { Cancelled, Moved, Park, Refuse, Restart } from "./errors.js";
 import { Job, Lease } from "./job.js";
 import { Link, lost } from "./link.js";
 import { Pool } from "./pool.js";
+import { tell } from "./tell.js";
 import { VERSION, millis, put, take } from "./wire.js";
 
 const TEXT_MAX = 1000;
@@ -91,7 +92,7 @@ export class Host {
   async serve(path = process.env.TENURE_SOCKET) {
     if (path !== undefined) {
       const status = await this.#connection(path);
-      if (this.#refusal !== undefined) console.error(`tenure refuses this host: ${this.#refusal}`);
+      if (this.#refusal !== undefined) tell(`tenure refuses this host: ${this.#refusal}`);
       return status;
     }
     if (process.env.TENURE_ATTACH === undefined) {
@@ -191,7 +192,7 @@ export class Host {
         this.#link.checkpointMax = message.checkpoint_max;
         break;
       case "unsaved":
-        console.error(`the last state of the job ${JSON.stringify(String(take(message, "key")))} may not be kept: ${message.text}`);
+        tell(`the last state of the job ${JSON.stringify(String(take(message, "key")))} may not be kept: ${message.text}`);
         break;
       case "refused":
         this.#refusal = String(message.why);
@@ -204,7 +205,7 @@ export class Host {
       case "start": {
         const running = this.#start(message);
         this.#running.add(running);
-        running.catch((error) => console.error(error)).finally(() => this.#running.delete(running));
+        running.catch((error) => tell(error)).finally(() => this.#running.delete(running));
         break;
       }
       case "stop":
@@ -271,7 +272,7 @@ export class Host {
       const park = error instanceof Park;
       const expected = park || error instanceof Refuse || job.stopReason !== undefined;
       // Nobody else hears of a state that was refused at the end of a job.
-      if (!expected || error.code === "too_long") console.error(error);
+      if (!expected || error.code === "too_long") tell(error);
       const op = job._ready ? "ended" : "failed";
       return { op, job: number, error: textOf(error), ...(park ? { park } : {}) };
     }
@@ -282,7 +283,7 @@ export class Host {
       job._say(message.op === "stopped" && job._state !== undefined ? put(message, "checkpoint", job._state) : message);
     } catch (error) {
       // Its last state does not fit into a line.
-      console.error(error);
+      tell(error);
       job._say(message);
     }
     job._over = true;
@@ -298,7 +299,7 @@ export class Host {
       // The job ends, so nobody waits for it.
       if (error instanceof Cancelled && job.isCancelled) return;
       if (error instanceof Moved) return job._say({ ...answer, moved: true });
-      if (!(error instanceof Refuse)) console.error(error);
+      if (!(error instanceof Refuse)) tell(error);
       job._say({ ...answer, error: textOf(error) });
     }
   }
@@ -315,7 +316,7 @@ export class Host {
         answer.restart = true;
       } else {
         if (error instanceof Cancelled && job.isCancelled) return;
-        console.error(error);
+        tell(error);
         answer.error = textOf(error);
       }
     }

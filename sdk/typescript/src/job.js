@@ -1,6 +1,7 @@
 // A job in a handler's hands.
 
 import { Cancelled, LeaseLost, RequestError } from "./errors.js";
+import { tell } from "./tell.js";
 import { millis, monotonic, put, take } from "./wire.js";
 
 /** The longest time of a timer. */
@@ -229,7 +230,7 @@ export class Job {
     if (this.#ends) return;
     const serving = work();
     this.#serving.add(serving);
-    serving.catch((error) => console.error(error)).finally(() => this.#serving.delete(serving));
+    serving.catch((error) => tell(error)).finally(() => this.#serving.delete(serving));
   }
 
   /** Its function has ended: all that it serves must end, too. */

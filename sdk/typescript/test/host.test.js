@@ -8,10 +8,12 @@ import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
 import { test as unbounded } from "node:test";
 
 import { Fenced, Host, LeaseLost, Moved, Park, Refuse, Restart } from "../src/index.js";
 import { Pauses, TIMES } from "../src/attach.js";
+import { teller } from "../src/tell.js";
 import { LINE_MAX, millis, monotonic, pack, put, take } from "../src/wire.js";
 
 /** A test that hangs fails. */
@@ -712,6 +714,34 @@ test("jobs end in order though nobody takes what the process prints", async () =
   };
   assert.deepEqual(await child(60_000, 60_000, play, fails, ["ignore", full.fd, full.fd]), [0, null]);
   await full.close();
+});
+
+test("texts without room are dropped, counted and told", async () => {
+  const [written, taken] = [[], []];
+  const reader = new Writable({
+    decodeStrings: false,
+    write(text, _, done) {
+      written.push(text);
+      taken.push(done);
+    },
+  });
+  const tell = teller(reader, (text) => reader.write(`${text}\n`));
+  const text = "x".repeat(1_023);
+  for (let n = 0; n < 1_024 + 7; n += 1) tell(text);
+  assert.ok(reader.writableLength <= 1 << 20, `${reader.writableLength} bytes wait`);
+  tell("short");
+  const drained = once(reader, "drain");
+  while (taken.length > 0) {
+    taken.shift()();
+    await new Promise(setImmediate);
+  }
+  await drained;
+  tell("after");
+  while (taken.length > 0) {
+    taken.shift()();
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(written.slice(1_024), ["tenure: 8 texts are missing here, nobody took them\n", "after\n"]);
 });
 
 test("a second signal ends the process", async () => {

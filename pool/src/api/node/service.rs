@@ -1,6 +1,6 @@
 //! A node in a service: it leaves its pool cleanly when the process is asked to end.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
@@ -30,8 +30,9 @@ impl Node {
     /// have run out. A second signal, at least half a second later, aborts all handlers at once, like
     /// [`abandon`](Self::abandon).
     ///
-    /// From this call on, not only from the first poll, the signals no longer end the process. Call it right after
-    /// the join, before you add workers. For several nodes, call it for each, and await all of the futures together.
+    /// From this call on, not only from the first poll, the signals no longer end the process. A process that ignores SIGINT
+    /// goes on ignoring SIGINT: a script starts programs in the background so. Call it right after the join, before you add
+    /// workers. For several nodes, call it for each, and await all of the futures together.
     ///
     /// The crate's front page has an example.
     ///
@@ -92,14 +93,17 @@ async fn give_up(node: &Node) -> CloseReport {
 /// The signals that ask a process to end.
 struct Signals {
     term: Signal,
-    int: Signal,
+    /// None: the process ignores SIGINT.
+    int: Option<Signal>,
 }
 
 impl Signals {
     fn listen() -> io::Result<Self> {
         // Without a runtime the listeners would panic.
         Handle::try_current().map_err(io::Error::other)?;
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        let int = SignalKind::interrupt();
+        let int = if ignores(int) { None } else { Some(signal(int)?) };
+        Ok(Self { term: signal(SignalKind::terminate())?, int })
     }
 
     /// The next separate signal. Some supervisors send one signal twice: to a process and to its group.
@@ -114,11 +118,25 @@ impl Signals {
     }
 
     async fn next(&mut self) -> &'static str {
+        let int = async {
+            match &mut self.int {
+                Some(int) => int.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",
-            _ = self.int.recv() => "SIGINT",
+            _ = int => "SIGINT",
         }
     }
+}
+
+/// Whether the process ignores a signal. A system without `/proc` does not say so.
+fn ignores(signal: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask >> (signal.as_raw_value() - 1) & 1 == 1
 }
 
 impl CloseReport {
