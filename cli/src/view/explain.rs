@@ -10,6 +10,9 @@ pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
     let key = shown::argument(&seen.key);
     let node = seen.owner.as_ref().and_then(|owner| owner.node.as_deref()).unwrap_or("its node");
     Some(match &seen.verdict {
+        Verdict::NoRoom { .. } | Verdict::PassedOver { .. } | Verdict::NotBegun if seen.refusal.is_some() => {
+            "mend the program or the image of the workers, as the last refusal says".to_owned()
+        }
         Verdict::Paused => format!("`tenure resume {key}`, when it may run again"),
         Verdict::Parked => format!("mend the cause, then `tenure retry {key}`; or `tenure stop {key}`"),
         Verdict::BackOff => format!("mend the cause; `tenure retry {key}` does not wait for the pause"),

@@ -49,6 +49,7 @@ pub(crate) struct Shown {
 impl From<JobInfo> for Shown {
     fn from(job: JobInfo) -> Self {
         let (key, key64) = shown::key_fields(&job.key);
+        let error = trouble(&job);
         Self {
             key,
             key64,
@@ -58,7 +59,7 @@ impl From<JobInfo> for Shown {
             token: job.token.0,
             attempts: job.attempts,
             since: job.since,
-            error: job.error,
+            error,
             paused_by: job.paused.as_ref().map(|paused| paused.by.clone()),
             paused_until: job.paused.as_ref().and_then(|paused| paused.until),
             pause_reason: job.paused.map(|paused| paused.reason),
@@ -73,6 +74,12 @@ impl From<JobInfo> for Shown {
             title: shown::key(&job.key),
         }
     }
+}
+
+/// Why a job does not run that should: its error, or the reason of its last refusal.
+pub(crate) fn trouble(job: &JobInfo) -> Option<String> {
+    let refusal = job.refusal.as_ref().map(|why| format!("refused: {why}"));
+    refusal.or_else(|| job.error.clone())
 }
 
 /// The word for the state of a job, and how it looks.

@@ -166,6 +166,8 @@ pub(crate) async fn forecast(
 /// Whether the job goes from one worker to another, and nobody has begun it there. One that waits after a failure does not, and
 /// neither does one that was refused: it waits for room.
 fn is_between(job: &JobInfo) -> bool {
-    let waits = matches!(job.state, JobState::Queued | JobState::Assigned) && job.error.is_none();
+    let waits = matches!(job.state, JobState::Queued | JobState::Assigned)
+        && job.error.is_none()
+        && job.refusal.is_none();
     waits && job.why.is_some_and(|why| why.cause.is_a_move() && why.cause != Cause::Refused)
 }

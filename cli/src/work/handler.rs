@@ -95,9 +95,10 @@ impl JobHandler for Shared {
             Ok(run) => run,
             Err(NoProgram::Job(why)) => return Start::Failed(JobEnd::Park(why).into()),
             Err(NoProgram::Machine(error)) => {
-                self.0.able.refused(&job, &error.to_string());
+                let why = error.to_string();
+                self.0.able.refused(&job, &why);
                 tracing::warn!(key = %job.key(), %error, "a job's processes cannot be started here, another worker is asked");
-                return Start::Elsewhere;
+                return Start::Unable { why };
             }
         };
         let (talk, folder) = (run.talk.clone(), run.folder.clone());

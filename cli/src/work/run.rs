@@ -86,7 +86,7 @@ impl Run {
                     self.able.refused(&job, &why);
                 }
                 tracing::warn!(key = %job.key(), why, "a program cannot be started here, another worker is asked");
-                Start::Elsewhere
+                Start::Unable { why }
             }
             Came::Ended(end) => {
                 self.end().await;
@@ -139,7 +139,7 @@ impl Run {
             End::Exit(0) => Start::Failed("it ended before it said that it was ready".into()),
             End::Exit(TRY_AGAIN) => {
                 tracing::info!(key = %self.talk.job.key(), text, "a program refuses its job for now");
-                Start::Refused { backoff: None }
+                Start::Declined { backoff: None, why: text }
             }
             end => Start::Failed(self.fault(end, text)),
         }

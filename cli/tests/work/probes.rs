@@ -150,6 +150,28 @@ async fn a_node_that_can_run_no_job_is_refused_at_its_start() {
     assert!(told.contains("paths of sockets") && told.contains("TMPDIR"), "{told}");
 }
 
+/// The reason stands in all that an operator, and a caller who waits, can look at.
+async fn refused_with_a_reason(world: &World) {
+    let late =
+        world.node.dispatch(("late", "")).deadline(std::time::Duration::from_secs(4)).await.unwrap_err();
+    assert!(
+        late.to_string().contains("the last worker refused it") && late.to_string().contains("No such file"),
+        "{late}"
+    );
+    for (args, words) in [
+        (&["explain", "acme"][..], ["refused it", "No such file", "to do: mend the program"]),
+        (&["ls", "--failing"], ["acme", "refused: ", "No such file"]),
+        (&["doctor", "--only", "pool"], ["pool.refused", "were refused by a worker", "No such file"]),
+    ] {
+        let says = async || {
+            let done = world.tenure().args(args).args(["--pool", "feeds"]).output().await.unwrap();
+            let told = String::from_utf8_lossy(&done.stdout).into_owned();
+            if words.iter().all(|word| told.contains(word)) { Ok(()) } else { Err(told) }
+        };
+        eventually(PATIENCE, args[0], says).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_not_ready_while_it_can_start_no_program() {
     let world = World::new().await;
@@ -171,6 +193,7 @@ async fn a_node_is_not_ready_while_it_can_start_no_program() {
         "{why}"
     );
     assert_eq!(get(&address, "GET /livez").await.0, 200);
+    refused_with_a_reason(&world).await;
     there();
     ready(&address).await;
     worker.leave().await;

@@ -161,8 +161,11 @@ pub struct JobInfo {
     /// Why it is where it is, as far as a worker has had it before.
     pub why: Option<Why>,
     /// Why it waits for a retry or is parked: the error of its last attempt, at most 1 KiB, or `worker lost` if the
-    /// attempt ended with its worker. `None` for a job that runs, has not failed, or is paused.
+    /// attempt ended with its worker. `None` for a job that runs, has not failed, was refused since, or is paused.
     pub error: Option<String>,
+    /// The reason of the last refusal by a worker ([`Start::Unable`](crate::Start::Unable)), at most 200 bytes. `None` if the job
+    /// does not wait, or was not refused since the last run.
+    pub refusal: Option<String>,
     /// The one who has paused it, and the reason; [`since`](Self::since) says when. Its state is [`JobState::Parked`] then. `None` if it is
     /// not paused.
     pub paused: Option<Paused>,
@@ -183,6 +186,7 @@ impl JobInfo {
     fn new(key: JobKey, record: &Record, pause: Pause, members: &Members) -> Self {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
         let paused = Paused::of(record, pause.error.as_deref());
+        let refusal = refusal_of(record);
         Self {
             key,
             id: record.id.clone(),
@@ -194,7 +198,8 @@ impl JobInfo {
             strikes: record.strikes,
             generation: record.generation(),
             why: record.why(),
-            error: pause.error.filter(|_| paused.is_none()),
+            error: pause.error.filter(|_| paused.is_none() && refusal.is_none()),
+            refusal,
             paused,
             next_try: pause.until.filter(|_| record.state == JobState::Queued).map(time),
             since: time(record.since),
@@ -202,6 +207,12 @@ impl JobInfo {
             plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
         }
     }
+}
+
+/// The reason of the last refusal, while the job waits.
+pub(crate) fn refusal_of(record: &Record) -> Option<String> {
+    let waits = matches!(record.state, JobState::Queued | JobState::Assigned);
+    record.refusal().filter(|_| waits).map(str::to_owned)
 }
 
 /// The listings of all shards in one. The first one is handed off, and no item is copied.

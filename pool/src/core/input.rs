@@ -109,10 +109,10 @@ pub(crate) enum HandlerEvent {
     NotRun,
     /// The start handler succeeded.
     Started,
-    /// The start handler refused the job for now. No handler of it runs.
-    Refused { backoff: Option<Duration> },
-    /// The start handler sends the job to another worker. No handler of it runs.
-    Elsewhere,
+    /// The start handler refused the job for now, for this reason or none. No handler of it runs.
+    Refused { backoff: Option<Duration>, why: String },
+    /// The start handler sends the job to another worker, for this reason or none. No handler of it runs.
+    Elsewhere { why: String },
     /// The start handler failed or panicked. No handler of it runs.
     Failed(String),
     /// The handed notifications were delivered.

@@ -88,7 +88,7 @@ pub enum DispatchError {
     #[error("the node has failed, the job stays accepted if it was: {0}")]
     NodeFailed(Arc<str>),
     /// There was no answer in time. A job that was accepted stays accepted: wait for it with the ticket.
-    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.obstacle, .trouble.as_deref()))]
+    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.obstacle, .refusal.as_deref(), .trouble.as_deref()))]
     Deadline {
         /// Identifies the dispatch for [`Node::wait`](crate::Node::wait).
         ticket: Ticket,
@@ -96,6 +96,8 @@ pub enum DispatchError {
         accepted: bool,
         /// As far as this node knows, this keeps the pool from starting any job.
         obstacle: Option<Obstacle>,
+        /// The reason of the last refusal by a worker ([`Start::Unable`](crate::Start::Unable)), if this node has looked.
+        refusal: Option<String>,
         /// Why the store did not answer, if that is known. `None` if it answered, and the job had just not started.
         trouble: Option<Arc<StoreError>>,
     },
@@ -143,7 +145,7 @@ pub enum Obstacle {
 impl DispatchError {
     /// There was no answer in time, and nothing more is known.
     pub(crate) fn late(ticket: Ticket) -> Self {
-        Self::Deadline { ticket, accepted: false, obstacle: None, trouble: None }
+        Self::Deadline { ticket, accepted: false, obstacle: None, refusal: None, trouble: None }
     }
 }
 
@@ -157,12 +159,18 @@ fn at_rest(parked: bool, paused: bool) -> &'static str {
 }
 
 /// Describes the known state of a dispatch that was not answered in time.
-fn known(accepted: bool, obstacle: Option<Obstacle>, trouble: Option<&StoreError>) -> String {
+fn known(
+    accepted: bool,
+    obstacle: Option<Obstacle>,
+    refusal: Option<&str>,
+    trouble: Option<&StoreError>,
+) -> String {
     let accepted =
         if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };
     let obstacle = obstacle.map(|obstacle| format!("; {obstacle}")).unwrap_or_default();
+    let refusal = refusal.map(|why| format!("; the last worker refused it: {why}")).unwrap_or_default();
     let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
-    format!("{accepted}{obstacle}{trouble}")
+    format!("{accepted}{obstacle}{refusal}{trouble}")
 }
 
 impl From<IdError> for DispatchError {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::model::id::{DispatchId, IdError, JobKey, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::settings::{InvalidSetting, shown};
+use crate::model::why::start_of;
 use crate::store::{Refusal, StoreError};
 
 pub use asking::{AskError, NotHandled};
@@ -34,11 +35,7 @@ pub(crate) const TEXT_MAX: usize = 1024;
 
 /// Shortens a text to [`TEXT_MAX`], between two characters.
 pub(crate) fn cut(mut text: String) -> String {
-    let mut end = text.len().min(TEXT_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    text.truncate(start_of(&text, TEXT_MAX).len());
     text
 }
 
@@ -344,14 +341,17 @@ mod tests {
     fn a_deadline_says_what_is_known() {
         let id = DispatchId::of_caller(&NodeName::new("n").unwrap(), "17").unwrap();
         let ticket = Ticket { key: JobKey::try_from("acme").unwrap(), id };
-        let late = |accepted, obstacle, trouble: Option<StoreError>| {
+        let late = |accepted, obstacle, refusal: Option<&str>, trouble: Option<StoreError>| {
+            let (ticket, refusal) = (ticket.clone(), refusal.map(str::to_owned));
             let trouble = trouble.map(Arc::new);
-            DispatchError::Deadline { ticket: ticket.clone(), accepted, obstacle, trouble }.to_string()
+            DispatchError::Deadline { ticket, accepted, obstacle, refusal, trouble }.to_string()
         };
         let start = "no answer in time for n.!17 of acme; ";
         let known = "the job is accepted and stays so; the pool has no worker";
-        assert_eq!(late(true, Some(Obstacle::NoWorker), None), format!("{start}{known}"));
+        assert_eq!(late(true, Some(Obstacle::NoWorker), None, None), format!("{start}{known}"));
         let not_known = "the job stays accepted if it was; the last trouble: refused (os error 111)";
-        assert_eq!(late(false, None, Some(refused())), format!("{start}{not_known}"));
+        assert_eq!(late(false, None, None, Some(refused())), format!("{start}{not_known}"));
+        let refused = "the job is accepted and stays so; the last worker refused it: no program";
+        assert_eq!(late(true, None, Some("no program"), None), format!("{start}{refused}"));
     }
 }

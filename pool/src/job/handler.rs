@@ -33,6 +33,19 @@ pub enum Start {
     /// pool would choose for the key is asked at once, without a pause. A job that all have turned away pauses, for 1 s
     /// to 30 s.
     Elsewhere,
+    /// As [`Elsewhere`](Self::Elsewhere), with a reason: the worker lacks a program or a machine. [`Node::explain`](crate::Node::explain),
+    /// the listings and a dispatch that waits tell the reason of the last refusal, up to 200 bytes.
+    Unable {
+        /// The reason.
+        why: String,
+    },
+    /// As [`Refused`](Self::Refused), with a reason like [`Unable`](Self::Unable).
+    Declined {
+        /// When to try again.
+        backoff: Option<Duration>,
+        /// The reason.
+        why: String,
+    },
     /// The start failed; a panic counts as this, too. Under [`RestartPolicy::Never`](crate::RestartPolicy::Never) the
     /// job is gone, and its dispatch gets the error. Under the other policies, or if the job has run before, the pool
     /// retries it with growing pauses, and finally parks it.
@@ -45,6 +58,10 @@ impl fmt::Debug for Start {
             Self::Started => f.write_str("Started"),
             Self::Running(_) => f.write_str("Running"),
             Self::Elsewhere => f.write_str("Elsewhere"),
+            Self::Unable { why } => f.debug_struct("Unable").field("why", why).finish(),
+            Self::Declined { backoff, why } => {
+                f.debug_struct("Declined").field("backoff", backoff).field("why", why).finish()
+            }
             Self::Refused { backoff } => f.debug_struct("Refused").field("backoff", backoff).finish(),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }

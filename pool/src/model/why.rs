@@ -1,5 +1,6 @@
 //! Why a job is where it is: a letter and the number of its former worker, in the second field behind the plan of its
-//! record. A step writes it where it changes the record anyway, so a job that starts, runs and ends has none.
+//! record. A step writes it where it changes the record anyway, so a job that starts, runs and ends has none. A refusal also
+//! has its reason there.
 
 use std::fmt;
 
@@ -8,6 +9,15 @@ use serde::Serialize;
 use super::id::WorkerId;
 use super::paused::Paused;
 use super::record::{JobState, Record, decimal};
+
+/// How much of a refusal's reason a record keeps, bytes.
+pub(crate) const REFUSAL_MAX: usize = 200;
+
+/// The start of a text, cut between two characters to at most this many bytes.
+pub(crate) fn start_of(text: &str, most: usize) -> &str {
+    let end = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
+}
 
 /// Why a job left its former worker, or came out of the queue or the park.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -203,6 +213,26 @@ impl Record {
         self.tail = format!("|{generation}|{}{former}{behind}", cause.letter());
     }
 
+    /// Says that the owner refuses the job, with the owner's reason or an empty text.
+    pub(crate) fn set_refusal(&mut self, reason: &str) {
+        self.set_why(Cause::Refused);
+        if reason.is_empty() {
+            return;
+        }
+        let reason = start_of(reason, REFUSAL_MAX).replace(|c: char| c == '|' || c.is_ascii_control(), " ");
+        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
+        let (generation, why) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        let behind = fields.next().map(|fields| format!("|{fields}")).unwrap_or_default();
+        self.tail = format!("|{generation}|{why}+{reason}{behind}");
+    }
+
+    /// The reason of the former worker's refusal, at most 200 bytes. `None` if the job is not here because of a refusal, or
+    /// no reason was given.
+    pub fn refusal(&self) -> Option<&str> {
+        let (_, reason) = self.why_field().strip_prefix('r')?.split_once('+')?;
+        Some(reason).filter(|reason| !reason.is_empty())
+    }
+
     fn why_field(&self) -> &str {
         self.tail.split('|').nth(2).unwrap_or_default()
     }
@@ -213,7 +243,9 @@ fn former_of(field: &str) -> &str {
     let former = field.strip_prefix(|letter: char| letter.is_ascii_lowercase()).unwrap_or_default();
     let is_end =
         |end: &str| field.starts_with('z') && !end.is_empty() && end.bytes().all(|c| c.is_ascii_digit());
-    let former = former.split_once('+').filter(|(_, end)| is_end(end)).map_or(former, |(former, _)| former);
+    let is_said = |former: &str| field.starts_with('r') && !former.is_empty();
+    let cut = former.split_once('+').filter(|(former, end)| is_end(end) || is_said(former));
+    let former = cut.map_or(former, |(former, _)| former);
     if former.len() <= 20 && decimal(former).is_some() { former } else { "" }
 }
 
@@ -239,6 +271,9 @@ mod tests {
             ("", "|3|z5+1700000000000|x", "|3|l5|x", Some(5)),
             ("", "||z+1700000000000", "||l", None),
             ("", "||m5+17", "||l", None),
+            ("17", "|3|r4+no program|x", "|3|l17|x", Some(17)),
+            ("", "||r5+no program", "||l5", Some(5)),
+            ("", "||r+no program", "||l", None),
             ("", "||z5+x", "||l", None),
             ("", "||rubbish|x", "||l|x", None),
             ("", "||m99999999999999999999", "||l", None),
@@ -312,6 +347,25 @@ mod tests {
             assert_eq!(record("17", tail).why(), None, "{tail}");
         }
         assert_eq!(record("17", "||mé").why(), Some(Why { cause: Cause::Moved, former: None }));
+    }
+
+    #[test]
+    fn a_refusal_stands_behind_the_worker_in_bounds() {
+        let long = "é".repeat(REFUSAL_MAX);
+        let kept = "é".repeat(REFUSAL_MAX / 2);
+        for (before, reason, tail, refusal) in [
+            ("", "", "||r17", None),
+            ("|3|m4|more", "no program", "|3|r17+no program|more", Some("no program")),
+            ("||r4+former", "a|b\nc", "||r17+a b c", Some("a b c")),
+            ("||r4+former", "", "||r17", None),
+            ("", &*long, &*format!("||r17+{kept}"), Some(&*kept)),
+        ] {
+            let mut record = record("17", before);
+            record.set_refusal(reason);
+            assert_eq!((&*record.tail, record.refusal()), (tail, refusal), "{before}");
+            assert_eq!(record.why(), Some(Why { cause: Cause::Refused, former: Some(WorkerId(17)) }));
+        }
+        assert_eq!(record("17", "||m4+17").refusal(), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::{Error, Figures, JobState, Node, Verdict};
+use tenure_pool::{DispatchError, Error, Figures, JobState, Node, Verdict};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;
@@ -14,6 +14,7 @@ on_both_stores!(
     a_full_pool_lets_jobs_wait_until_a_worker_comes,
     a_place_that_becomes_free_is_given_away,
     a_start_handler_sends_its_job_elsewhere,
+    the_last_refusal_is_named_to_all_who_ask,
     a_capacity_holds_for_all_shards_together,
     a_capacity_of_nothing_is_refused
 );
@@ -114,6 +115,29 @@ async fn a_start_handler_sends_its_job_elsewhere(world: World) {
     for key in &keys {
         assert_eq!(a.job(key.as_str()).await.unwrap().unwrap().attempts, 1, "elsewhere is no attempt");
     }
+}
+
+async fn the_last_refusal_is_named_to_all_who_ask(world: World) {
+    let a = world.node("a").await;
+    a.add_worker(world.recorder.acting(|_| Act::Unable("no program"))).await.unwrap();
+    up(&a, 1).await;
+    let late = a.dispatch(("k", "")).deadline(Duration::from_secs(4)).await.unwrap_err();
+    let DispatchError::Deadline { accepted: true, refusal, .. } = &late else { panic!("{late:?}") };
+    assert_eq!(refusal.as_deref(), Some("no program"));
+    assert!(late.to_string().ends_with("; the last worker refused it: no program"), "{late}");
+    let waits = async || a.job("k").await.unwrap().filter(|job| job.refusal.is_some()).ok_or(());
+    let job = eventually(PATIENCE, "the job to wait", waits).await;
+    assert_eq!((job.refusal.as_deref(), job.error), (Some("no program"), None));
+    let told = async || a.explain("k").await.ok().filter(|seen| seen.refusal.is_some()).ok_or(());
+    let seen = eventually(PATIENCE, "the job to wait", told).await.to_string();
+    let worker = a.workers()[0].id;
+    assert!(seen.contains(&format!("here because worker {worker} refused it: no program")), "{seen}");
+    // Another worker runs it: nothing is left of the refusal.
+    let b = world.node_with("b", 1).await;
+    running(&world, &b, 1).await;
+    let job = b.job("k").await.unwrap().unwrap();
+    assert_eq!((job.state, job.refusal, job.error), (JobState::Running, None, None));
+    assert_eq!(b.explain("k").await.unwrap().refusal, None);
 }
 
 async fn a_capacity_holds_for_all_shards_together(world: World) {

@@ -44,6 +44,9 @@ pub(crate) enum Act {
     /// The start sends the job to another worker.
     #[allow(dead_code, reason = "the scenarios of the public API need it")]
     Elsewhere,
+    /// It refuses the start, and another worker is asked at once, for this reason.
+    #[allow(dead_code, reason = "the scenarios of the public API need it")]
+    Unable(&'static str),
     /// The job ends by itself at once.
     End,
     /// The job cancels its own token, and ends.
@@ -240,6 +243,7 @@ impl JobHandler for Recorder {
             Act::Fail(text) => Start::Failed(text.into()),
             Act::Refuse(backoff) => Start::Refused { backoff: Some(backoff) },
             Act::Elsewhere => Start::Elsewhere,
+            Act::Unable(why) => Start::Unable { why: why.to_owned() },
             Act::End => Start::Running(Box::pin(async move {
                 drop(run);
                 Ok(())

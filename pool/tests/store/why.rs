@@ -26,6 +26,8 @@ scenarios! {
     a_run_that_the_data_know_has_no_new_reason,
     a_job_that_its_worker_does_not_have_says_so,
     a_hand_off_before_a_loss_says_why,
+    a_refusal_keeps_its_reason_until_the_next_one,
+    a_refusal_is_kept_in_bounds,
     fields_behind_the_reason_are_kept,
 }
 
@@ -228,6 +230,60 @@ async fn a_hand_off_before_a_loss_says_why(kind: Kind) {
     });
     assert_eq!(lab.attest(worker, item("k", token, "node1.k", what)).await, AttestReply::Requeued);
     assert_eq!(lab.why("k").await, Some((Cause::Drained, Some(worker))));
+}
+
+async fn refuse(lab: &Lab, worker: WorkerId, mode: ReleaseMode, cause: Cause, reason: &str) {
+    let item = ReleaseItem { cause, result: reason.to_owned(), ..release("k", lab.token("k").await, mode) };
+    assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Queued);
+}
+
+async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let refusal = async || lab.record("k").await.unwrap().refusal().map(str::to_owned);
+    lab.run("k", "node1.k", first).await;
+    for mode in [ReleaseMode::Refuse, ReleaseMode::Elsewhere { workers: 2 }] {
+        refuse(&lab, first, mode, Cause::Refused, "no program").await;
+        assert_eq!(refusal().await.as_deref(), Some("no program"), "{mode:?}");
+        assert_eq!(lab.why("k").await, Some((Cause::Refused, Some(first))));
+        lab.route("k", second).await;
+        lab.backend.advance(60_000).await;
+        lab.store().sweep(lab.inc, 10, None).await.unwrap();
+        assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::NotBegun, Some(second)))));
+        lab.run_again("k", first).await;
+    }
+    refuse(&lab, first, ReleaseMode::Refuse, Cause::Refused, "no program").await;
+    lab.steer_now("k", Way::Park).await;
+    assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::Parked, Some(first)))));
+    lab.steer_now("k", Way::Now).await;
+    // Other reasons are no refusals, and the next refusal takes the place of the former one.
+    for (mode, cause, reason, kept) in [
+        (ReleaseMode::Refuse, Cause::Moved, "no program", None),
+        (ReleaseMode::Fail, Cause::Failed, "no route", None),
+        (ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "no room", Some("no room")),
+        (ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "", None),
+    ] {
+        lab.run_again("k", first).await;
+        refuse(&lab, first, mode, cause, reason).await;
+        assert_eq!(refusal().await.as_deref(), kept, "{mode:?} {cause:?}");
+        assert_eq!(lab.record("k").await.unwrap().tail.contains("no"), kept.is_some(), "{mode:?} {cause:?}");
+    }
+}
+
+async fn a_refusal_is_kept_in_bounds(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    lab.run("k", "node1.k", worker).await;
+    lab.give_payload("k").await;
+    let long = "é".repeat(600);
+    for (reason, kept) in [("a|b\nc\u{7f}d", "a b c d"), (&*long, &*"é".repeat(100)), (" ", " ")] {
+        refuse(&lab, worker, ReleaseMode::Refuse, Cause::Refused, reason).await;
+        let record = lab.record("k").await.unwrap();
+        assert_eq!((record.refusal(), record.generation()), (Some(kept), 1));
+        lab.run_again("k", worker).await;
+    }
+    lab.started("k", worker).await;
+    assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
 
 async fn fields_behind_the_reason_are_kept(kind: Kind) {

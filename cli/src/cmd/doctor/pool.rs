@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use tenure_pool::{
-    Error, Figures, Inspector, JobInfo, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict,
-    WorkerInfo,
+    Error, Figures, Inspector, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict, WorkerInfo,
 };
 
 use super::super::events::Found;
@@ -263,52 +262,55 @@ async fn past(pool: &Inspector, settings: &Settings, workers: &[WorkerInfo]) -> 
     Ok(vec![past::churn(&noted, &nodes, now), past::losses(&noted, now)])
 }
 
-/// Failing jobs: the number, the most frequent error, and the time of the first failure.
+/// Jobs that wait because of a trouble: the number, the most frequent reason, and the time of the first one.
 #[derive(Debug, Default)]
-struct Failing {
-    errors: BTreeMap<String, u64>,
+struct Troubled {
+    reasons: BTreeMap<String, u64>,
     first: Option<SystemTime>,
 }
 
-impl Failing {
-    fn add(&mut self, job: &JobInfo) {
-        // A separate check tells of parked jobs.
-        if job.state == JobState::Parked {
-            return;
-        }
-        if let Some(error) = &job.error {
-            *self.errors.entry(shown::plain(error)).or_default() += 1;
-            self.first = Some(self.first.map_or(job.since, |first| first.min(job.since)));
-        }
+impl Troubled {
+    fn add(&mut self, reason: &str, since: SystemTime) {
+        *self.reasons.entry(shown::plain(reason)).or_default() += 1;
+        self.first = Some(self.first.map_or(since, |first| first.min(since)));
     }
 
-    fn finding(self, looked: u64, now: SystemTime) -> Finding {
-        const CHECK: &str = "pool.failing";
-        let count = self.errors.values().sum();
-        let Some((error, most)) = self.errors.into_iter().max_by_key(|(_, count)| *count) else {
-            return Finding::ok(CHECK, format!("of {looked} jobs none fails")).count(0, Unit::Jobs);
+    /// The words for jobs without the trouble, and for jobs with the trouble.
+    fn finding(
+        self,
+        check: &'static str,
+        (looked, now): (u64, SystemTime),
+        (none, some): (&str, &str),
+        remedy: &str,
+    ) -> Finding {
+        let count = self.reasons.values().sum();
+        let Some((reason, most)) = self.reasons.into_iter().max_by_key(|(_, count)| *count) else {
+            return Finding::ok(check, format!("of {looked} jobs none {none}")).count(0, Unit::Jobs);
         };
         let since = self.first.and_then(|first| now.duration_since(first).ok()).unwrap_or_default();
-        let text = format!(
-            "{count} of {looked} jobs have failed and are tried again, the first for {}; {most} with: {error}",
-            when::brief(since)
-        );
-        let remedy = "mend the cause: tenure ls --failing, tenure explain KEY";
-        Finding::warn(CHECK, text, remedy).count(count, Unit::Jobs)
+        let since = when::brief(since);
+        let text = format!("{count} of {looked} jobs {some}, the first for {since}; {most} with: {reason}");
+        Finding::warn(check, text, remedy).count(count, Unit::Jobs)
     }
 }
 
-/// Failing jobs, jobs without an end, and jobs in a wrong place.
-async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 3], Error> {
+/// Failing and refused jobs, jobs without an end, and jobs in a wrong place.
+async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 4], Error> {
     const STOPPING: &str = "pool.stopping";
     const PLACES: &str = "pool.places";
     let (rings, now) = (pool.rings().await?, SystemTime::now());
-    let (mut looked, mut misplaced, mut stuck, mut failing) = (0_u64, 0_u64, None, Failing::default());
+    let (mut looked, mut misplaced, mut stuck) = (0_u64, 0_u64, None);
+    let (mut failing, mut refused) = (Troubled::default(), Troubled::default());
     let mut jobs = pool.job_stream().take(sample);
     while let Some(job) = jobs.next().await {
         let job = job?;
         looked += 1;
-        failing.add(&job);
+        match (&job.refusal, &job.error) {
+            (Some(why), _) => refused.add(why, job.since),
+            // A separate check tells of parked jobs.
+            (None, Some(error)) if job.state != JobState::Parked => failing.add(error, job.since),
+            _ => {}
+        }
         let old = now.duration_since(job.since).is_ok_and(|age| age > STUCK);
         if job.state == JobState::Stopping && old && stuck.is_none() {
             stuck = Some(shown::key(&job.key));
@@ -333,7 +335,19 @@ async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 3], Error> {
     } else {
         Finding::ok(PLACES, format!("{looked} jobs are where they belong"))
     };
-    Ok([failing.finding(looked, now), stopping, places])
+    let failing = failing.finding(
+        "pool.failing",
+        (looked, now),
+        ("fails", "have failed and are tried again"),
+        "mend the cause: tenure ls --failing, tenure explain KEY",
+    );
+    let refused = refused.finding(
+        "pool.refused",
+        (looked, now),
+        ("was refused with a reason", "were refused by a worker"),
+        "mend the program or the image of the workers: tenure ls --failing, tenure explain KEY",
+    );
+    Ok([failing, refused, stopping, places])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use tenure_pool::{Cursor, Error, Inspector, JobInfo, JobKey, JobState, ParkedJob
 
 use crate::top::filter::Filter;
 use crate::top::picture::{Found, Job};
+use crate::view::jobs::trouble;
 
 /// How many pages are read for one picture.
 const PAGES: usize = 8;
@@ -171,6 +172,7 @@ fn shard(pool: &Inspector, key: &JobKey) -> usize {
 }
 
 fn listed(pool: &Inspector, job: JobInfo) -> Job {
+    let error = trouble(&job);
     Job {
         shard: shard(pool, &job.key),
         key: job.key,
@@ -181,7 +183,7 @@ fn listed(pool: &Inspector, job: JobInfo) -> Job {
         attempts: job.attempts,
         since: job.since,
         plan: job.plan,
-        error: job.error,
+        error,
         paused: job.paused.map(|pause| (pause.by, pause.reason, pause.until)),
     }
 }

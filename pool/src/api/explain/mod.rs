@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use self::pool::{Opening, PoolShutdown};
+use crate::api::listing::refusal_of;
 use crate::core::ring::Ring;
 use crate::error::Obstacle;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
@@ -53,6 +54,9 @@ pub struct Explanation {
     pub why: Option<Why>,
     /// The error because of which it waits or is parked.
     pub error: Option<String>,
+    /// The reason of the last refusal by a worker ([`Start::Unable`](crate::Start::Unable)). `None` if the job does not wait, or
+    /// was not refused since the last run.
+    pub refusal: Option<String>,
     /// The one who has paused it, and the reason. `None` if it is not paused.
     pub paused: Option<Paused>,
     /// How long until the pool takes it up again by itself: a retry, the end of a pause, a repeated announcement or a repeated
@@ -256,6 +260,7 @@ pub(crate) fn explain(
     let owner = record.and_then(|record| Some((record.owner?, record.token)));
     let plan = record.map(|record| record.plan.clone());
     let paused = record.and_then(|record| Paused::of(record, seen.pause.error.as_deref()));
+    let refusal = record.and_then(refusal_of);
     let other = named.filter(|named| record.is_some_and(|record| !record.id.is_same(named)));
     Explanation {
         key,
@@ -297,7 +302,8 @@ pub(crate) fn explain(
         plan: plan.filter(|plan| !plan.is_empty()),
         opening: Opening::of(&seen, members),
         shutdown: PoolShutdown::of(&seen),
-        error: seen.pause.error.filter(|_| paused.is_none()),
+        error: seen.pause.error.filter(|_| paused.is_none() && refusal.is_none()),
+        refusal,
         paused,
     }
 }
@@ -373,7 +379,7 @@ fn queued(
         _ if record.strikes / settings.strikes.max(1) >= ring.live() => {
             return Verdict::NoRoom { workers: ring.live() };
         }
-        _ if seen.pause.error.is_some() => return Verdict::BackOff,
+        _ if seen.pause.error.is_some() && record.refusal().is_none() => return Verdict::BackOff,
         (Some(next), _) => next,
     };
     match record {

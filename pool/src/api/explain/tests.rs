@@ -843,6 +843,27 @@ fn a_handlers_text_breaks_no_line() {
 }
 
 #[test]
+fn a_refusal_is_told_of_a_job_that_waits_and_is_no_failure() {
+    let told = |owner: &str, strikes| {
+        let mut seen = due(job(owner, 1, 1, 10 * S, strikes), 2 * S, Some("no program"));
+        if let Some(record) = &mut seen.found.record {
+            record.tail = "||r17+no\u{1b}program".to_owned();
+        }
+        explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default())
+    };
+    for (owner, strikes) in [("Q||3", 1), ("Q||3", 3), ("A|41|3", 1)] {
+        let seen = told(owner, strikes);
+        assert_eq!((seen.refusal.as_deref(), seen.error.as_deref()), (Some("no\u{1b}program"), None));
+        let lines = seen.to_string();
+        assert!(lines.contains("\n  here because worker 17 refused it: no\\u{1b}program\n"), "{lines}");
+        assert!(!lines.contains("failed"), "{lines}");
+    }
+    for owner in ["R|41|3", "P||3"] {
+        assert_eq!(told(owner, 1).refusal, None, "{owner}");
+    }
+}
+
+#[test]
 fn a_job_that_had_a_worker_before_says_why_it_is_here() {
     let key = || JobKey::new("acme").unwrap();
     for (reason, text) in [

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
+use crate::model::why::Why;
 use crate::store::Lookup;
 
 /// A time in the two largest units that it has.
@@ -83,8 +84,12 @@ impl Display for Explanation {
         if let Some(shutdown) = &self.shutdown {
             write!(f, "\n  {shutdown}")?;
         }
-        if let Some(why) = self.why {
-            write!(f, "\n  here because {why}")?;
+        match (self.why, &self.refusal) {
+            (Some(Why { former: Some(worker), .. }), Some(said)) => {
+                write!(f, "\n  here because worker {worker} refused it: {}", Shown(said))?;
+            }
+            (Some(why), _) => write!(f, "\n  here because {why}")?,
+            (None, _) => {}
         }
         self.belongings(f)
     }

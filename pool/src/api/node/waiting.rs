@@ -139,7 +139,13 @@ impl Wait {
         match tokio::time::timeout(patience.saturating_add(MARGIN), wait).await {
             Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await.map(|_| ()),
             Ok(_) => Err(shard.gone().await.into()),
-            Err(_) => Err(DispatchError::Deadline { ticket, accepted: true, obstacle: None, trouble: None }),
+            Err(_) => Err(DispatchError::Deadline {
+                ticket,
+                accepted: true,
+                obstacle: None,
+                refusal: None,
+                trouble: None,
+            }),
         }
     }
 }

@@ -334,8 +334,8 @@ impl Jobs {
                 self.answered_update(ctx, key, generation, result);
             }
             HandlerEvent::NotRun => self.never_ran(ctx, key),
-            HandlerEvent::Refused { backoff } => self.refused(ctx, key, backoff),
-            HandlerEvent::Elsewhere => self.goes_elsewhere(ctx, key),
+            HandlerEvent::Refused { backoff, why } => self.refused(ctx, key, backoff, why),
+            HandlerEvent::Elsewhere { why } => self.goes_elsewhere(ctx, key, why),
             HandlerEvent::Failed(error) => self.failed(ctx, key, &error),
             HandlerEvent::Ended(result) => self.ended(ctx, key, result),
             HandlerEvent::Lost(why) => self.ended_by_others(ctx, key, &why),

@@ -37,6 +37,9 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest pause after a refusal, whatever the handler asks for, so that an instant refusal does not spin.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
+/// The reason of a refusal without one.
+const NO_REASON: &str = "its handler gave no reason";
+
 /// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
 pub(in crate::core) fn back_off(attempts: u32) -> Duration {
     Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
@@ -44,17 +47,18 @@ pub(in crate::core) fn back_off(attempts: u32) -> Duration {
 
 impl Jobs {
     /// The start handler refused. This adds a strike against the placement, but no attempt.
-    pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>) {
+    pub(super) fn refused(&mut self, ctx: &mut Ctx, key: &JobKey, backoff: Option<Duration>, why: String) {
         let Some(held) = self.held.get(key) else { return };
         let tries = held.attempts.saturating_add(held.strikes);
         let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
-        self.give_up(ctx, key, ReleaseMode::Refuse, delay, "refused".into());
+        let why = if why.is_empty() { NO_REASON.to_owned() } else { why };
+        self.give_up(ctx, key, ReleaseMode::Refuse, delay, why);
     }
 
     /// The start handler sends the job to another worker: the next of its chain is asked at once.
-    pub(super) fn goes_elsewhere(&mut self, ctx: &mut Ctx, key: &JobKey) {
+    pub(super) fn goes_elsewhere(&mut self, ctx: &mut Ctx, key: &JobKey, why: String) {
         let mode = self.elsewhere(ctx);
-        self.give_up(ctx, key, mode, Duration::ZERO, String::new());
+        self.give_up(ctx, key, mode, Duration::ZERO, why);
     }
 
     /// A handler failed or panicked, and nothing of it runs any more.

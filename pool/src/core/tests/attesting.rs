@@ -105,7 +105,7 @@ fn recent_ends_and_hand_offs_are_reported_again() {
     bench.running(3, &["ended", "handed", "refused", "stale"]);
     bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
     bench.released();
-    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None });
+    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.released();
     bench.handler(1, "stale", 3, HandlerEvent::Ended(Ok(())));
     bench.answer("release", |call| match call {
@@ -128,7 +128,7 @@ fn deferred_reports_are_sent_again_at_once() {
     bench.running(3, &["ended", "handed", "refused"]);
     bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
     bench.released();
-    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None });
+    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.released();
     bench.all();
     bench.lost(2);
@@ -1157,7 +1157,7 @@ fn a_long_journal_is_reported_in_pages_without_loss() {
 #[test]
 fn all_that_was_said_is_counted() {
     let mut bench = lost_with(&["a", "b"]);
-    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None });
+    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.released();
     bench.attested(&[Kept, Unreadable]);
     bench.attested(&[Gone]);

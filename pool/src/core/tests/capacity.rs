@@ -99,7 +99,7 @@ fn a_start_handler_sends_its_job_elsewhere() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.begun();
-    bench.handler(1, "k", 7, HandlerEvent::Elsewhere);
+    bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
     assert_eq!(releases(&mut bench), [("k".to_owned(), ReleaseMode::Elsewhere { workers: 1 })]);
 }
 
@@ -109,7 +109,7 @@ fn a_job_that_was_to_end_does_not_go_elsewhere() {
     bench.assign(1, 5, 7, &["k"]);
     bench.begun();
     bench.stop_event(1, 6, None, &[("k", 7)]);
-    bench.handler(1, "k", 7, HandlerEvent::Elsewhere);
+    bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
     assert_eq!(releases(&mut bench), [("k".to_owned(), ReleaseMode::Delete)]);
 }
 

@@ -40,11 +40,19 @@ fn a_restart_that_fails_is_tried_again_after_a_pause_that_grows() {
 #[test]
 fn a_refused_job_goes_back_after_a_named_or_growing_pause() {
     let mut bench = starting(None);
-    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: Some(millis(250)) });
-    assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n result='refused'"]);
+    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: Some(millis(250)), why: String::new() });
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n result='its handler gave no reason'"]);
     let mut bench = starting(Some(2));
-    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: None });
-    assert_eq!(bench.seen(), ["release 1: k@7 r in=2s result='refused'"]);
+    bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: None, why: String::new() });
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=2s result='its handler gave no reason'"]);
+    for (event, release) in [
+        (HandlerEvent::Refused { backoff: None, why: "no route".into() }, "r in=2s"),
+        (HandlerEvent::Elsewhere { why: "no route".into() }, "e"),
+    ] {
+        let mut bench = starting(Some(2));
+        bench.handler(1, "k", 7, event);
+        assert_eq!(bench.seen(), [format!("release 1: k@7 {release} result='no route'")]);
+    }
 }
 
 #[test]

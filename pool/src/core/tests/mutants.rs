@@ -589,7 +589,7 @@ fn a_full_worker_does_not_wait_for_strikes() {
     let said = whole_and_broken(Mutation::ElsewhereIsAStrike).map(|mut bench| {
         bench.assign(1, 5, 7, &["k"]);
         bench.begun();
-        bench.handler(1, "k", 7, HandlerEvent::Elsewhere);
+        bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
         bench.of(&["release"])
     });
     assert_eq!(said.concat(), ["release 1: k@7 e tell=n", "release 1: k@7 r tell=n"]);

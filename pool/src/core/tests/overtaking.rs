@@ -100,6 +100,9 @@ fn a_begin_answered_to_a_leaving_worker_takes_its_attempt_back() {
     bench.released();
     assert_eq!(bench.of(&["release"]), ["release 1: begins@6 b tell=n"]);
     bench.released();
-    bench.handler(1, "starts", 5, HandlerEvent::Refused { backoff: None });
-    assert_eq!(bench.of(&["RUN", "release"]), ["release 1: starts@5 b tell=n result='refused'"]);
+    bench.handler(1, "starts", 5, HandlerEvent::Refused { backoff: None, why: String::new() });
+    assert_eq!(
+        bench.of(&["RUN", "release"]),
+        ["release 1: starts@5 b tell=n result='its handler gave no reason'"]
+    );
 }

@@ -162,7 +162,7 @@ fn a_job_from_another_worker_counts_as_coming_until_it_starts() {
     assert_eq!(coming(&bench), 2);
     bench.handler(1, "a", 3, HandlerEvent::Started);
     assert_eq!(coming(&bench), 1, "c is new, and a has started");
-    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None });
+    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     assert_eq!(coming(&bench), 0);
 }
 

@@ -84,7 +84,13 @@ fn a_failure_is_reported_with_its_error_and_what_follows() {
     assert_eq!(reports(running(OnFailure, 2), boom()), "! failed k@7 run 2 'boom' again in 2s");
     assert_eq!(reports(running(Always, 2), failed()), "! failed k@7 run 2 'boom' again in 2s");
     assert_eq!(reports(running(OnFailure, 2), HandlerEvent::Ended(Ok(()))), "");
-    assert_eq!(reports(starting(Never, Begun::Begun, 1, 0), HandlerEvent::Refused { backoff: None }), "");
+    assert_eq!(
+        reports(
+            starting(Never, Begun::Begun, 1, 0),
+            HandlerEvent::Refused { backoff: None, why: String::new() }
+        ),
+        ""
+    );
 }
 
 #[test]
@@ -168,22 +174,30 @@ fn a_job_that_no_attempt_can_help_is_parked() {
 
 #[test]
 fn the_pause_after_a_refusal_grows_with_the_strikes() {
-    let refuses =
-        |strikes| says(starting(Never, Begun::Begun, 1, strikes), HandlerEvent::Refused { backoff: None });
+    let refuses = |strikes| {
+        says(
+            starting(Never, Begun::Begun, 1, strikes),
+            HandlerEvent::Refused { backoff: None, why: String::new() },
+        )
+    };
     let pauses: Vec<_> = (0..9).map(refuses).collect();
     let expected = [1, 2, 4, 8, 16, 32, 60, 60, 60].map(|s| (s, s + s / 10));
     for (said, (from, upto)) in pauses.into_iter().zip(expected) {
-        let fits = |s| said == format!("release 1: k@7 r in={s}s tell=n result='refused'");
+        let fits = |s| said == format!("release 1: k@7 r in={s}s tell=n result='its handler gave no reason'");
         assert!((from..=upto).any(fits), "{said}");
     }
 }
 
 #[test]
 fn a_refusal_names_its_pause_but_none_that_would_spin() {
-    let refuses =
-        |ms| says(starting(Never, Begun::Begun, 1, 0), HandlerEvent::Refused { backoff: Some(millis(ms)) });
-    assert_eq!(refuses(250), "release 1: k@7 r in=250ms tell=n result='refused'");
-    assert_eq!(refuses(0), "release 1: k@7 r in=10ms tell=n result='refused'");
+    let refuses = |ms| {
+        says(
+            starting(Never, Begun::Begun, 1, 0),
+            HandlerEvent::Refused { backoff: Some(millis(ms)), why: String::new() },
+        )
+    };
+    assert_eq!(refuses(250), "release 1: k@7 r in=250ms tell=n result='its handler gave no reason'");
+    assert_eq!(refuses(0), "release 1: k@7 r in=10ms tell=n result='its handler gave no reason'");
 }
 
 #[test]

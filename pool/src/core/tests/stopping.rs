@@ -32,7 +32,10 @@ fn a_start_is_cancelled_at_once_and_stop_runs_after_it() {
 
 #[test]
 fn a_cancelled_start_that_fails_or_refuses_is_released_at_once() {
-    for event in [HandlerEvent::Failed("cancelled".into()), HandlerEvent::Refused { backoff: None }] {
+    for event in [
+        HandlerEvent::Failed("cancelled".into()),
+        HandlerEvent::Refused { backoff: None, why: String::new() },
+    ] {
         let mut bench = Bench::with_worker();
         bench.assign(1, 5, 7, &["k"]);
         bench.begun();

@@ -239,9 +239,9 @@ impl World {
                     Opening::Fails => self.finish(id, HandlerEvent::Failed("no luck".into())),
                     Opening::Refuses => {
                         let backoff = Some(Duration::from_millis(200));
-                        self.finish(id, HandlerEvent::Refused { backoff });
+                        self.finish(id, HandlerEvent::Refused { backoff, why: String::new() });
                     }
-                    Opening::Elsewhere => self.finish(id, HandlerEvent::Elsewhere),
+                    Opening::Elsewhere => self.finish(id, HandlerEvent::Elsewhere { why: String::new() }),
                     Opening::Succeeds => {
                         actor.state = State::Running;
                         let ends_at = actor.script.ends.as_ref().map(|(after, _)| now + after);

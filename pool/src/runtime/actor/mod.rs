@@ -230,8 +230,14 @@ async fn live(task: &Task) -> Option<HandlerEvent> {
             return None;
         }
         Ok(Start::Running(future)) => guarded(task.job.clone(), future),
-        Ok(Start::Elsewhere) => return Some(HandlerEvent::Elsewhere),
-        Ok(Start::Refused { backoff }) => return Some(HandlerEvent::Refused { backoff }),
+        Ok(Start::Elsewhere) => return Some(HandlerEvent::Elsewhere { why: String::new() }),
+        Ok(Start::Unable { why }) => return Some(HandlerEvent::Elsewhere { why: cut(why) }),
+        Ok(Start::Refused { backoff }) => {
+            return Some(HandlerEvent::Refused { backoff, why: String::new() });
+        }
+        Ok(Start::Declined { backoff, why }) => {
+            return Some(HandlerEvent::Refused { backoff, why: cut(why) });
+        }
         Ok(Start::Failed(error)) => return Some(Fault::of(&error).event(HandlerEvent::Failed)),
         Err(panic) => return Some(HandlerEvent::Failed(panicked(&*panic))),
     };

@@ -83,7 +83,13 @@ fn each_label_value_means_what_is_documented() {
             (of(DispatchError::Ended), "ended"),
             (of(DispatchError::ShuttingDown), "shutting_down"),
             (
-                of(DispatchError::Deadline { ticket, accepted: true, obstacle: None, trouble: None }),
+                of(DispatchError::Deadline {
+                    ticket,
+                    accepted: true,
+                    obstacle: None,
+                    refusal: None,
+                    trouble: None,
+                }),
                 "deadline",
             ),
             (of(DispatchError::NodeClosed), "error"),

@@ -73,7 +73,7 @@ local function hand_off(way, key, p)
   elseif running and t - p.since >= stable_ms then
     p.attempts = '1'
   end
-  because(p, way.why)
+  because(p, way.why, way.why == 'r' and way.result)
   local reply = requeue(key, p, t, delay, route_ms, most, way.result)
   if reply == 'P' then tell(way.dispatcher, p.id, way.why == 'z' and 'paused' or 'parked') end
   return reply

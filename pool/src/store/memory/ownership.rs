@@ -220,7 +220,11 @@ impl State {
             Some(reason) => (ReleaseMode::Park, item.cause, Duration::ZERO, reason),
             None => (ReleaseMode::HandOff, Cause::Updated, Duration::ZERO, ""),
         };
-        record.set_why(cause);
+        if cause == Cause::Refused {
+            record.set_refusal(result);
+        } else {
+            record.set_why(cause);
+        }
         let mut delay = delay_ms(delay);
         match mode {
             ReleaseMode::HandOff => {

@@ -15,6 +15,7 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Toke
 use crate::model::member::Member;
 use crate::model::paused::Paused;
 use crate::model::record::{Begun, JobState, Record};
+use crate::model::why::start_of;
 use crate::mutation::{Mutation, Mutations};
 use crate::store::{BATCH_MAX, Checkpoint, Outcome, Refusal, ScheduleEntry, ScheduleKey, WorkerEvent};
 
@@ -413,11 +414,7 @@ impl State {
     }
 }
 
-/// The longest prefix of a text that is stored and ends between two characters.
+/// The part of a reason that is stored.
 fn shortened(text: &str) -> Bytes {
-    let mut end = text.len().min(ERROR_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    Bytes::copy_from_slice(&text.as_bytes()[..end])
+    Bytes::copy_from_slice(start_of(text, ERROR_MAX).as_bytes())
 }

@@ -62,7 +62,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "true and 1024 or", by "big_replies_keep_the_stream_short";
     "a reply leaves finished entries": "reply", "if entries > 0 then"
         => "if false then", by "a_reply_deletes_finished_entries";
-    "a release gives no reason": "release", "because(p, way.why)"
+    "a release gives no reason": "release", "because(p, way.why, way.why == 'r' and way.result)"
         => "", by "a_release_says_why_and_whose_the_job_was";
     "a later payload is no reason": "release", "{ mode = 'h', why = 'c', delay"
         => "{ mode = 'h', why = 'm', delay", by "a_job_with_a_later_payload_says_so";
@@ -108,12 +108,22 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_hand_off_before_a_loss_says_why";
     "a last word gives no reason": "attend", "because(p, 'n')"
         => "", by "a_job_that_its_worker_does_not_have_says_so";
-    "a reason takes the generation's place": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. rest"
-        => "p.tail = '|' .. letter .. former .. rest", by "a_job_with_a_later_payload_says_so";
-    "a reason takes later fields away": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. rest"
-        => "p.tail = '|' .. generation .. '|' .. letter .. former", by "fields_behind_the_reason_are_kept";
-    "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or match(why, '^z(%d+)%+%d+$') or ''"
+    "a reason takes the generation's place": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. said .. rest"
+        => "p.tail = '|' .. letter .. former .. said .. rest", by "a_job_with_a_later_payload_says_so";
+    "a reason takes later fields away": "", "p.tail = '|' .. generation .. '|' .. letter .. former .. said .. rest"
+        => "p.tail = '|' .. generation .. '|' .. letter .. former .. said", by "fields_behind_the_reason_are_kept";
+    "a reason forgets the former worker": "", "former = match(why, '^%l(%d+)$') or match(why, '^z(%d+)%+%d+$') or match(why, '^r(%d+)%+') or ''"
         => "former = ''", by "an_unparked_job_knows_where_it_failed";
+    "a refusal has no reason": "release", "way.why == 'r' and way.result"
+        => "''", by "a_refusal_keeps_its_reason_until_the_next_one";
+    "every reason is that of a refusal": "release", "way.why == 'r' and way.result"
+        => "way.result", by "a_refusal_keeps_its_reason_until_the_next_one";
+    "a refusal's reason hides who refused": "", " or match(why, '^r(%d+)%+')"
+        => "", by "a_refusal_keeps_its_reason_until_the_next_one";
+    "a refusal's reason breaks its record": "", "gsub(shortened(said, REFUSAL_MAX), '[|%c]', ' ')"
+        => "shortened(said, REFUSAL_MAX)", by "a_refusal_is_kept_in_bounds";
+    "a refusal's reason has any length": "", "local REFUSAL_MAX = 200"
+        => "local REFUSAL_MAX = 1024", by "a_refusal_is_kept_in_bounds";
     "a history keeps everything": "note", "'MAXLEN', most, "
         => "", by "a_history_keeps_as_many_entries_as_it_is_told";
     "a late entry makes a history": "note", "if not head then return refusal end"

@@ -57,7 +57,8 @@ impl Dispatching {
         let Some(pending) = self.pending.get_mut(id) else { return };
         let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
         let (ticket, trouble) = (pending.ticket.clone(), gone.or_else(|| pending.trouble.clone()));
-        let error = DispatchError::Deadline { ticket, accepted: pending.accepted, obstacle, trouble };
+        let (accepted, refusal) = (pending.accepted, pending.refusal.clone());
+        let error = DispatchError::Deadline { ticket, accepted, obstacle, refusal, trouble };
         pending.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {

@@ -134,6 +134,7 @@ impl Dispatching {
             next,
             under_way: true,
             has_ended: false,
+            refusal: None,
             trouble: None,
         };
         self.pending.insert(id, Box::new(pending));
@@ -358,6 +359,7 @@ impl Dispatching {
             pending.is_back();
             match found {
                 Lookup { record: Some(record), .. } if record.id.is_same(id) => {
+                    pending.refusal = record.refusal().map(str::to_owned);
                     match (record.begun, record.state) {
                         (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
                         _ if record.is_paused() => self.settle(ctx, id, &Err(DispatchError::Paused)),

@@ -34,6 +34,8 @@ pub(super) struct PendingDispatch {
     pub(super) under_way: bool,
     /// A look has found that it has ended. The reason may still be on its way.
     pub(super) has_ended: bool,
+    /// The reason of the last refusal by a worker, as the last look found it.
+    pub(super) refusal: Option<String>,
     /// Why the last call had no answer.
     pub(super) trouble: Option<Arc<StoreError>>,
 }

@@ -11,9 +11,9 @@ local function announce(key, strikes, due)
   scores[#scores + 1] = key
 end
 
--- The longest start of a text that has at most 1,024 bytes and ends between two characters.
-local function shortened(text)
-  local n = math.min(#text, 1024)
+-- The start of a text, cut between two characters to at most this many bytes.
+local function shortened(text, most)
+  local n = math.min(#text, most)
   while n < #text and n > 0 and byte(text, n + 1) >= 128 and byte(text, n + 1) < 192 do n = n - 1 end
   return sub(text, 1, n)
 end
@@ -34,7 +34,7 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
     parked[#parked + 1] = wakes_at(p)
     parked[#parked + 1] = key
     errors[#errors + 1] = key
-    errors[#errors + 1] = shortened(reason)
+    errors[#errors + 1] = shortened(reason, 1024)
     return 'P'
   end
   p.state = 'Q'
@@ -44,7 +44,7 @@ local function requeue(key, p, t, delay, route_ms, max_attempts, reason)
     scores[#scores + 1] = key
     if reason ~= '' and p.attempts ~= '0' then
       errors[#errors + 1] = key
-      errors[#errors + 1] = shortened(reason)
+      errors[#errors + 1] = shortened(reason, 1024)
     end
   else
     announce(key, p.strikes, t + route_ms)
