@@ -27,7 +27,7 @@ mod stream;
 mod token;
 mod unix;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tempfile::NamedTempFile;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -71,7 +72,8 @@ const REST: Duration = Duration::from_secs(10);
 /// Serve a page about the pool, an API, metrics and probes over HTTP
 ///
 /// It joins nothing, and reads nothing while nobody looks. A change takes a token. Without a token
-/// file it is reached from this machine only, and prints an address with a token for as long as it runs.
+/// file it is reached from this machine only, and has a token for as long as it runs: on the terminal, or in a file
+/// of its user where standard error is no terminal.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen. Beyond this machine it takes --token-file or --open
@@ -147,6 +149,29 @@ impl Serve {
         done
     }
 
+    /// Makes a token for this run, and says where the token is: on a terminal, which has one reader, or in a file of the user,
+    /// for a log has many. Without a place for the file nobody can change something.
+    ///
+    /// # Errors
+    /// The machine has no random numbers.
+    fn own_token(&self, tokens: &mut Tokens, door: &Door) -> Result<Option<NamedTempFile>, Failure> {
+        let (token, line) = token::make(&Named { name: "local".to_owned(), scope: Scope::Operate })?;
+        let (way, kept) = if io::stderr().is_terminal() {
+            (door.way(&self.base_path, &token), None)
+        } else {
+            match token::kept(&token) {
+                Ok(file) => (format!("take the token in {}", file.path().display()), Some(file)),
+                Err(error) => {
+                    journal::tell(format_args!("nobody can change something, a token has no file: {error}"));
+                    return Ok(None);
+                }
+            }
+        };
+        tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
+        journal::tell(format_args!("to change something, {way}"));
+        Ok(kept)
+    }
+
     async fn serve(self, place: Place) -> Result<Code, Failure> {
         let is_near = self.unix.is_some() || self.listen.ip().is_loopback();
         // Behind a name there is a proxy, with others before it.
@@ -163,20 +188,28 @@ impl Serve {
         let mut ends = Ends::hear([SIGTERM, SIGINT])?;
         // Its name in the file system goes when this ends.
         let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
+        // It says who changes what, and why it waits for Redis.
+        journal::log(tracing::Level::INFO)?;
+        let opened = async {
+            match place.inspector_in_time().await? {
+                Some(pool) => Ok(pool),
+                // The error names the pool.
+                None => place.inspector().await,
+            }
+        };
         let pool = tokio::select! {
-            opened = place.inspector() => opened?,
+            opened = opened => opened?,
             () = ends.next() => return Ok(Code::Done),
         };
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
-        // It says who changes what.
-        journal::log(tracing::Level::INFO)?;
         journal::tell(format_args!("serving the pool {} at {}", place.pool, door.page(&self.base_path)));
-        if self.token_file.is_none() && is_near && !self.read_only {
-            let (token, line) = token::make(&Named { name: "local".to_owned(), scope: Scope::Operate })?;
-            tokens.add(&line).map_err(|why| Failure::new(Code::Failed, why))?;
-            journal::tell(format_args!("to change something, {}", door.way(&self.base_path, &token)));
-        }
+        // The file goes when this ends.
+        let _kept = if self.token_file.is_none() && is_near && !self.read_only {
+            self.own_token(&mut tokens, &door)?
+        } else {
+            None
+        };
         let log = Log::default();
         tokio::spawn(log.clone().read(pool.clone()));
         let app = Arc::new(App {

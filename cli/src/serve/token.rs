@@ -1,6 +1,7 @@
 //! Bearer tokens, each with a name and a scope. Only their hashes are kept.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
+use tempfile::NamedTempFile;
 
 use super::problem::Problem;
 use crate::exit::{Code, Failure};
@@ -94,6 +96,16 @@ pub(super) fn make(named: &Named) -> Result<(String, String), Failure> {
     let token = URL_SAFE_NO_PAD.encode(bytes);
     let line = format!("{}:{}:{}", named.name, named.scope.word(), URL_SAFE_NO_PAD.encode(hash(&token)));
     Ok((token, line))
+}
+
+/// A file with a token, for its user alone. It is removed with what is returned.
+///
+/// # Errors
+/// The file cannot be made.
+pub(super) fn kept(token: &str) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("tenure-serve-").tempfile()?;
+    writeln!(file, "{token}")?;
+    Ok(file)
 }
 
 /// A caller.

@@ -1,11 +1,13 @@
 //! Where the server is reached: a socket in the file system, and paths below another one.
 
+use std::io::BufRead;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
-use tenure_testing::RedisServer;
+use tenure_testing::{Data, RedisServer};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
@@ -15,7 +17,8 @@ use super::world::{PATIENCE, World, tenure};
 
 fn at(server: &RedisServer, path: &Path) -> Command {
     let mut command = tenure(server);
-    command.arg("serve").arg("--unix").arg(path).stderr(Stdio::piped());
+    command.arg("serve").arg("--unix").arg(path).env("TMPDIR", path.parent().unwrap());
+    command.stderr(Stdio::piped());
     command
 }
 
@@ -44,7 +47,8 @@ async fn a_socket_is_its_users_own_and_goes_with_the_server() {
     let path = folder.path().join("page.sock");
     let (mut process, mut lines) = start(&server, &path).await;
     let way = lines.next_line().await.unwrap().unwrap();
-    assert!(way.contains("send the header authorization: Bearer "), "{way}");
+    let token = way.split_once("take the token in ").unwrap_or_else(|| panic!("{way}")).1.to_owned();
+    assert_eq!(std::fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
     let found = std::fs::metadata(&path).unwrap();
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
@@ -61,7 +65,46 @@ async fn a_socket_is_its_users_own_and_goes_with_the_server() {
     let pid = Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert!(timeout(PATIENCE, process.wait()).await.unwrap().unwrap().success());
-    assert!(!path.exists());
+    assert!(!path.exists() && !Path::new(&token).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_shown_on_a_terminal_only() {
+    let World { server, node: _node, page } = World::new(0).await;
+    let token = page.token.clone().unwrap();
+    assert_eq!(page.post("/v1/pool/hold", Some(&token), &serde_json::json!({})).await.status, 200);
+    assert!(!page.has_logged("", &token));
+
+    let pty = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut command = CommandBuilder::new(snapbox::cmd::cargo_bin!("tenure"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--pool", "feeds", "--url", &server.url()]);
+    let mut serve = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = std::io::BufReader::new(pty.master.try_clone_reader().unwrap());
+    let shown = tokio::task::spawn_blocking(move || {
+        let mut lines = (&mut screen).lines().map_while(Result::ok);
+        lines.find(|line| line.contains("to change something, open http://127.0.0.1:"))
+    });
+    let shown = timeout(PATIENCE, shown).await.unwrap().unwrap().expect("an address with a token");
+    assert!(shown.contains("/#token="), "{shown}");
+    serve.kill().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_waits_for_a_redis_that_starts_later() {
+    let world = World::new(0).await;
+    let server = &world.server;
+    let _saved: String = server.query(&redis::cmd("SAVE")).unwrap();
+    server.kill().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.sock");
+    let mut process = at(server, &path).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().expect("it waits");
+    assert!(line.contains("cannot be reached yet"), "{line}");
+    server.restart(Data::Keep).unwrap();
+    let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().expect("it serves");
+    assert!(line.contains("serving the pool feeds"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tenure_pool::{Client, Node};
 use tenure_testing::RedisServer;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -22,8 +23,10 @@ pub(crate) struct World {
 /// A process that serves. It is killed when this is dropped.
 pub(crate) struct Page {
     _process: Child,
+    /// It has the token.
+    _folder: TempDir,
     pub(crate) address: String,
-    /// None where it prints none.
+    /// None where it makes none.
     pub(crate) token: Option<String>,
     /// All that it has logged.
     log: Arc<Mutex<Vec<String>>>,
@@ -104,10 +107,18 @@ pub(crate) fn tenure(server: &RedisServer) -> Command {
     command
 }
 
+/// The token in the file that this line names.
+pub(crate) fn token_of(line: &str) -> String {
+    let path = line.split_once("take the token in ").unwrap_or_else(|| panic!("{line}")).1;
+    std::fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
 impl Page {
     pub(crate) async fn start(server: &RedisServer, args: &[&str]) -> Self {
         let mut command = tenure(server);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).stderr(Stdio::piped());
+        let folder = tempfile::tempdir().unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).env("TMPDIR", folder.path());
+        command.stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let first = lines.next_line().await.unwrap().expect("it says where it serves");
@@ -115,8 +126,8 @@ impl Page {
         let address = address.split('/').next().unwrap().to_owned();
         let has_token = !args.iter().any(|arg| matches!(*arg, "--token-file" | "--read-only"));
         let token = if has_token {
-            let line = lines.next_line().await.unwrap().expect("it prints a token");
-            Some(line.split_once("#token=").unwrap_or_else(|| panic!("{line}")).1.to_owned())
+            let line = lines.next_line().await.unwrap().expect("it says where the token is");
+            Some(token_of(&line))
         } else {
             None
         };
@@ -127,7 +138,7 @@ impl Page {
                 into.lock().unwrap().push(line);
             }
         });
-        Self { _process: process, address, token, log }
+        Self { _process: process, _folder: folder, address, token, log }
     }
 
     /// Whether it has logged a line with both.

@@ -5,7 +5,7 @@ import { $ } from "./elements.js";
 import { forgetEvents, stream } from "./events.js";
 import { loadPool } from "./head.js";
 import { REFRESH, panels, refresh } from "./panel.js";
-import { needToken, signInOrOut } from "./sign-in.js";
+import { needToken, offerToken, signInOrOut } from "./sign-in.js";
 import { hear, keepToken, state } from "./state.js";
 import { viewEvents } from "./view-events.js";
 import { viewJob } from "./view-job.js";
@@ -26,7 +26,9 @@ function open() {
   if (location.hash.startsWith("#token=")) {
     const given = location.hash.slice(7);
     history.replaceState(null, "", location.pathname + location.search);
-    keepToken(given);
+    // A link of somebody else must not make the visitor act under that name.
+    if (state.token && state.token !== given) offerToken(given);
+    else keepToken(given);
   }
   const [path, params] = (location.hash.slice(1) || "/").split("?");
   view.abort.abort();

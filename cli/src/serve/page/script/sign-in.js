@@ -26,14 +26,21 @@ function askToken(why) {
     },
   },
   h("p", {}, plain(why ?? "A token lets you change something.")),
-  h("p", { class: "note" }, "tenure serve prints one when it starts, unless it has a file of tokens. The token stays in this tab."),
+  h("p", { class: "note" }, "tenure serve says at its start where a token is, unless it has a file of tokens. The token stays in this tab."),
   h("label", {}, "Token", input),
   h("div", { class: "row" }, h("button", { type: "button", onclick: () => $("dialog").close() }, "Cancel"), h("button", { class: "main" }, "Sign in"))));
+}
+
+/** A link has brought another token than the visitor's own. */
+export function offerToken(given) {
+  const take = h("button", { type: "button", class: "small", onclick: () => setToken(given) }, "Use the token of the link");
+  alertOf("offer", "The link has another token than yours. Yours stays in use.", "", take);
 }
 
 function setToken(given) {
   keepToken(given);
   alertOf("token", null);
+  alertOf("offer", null);
   tell("token");
 }
 
