@@ -1,7 +1,9 @@
 //! Somebody else has damaged the data, and the steps mend the data. The store in memory has no damage: it shows what the store on
 //! Redis must come back to.
 
-use tenure_jobs::store::{AddReply, Booted, Settle, SettleReply, Steer, SteerReply, StoreError, TakeReply};
+use tenure_jobs::store::{
+    AddReply, Booted, Settle, SettleReply, Steer, SteerReply, StoreError, TakeReply, Ticked,
+};
 use tenure_jobs::{Incarnation, Token};
 
 use super::lab::{Lab, Which, done, group, node, queue, taking};
@@ -9,6 +11,11 @@ use super::lab::{Lab, Which, done, group, node, queue, taking};
 scenarios! {
     a_count_that_cannot_be_read_stops_no_queue,
     a_count_that_is_full_for_nothing_is_counted_again,
+    counts_of_more_queues_than_a_tick_sees_are_mended,
+    delayed_jobs_that_are_none_fill_no_bounded_queue,
+    a_group_with_ready_jobs_comes_back_to_its_place,
+    groups_behind_many_others_come_back_to_their_place,
+    jobs_keep_their_groups_while_settings_are_lost,
     a_lane_that_cannot_be_read_is_none,
     a_head_that_cannot_be_read_is_a_loss,
     a_set_that_waits_for_longer_than_any_does_not_wait,
@@ -102,6 +109,134 @@ async fn a_count_that_is_full_for_nothing_is_counted_again(which: Which) {
     lab.advance(10_000).await;
     lab.tick().await;
     assert_eq!(lab.take("x").await, [""; 0]);
+}
+
+/// Lets time pass until a tick looks for damage, and ticks until nothing more is due.
+async fn look(lab: &Lab) {
+    lab.advance(10_000).await;
+    while matches!(lab.tick().await, Ticked::Done { next: 0, .. }) {}
+}
+
+async fn counts_of_more_queues_than_a_tick_sees_are_mended(which: Which) {
+    let names: Vec<_> = (100..170).map(|n| format!("q{n}")).collect();
+    let queues: Vec<_> = names.iter().map(|name| (name.as_str(), "conc=1")).collect();
+    let lab = Lab::new(which, &queues).await;
+    lab.raw("HSET", "counts", &["q169|running", "1"]).await;
+    let mut wish = waiting("q100");
+    wish.queues = names.iter().map(|name| (queue(name), 1)).collect();
+    assert_eq!(lab.take_as(&wish).await, [""; 0]);
+    look(&lab).await;
+    lab.add("q169", &["j"]).await;
+    assert_eq!(lab.take("q169").await, ["j"]);
+}
+
+async fn delayed_jobs_that_are_none_fill_no_bounded_queue(which: Which) {
+    let lab = Lab::new(which, &[("c", "cap=3"), ("d", "")]).await;
+    let later = lab.now() + 60_000;
+    for name in ["c", "d"] {
+        lab.add_one(name, &format!("{name}1"), |kind| kind.due = later).await;
+    }
+    for text in ["3", "9007199254740991"] {
+        lab.raw("HSET", "counts", &["c|delayed", text]).await;
+        lab.take_as(&waiting("c")).await;
+        look(&lab).await;
+        assert_eq!(lab.dump().await.value("counts", "c|delayed"), Some("1"), "{text}");
+    }
+    for (job, reply) in [("c2", AddReply::Added), ("c3", AddReply::Added), ("c4", AddReply::Full)] {
+        assert_eq!(lab.add_one("c", job, |_| {}).await, reply);
+    }
+}
+
+async fn a_group_with_ready_jobs_comes_back_to_its_place(which: Which) {
+    let damages: [&[&str]; 7] = [
+        &["DEL", "turns"],
+        &["HDEL", "groups", "g|t"],
+        &["HSET", "groups", "g|t", "0|0|0|0|0|0|-|||||"],
+        &["HSET", "groups", "g|t", "9|0|0|0|0|0|q|||||"],
+        &["HSET", "groups", "g|t", "2|7|0|0|0|0|-|||||"],
+        &["HSET", "groups", "g|t", "2|7|0|0|0|0|q|||||"],
+        &["HSET", "groups", "g|t", "2|0|0|0|0|0|b|||||"],
+    ];
+    for damage in damages {
+        let lab = Lab::new(which, &[("g", "g gconc=3")]).await;
+        for job in ["j", "k", "l"] {
+            lab.add_one("g", job, |kind| kind.group = group("t")).await;
+        }
+        let mut taken = lab.take_n("g", 1).await;
+        lab.raw("DEL", "turns", &[]).await;
+        lab.raw(damage[0], damage[1], &damage[2..]).await;
+        lab.listen("n1").await;
+        taken.extend(lab.take_as(&waiting("g")).await);
+        look(&lab).await;
+        let woken = lab.woken().await;
+        assert!(which == Which::Memory || !woken.is_empty(), "{damage:?}");
+        taken.extend(lab.take("g").await);
+        assert_eq!(taken, ["j", "k", "l"], "{damage:?}");
+    }
+}
+
+async fn groups_behind_many_others_come_back_to_their_place(which: Which) {
+    let lab = Lab::new(which, &[("g", "g gconc=1")]).await;
+    let groups: Vec<_> = (100..170).map(|n| format!("t{n}")).collect();
+    for name in &groups {
+        for job in ["1", "2"] {
+            lab.add_one("g", &format!("{name}.{job}"), |kind| kind.group = group(name)).await;
+        }
+    }
+    let mut taken = 0;
+    for _ in 0..2 {
+        taken += lab
+            .take_as(&{
+                let mut wish = taking("g", 128);
+                wish.slots = 128;
+                wish
+            })
+            .await
+            .len();
+    }
+    assert_eq!(taken, groups.len());
+    // Its slot is gone.
+    lab.raw("HSET", "groups", &["g|t169", "1|0|0|0|0|0|q|||||"]).await;
+    let before = lab.dump().await;
+    for round in 0..2 {
+        look(&lab).await;
+        lab.tick().await;
+        let now = lab.dump().await;
+        let is_in_line = now.get("turns").is_some();
+        assert_eq!(is_in_line, which == Which::Redis && round == 1, "{round}");
+        let others = |dump: &tenure_jobs::store::Dump| {
+            let lines =
+                dump.lines().into_iter().filter(|line| line.starts_with("groups ") && !line.contains("t169"));
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(others(&before), others(&now), "sound groups stay as they are");
+    }
+}
+
+async fn jobs_keep_their_groups_while_settings_are_lost(which: Which) {
+    let settles = [done(), Settle::GiveBack, super::lab::retry(0, "e"), super::lab::with_result("r")];
+    for (words, settle) in
+        ["", "done=900"].iter().flat_map(|words| settles.iter().map(move |own| (words, own)))
+    {
+        let words = format!("g gconc=1 {words}");
+        let lab = Lab::new(which, &[("g", &words)]).await;
+        for job in ["j", "k"] {
+            lab.add_one("g", job, |kind| kind.group = group("t")).await;
+        }
+        assert_eq!(lab.take("g").await, ["j"]);
+        lab.raw("HDEL", "queues", &["g"]).await;
+        lab.settle("j", settle.clone()).await;
+        assert!(lab.declare("g", &words).await);
+        let mut left = vec![];
+        loop {
+            let taken = lab.take("g").await;
+            let Some(job) = taken.first() else { break };
+            assert_eq!(lab.done(job).await, SettleReply::Ended);
+            left.push(job.clone());
+        }
+        let runs_again = matches!(settle, Settle::GiveBack | Settle::Retry(..));
+        assert_eq!(left.len(), if runs_again { 2 } else { 1 }, "{words} {settle:?}: {left:?}");
+    }
 }
 
 async fn a_lane_that_cannot_be_read_is_none(which: Which) {

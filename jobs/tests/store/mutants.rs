@@ -31,6 +31,26 @@ macro_rules! mutants {
 
 /// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
 const MUTANTS: &[Mutant] = mutants! {
+    "counts of late queues stay wrong": "tick", "or at ~= '' and ticks[4] == '1'"
+        => "", by "counts_of_more_queues_than_a_tick_sees_are_mended";
+    "a count of delayed jobs stays wrong": "tick", "write_counts(bounded, 'delayed')"
+        => "", by "delayed_jobs_that_are_none_fill_no_bounded_queue";
+    "delayed jobs of all queues count": "tick", "if by_queue[queue] then by_queue[queue] = by_queue[queue] + 1 end"
+        => "for name in pairs(by_queue) do by_queue[name] = by_queue[name] + 1 end", by "delayed_jobs_that_are_none_fill_no_bounded_queue";
+    "a lost turn stays lost": "tick", "return not call('ZSCORE', TURNS, turn_member(g, g.tag))"
+        => "return false", by "a_group_with_ready_jobs_comes_back_to_its_place";
+    "a group without a timer waits for it": "tick", "return not call('ZSCORE', TIMERS, 'g:' .. g.key)"
+        => "return false", by "a_group_with_ready_jobs_comes_back_to_its_place";
+    "a group that stands nowhere stays there": "tick", "return g.paused == '' and (room > 0 or till > t)"
+        => "return false", by "a_group_with_ready_jobs_comes_back_to_its_place";
+    "a group is full for nothing": "tick", "if g.running ~= crowded[g.key] then"
+        => "if false then", by "a_group_with_ready_jobs_comes_back_to_its_place";
+    "a group that is mended wakes nobody": "tick", "local q = queue_of(with_groups[i])\n    if q.added > 0"
+        => "local q = queue_of(with_groups[i])\n    if false", by "a_group_with_ready_jobs_comes_back_to_its_place";
+    "late groups are not mended": "tick", "if at ~= '' then call('HSET', META, 'mended', at) elseif"
+        => "if", by "groups_behind_many_others_come_back_to_their_place";
+    "jobs lose their groups with the settings": "", "q.grouped or not q.known and group ~= ''"
+        => "q.grouped", by "jobs_keep_their_groups_while_settings_are_lost";
     "plain jobs are not kept as their queue says": "add", "if keep == '' then keep = kept end"
         => "if keep == '' then keep = '0' end", by "a_job_has_the_keep_of_its_queue";
     "jobs are not kept as their queue says": "add", "keep = keep == '' and num(q.keep) or keep"
@@ -91,7 +111,7 @@ const MUTANTS: &[Mutant] = mutants! {
         => "call('HINCRBY', COUNTS, field, num(by))", by "a_count_that_cannot_be_read_stops_no_queue";
     "a count below nothing stays": "settle", "if n < 0 then call('HSET', COUNTS, field, 0) end"
         => "", by "a_count_that_cannot_be_read_stops_no_queue";
-    "a full queue is counted once": "tick", "count_again(full)\n"
+    "a full queue is counted once": "tick", "write_counts(full, 'running')"
         => "", by "a_count_that_is_full_for_nothing_is_counted_again";
     "a head without a counter is whole": "take", "or not (last and last >= 0) then"
         => "then last = last or 0", by "a_head_that_cannot_be_read_is_a_loss";
@@ -517,12 +537,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => " then", by "one_node_is_on_duty_and_another_follows";
     "deadlines pass": "tick", "elseif has(j, 'd') then"
         => "elseif false then", by "a_job_fails_at_its_deadline";
-    "a lost wake-up is lost": "tick", "    q.free = q.free + 1\n    if q.concurrency > 0 and is_nth"
-        => "    if q.concurrency > 0 and is_nth", by "a_lost_wake_up_is_made_up_for_by_a_tick";
+    "a lost wake-up is lost": "tick", "    q.free = q.free + 1\n    if looks"
+        => "    if looks", by "a_lost_wake_up_is_made_up_for_by_a_tick";
     "a tick stops at the queues that it looks at": "tick", "if left == 0 then\n    more = true"
         => "if left == 0 then", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
-    "a tick looks at the same queues again": "tick", "local at, left, full = ticks[2] or '', 64, {}"
-        => "local at, left, full = '', 64, {}", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
+    "a tick looks at the same queues again": "tick", "local at, left = ticks[2] or '', 64"
+        => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
     "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
         => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "whoever is behind many deaf ones waits": "add", "  -- More are left: a tick comes at once, and goes on.\n  arm(t)\n"

@@ -126,10 +126,10 @@ local function attested(i)
   end
   if not runs then
     j.state, j.token, j.attempts, j.node = 'R', of_token, attempts, node
-    if q.known and not q.grouped then j.group = '' end
+    if not in_group(q, j.group) then j.group = '' end
     changed[id] = j
     count(q.name, 'running', 1)
-    if q.grouped then
+    if in_group(q, j.group) then
       local g = group_of(q, j.group)
       g.running = g.running + 1
     end

@@ -171,7 +171,7 @@ local function succeed(id, queue, group)
   unleased[#unleased + 1] = id
   count(queue, 'running', -1)
   count(queue, 'done', 1)
-  if q.grouped then
+  if in_group(q, group) then
     local g = group_of(q, group)
     g.running = max(0, g.running - 1)
   end

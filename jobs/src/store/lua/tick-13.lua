@@ -14,10 +14,11 @@
 --@groups
 --@places
 --@ends
+--@mends
 --@whole
 local node, most, pause = argv[2], tonumber(argv[3]), tonumber(argv[4])
 if not is_name(node) then return { 'BADARG' } end
-local ticks = call('HMGET', META, 'ticked', 'woken', 'spared')
+local ticks = call('HMGET', META, 'ticked', 'woken', 'spared', 'looks', 'mended')
 local armed, ticked = counted(meta[5]), counted(ticks[1])
 if argv[6] == '' and meta[6] and meta[6] ~= '' and meta[6] ~= node and t < armed + 250 and armed < t + 60000 then
   return { 'DUTY', num(armed + 250 - t) }
@@ -176,13 +177,8 @@ for i = 1, #due do
   end
 end
 
--- Whether no tick has come in this span of `ms` yet. Damage is rare: a look at every tick would be too often.
-local function is_nth(ms) return floor(t / ms) ~= floor(ticked / ms) end
-
-local function running_in(name) return counted(redis.pcall('HGET', COUNTS, name .. '|running')) end
-
 -- Members that somebody has given a score hide others from all who look by name.
-if is_nth(1000) then
+if is_nth(1000, ticked) then
   for _, key in ipairs({ READY, TURNS, WAITING, INDEX }) do
     for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
       local found = redis.pcall('ZRANGE', key, range[1], range[2], 'BYSCORE', 'LIMIT', 0, most)
@@ -191,26 +187,10 @@ if is_nth(1000) then
   end
 end
 
--- A queue that is full by its count, while nodes wait for its jobs, may be held up by a count that is damaged, or by a record
--- that is gone. It is counted again where no more than 8,192 jobs run.
-local function count_again(full)
-  if not next(full) then return end
-  local ids = call('ZRANGE', LEASES, 0, 8192)
-  if #ids > 8192 then return end
-  for from = 1, #ids, 1000 do
-    local found = call('HMGET', JOBS, unpack(ids, from, min(from + 999, #ids)))
-    for i = 1, #found do
-      local queue = match(found[i] or '', '^1|R|%d+|%d+|[^|]*|%d*|%a*|[^|]*|%d+|%-?%d+|([^|]+)|')
-      if full[queue] then full[queue] = full[queue] + 1 end
-    end
-  end
-  for name, n in pairs(full) do
-    if n ~= running_in(name) then redis.pcall('HSET', COUNTS, name .. '|running', n) end
-  end
-end
-
 -- A wake-up may have been lost with the node that it was for. The next tick goes on where this one ends, and comes at once.
-local at, left, full = ticks[2] or '', 64, {}
+local at, left = ticks[2] or '', 64
+-- Whether this tick also looks for damage: the first tick in a span of 10 s, and the following ticks while queues are left.
+local looks = is_nth(10000, ticked) or at ~= '' and ticks[4] == '1'
 while true do
   local from = at == '' and '-' or '[' .. at
   local member = redis.pcall('ZRANGE', WAITING, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
@@ -229,20 +209,25 @@ while true do
   elseif mark == '/' then
     -- The owners of groups of a pinned queue are passed over: the next owner looks by itself. A 0 follows the slash, and
     -- queues whose names begin with this one stand behind it.
+    if looks then doubt(queue_of(name)) end
     at = name .. '0'
   else
     local q = queue_of(name)
     q.free = q.free + 1
-    if q.concurrency > 0 and is_nth(10000) and running_in(name) >= q.concurrency then full[name] = 0 end
+    if looks then doubt(q) end
     at = name .. '}'
   end
 end
 earliest = nil
 flush()
-count_again(full)
+if looks then mend(ticks[5] or '') end
 -- Nodes that do not hear have used up its patience: the next one begins with the first queue.
 if earliest and earliest <= t then more, at = true, '' end
-if at ~= '' then call('HSET', META, 'woken', at) elseif ticks[2] then call('HDEL', META, 'woken') end
+if at ~= '' then
+  call('HSET', META, 'woken', at, 'looks', looks and 1 or 0)
+elseif ticks[2] then
+  call('HDEL', META, 'woken', 'looks')
+end
 
 local next_ = t + pause
 if more then

@@ -113,8 +113,8 @@ impl Step<'_> {
         job.state = JobState::Running;
         (job.token, job.attempts) = (own.token, own.attempts);
         job.node.clone_from(&own.node);
-        let settings = self.settings(&own.queue);
-        if self.state.data.queues.contains_key(&own.queue) && !settings.grouped {
+        let settings = self.settings_for(&own.queue, &job.group);
+        if !settings.grouped {
             job.group.clear();
         }
         self.state.data.add_count(&own.queue, "running", 1);

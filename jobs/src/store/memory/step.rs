@@ -148,6 +148,13 @@ impl<'a> Step<'a> {
         self.state.data.settings_of(queue)
     }
 
+    /// Those that place a job. Where a queue has none, the record says whether the job takes turns with others of its group.
+    pub(super) fn settings_for(&self, queue: &QueueName, group: &str) -> Settings {
+        let mut settings = self.settings(queue);
+        settings.grouped |= !group.is_empty() && !self.state.data.queues.contains_key(queue);
+        settings
+    }
+
     pub(super) fn stir(&mut self, queue: &QueueName) -> &mut Stir {
         self.stirs.entry(queue.clone()).or_default()
     }
@@ -214,7 +221,7 @@ impl<'a> Step<'a> {
     /// A job leaves its place.
     pub(super) fn leave(&mut self, id: &str, job: &mut Record) {
         let queue = job.queue.clone();
-        let settings = self.settings(&queue);
+        let settings = self.settings_for(&queue, &job.group);
         match job.state {
             JobState::Running => {
                 self.state.data.leases.remove(id);
@@ -254,7 +261,7 @@ impl<'a> Step<'a> {
     /// A job enters a place: one that would be ready may have to wait for its time, or is paused.
     pub(super) fn enter(&mut self, id: &str, job: &mut Record, state: JobState) {
         let queue = job.queue.clone();
-        let settings = self.settings(&queue);
+        let settings = self.settings_for(&queue, &job.group);
         let state = match state {
             JobState::Ready if job.has('p') => JobState::Paused,
             JobState::Ready if job.due > self.now && !self.state.data.is_broken(Breakage::RunsEarly) => {

@@ -127,6 +127,7 @@ const PARTS: &[(&str, &str)] = &[
     ("groups", include_str!("../lua/parts/groups.lua")),
     ("head", include_str!("../lua/parts/head.lua")),
     ("lane", include_str!("../lua/parts/lane.lua")),
+    ("mends", include_str!("../lua/parts/mends.lua")),
     ("places", include_str!("../lua/parts/places.lua")),
     ("queues", include_str!("../lua/parts/queues.lua")),
     ("records", include_str!("../lua/parts/records.lua")),

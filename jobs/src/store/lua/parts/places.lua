@@ -4,7 +4,7 @@ local ready, timers, bodies, extras, no_extras, unleased, news, noted = {}, {}, 
 local fresh_records, fresh_ready = {}, {}
 
 local function ready_member(q, j)
-  return q.grouped and q.name .. '|' .. j.group .. '|' .. j.place .. j.id or q.name .. '|' .. j.place .. j.id
+  return in_group(q, j.group) and q.name .. '|' .. j.group .. '|' .. j.place .. j.id or q.name .. '|' .. j.place .. j.id
 end
 
 -- Whether a bounded queue has room for one more, after all that the call has done. Jobs that were accepted go over the bound:
@@ -23,14 +23,14 @@ local function leave(j)
     unleased[#unleased + 1] = j.id
     count(q.name, 'running', -1)
     j.node = ''
-    if q.grouped then
+    if in_group(q, j.group) then
       local g = group_of(q, j.group)
       g.running = max(0, g.running - 1)
     end
     if q.concurrency > 0 then q.free = q.free + 1 end
   elseif state == 'Q' then
     ready[ready_member(q, j)] = false
-    if q.grouped then
+    if in_group(q, j.group) then
       local g = group_of(q, j.group)
       g.ready = max(0, g.ready - 1)
     end
@@ -54,7 +54,7 @@ local function enter(j, state)
   if state == 'Q' or state == 'D' then q.grown = q.grown + 1 end
   if state == 'Q' then
     ready[ready_member(q, j)] = true
-    if q.grouped then
+    if in_group(q, j.group) then
       local g = group_of(q, j.group)
       g.ready, g.added = g.ready + 1, g.added + 1
     else

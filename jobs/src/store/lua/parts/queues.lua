@@ -34,6 +34,9 @@ end
 -- A queue that was named, and not declared, by any node so far.
 local function is_named(q) return find(call('HGET', QUEUES, q.name) or '', '|named$') ~= nil end
 
+-- Whether a job takes turns with others of its group. Where settings are lost, its record says so.
+local function in_group(q, group) return q.grouped or not q.known and group ~= '' end
+
 local function count(queue, of, by)
   local field = queue .. '|' .. of
   counts[field] = (counts[field] or 0) + by
