@@ -64,7 +64,12 @@ fn of_pool(page: &mut Page, pool: &str, fleet: &Fleet) {
     for (state, count) in [("owned", owned), ("waiting", figures.waiting), ("parked", figures.parked)] {
         page.value("tenure_serve_jobs", &[("pool", pool), ("state", state)], count);
     }
-    page.one("tenure_serve_queued_jobs", "Jobs that have never begun.", pool, figures.queued);
+    page.one(
+        "tenure_serve_queued_jobs",
+        "Jobs that wait for their first start: never begun, or refused then.",
+        pool,
+        figures.queued,
+    );
     let oldest = figures.oldest_queued.unwrap_or_default();
     let what = "The age of the oldest job that has never begun.";
     page.one("tenure_serve_oldest_queued_seconds", what, pool, oldest.as_secs_f64());

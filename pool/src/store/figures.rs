@@ -13,10 +13,13 @@ pub struct Counts {
     pub owned: u64,
     /// Those that are parked.
     pub parked: u64,
-    /// Server time, ms, at which the oldest of those was accepted that were never begun and were looked at.
+    /// Server time, ms, at which the oldest new job was accepted, of the jobs that were looked at. New are jobs that were
+    /// never begun, and `refused`.
     pub oldest: Option<u64>,
-    /// Not all that were never begun were looked at.
+    /// Not all new jobs were looked at.
     pub more: bool,
+    /// Jobs that were begun, refused before their first start, and looked at.
+    pub refused: u64,
     /// The jobs of each worker that was asked about, in order.
     pub of_workers: Vec<u64>,
 }

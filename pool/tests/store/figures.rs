@@ -1,5 +1,6 @@
 //! How many jobs there are, and where.
 
+use tenure_pool::Cause;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{Counts, LOOK_MAX, Refusal, ReleaseItem, ReleaseMode, StoreError};
 
@@ -8,6 +9,7 @@ use super::lab::{Kind, Lab, key, release};
 scenarios! {
     figures_count_the_jobs_of_each_state,
     figures_know_the_oldest_job_that_was_never_begun,
+    a_job_refused_before_its_first_start_stays_new,
     figures_look_at_no_more_jobs_than_they_are_told,
     figures_pass_over_what_cannot_be_read,
     figures_of_no_pool_are_refused,
@@ -56,6 +58,43 @@ async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
     assert!(begun < assigned, "a job that was handed on is none of them");
     lab.begin("assigned", worker).await;
     assert_eq!(lab.figures(LOOK_MAX).await.oldest, Some(assigned + 1_000));
+}
+
+async fn a_job_refused_before_its_first_start_stays_new(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    let refuse = async |name: &str, mode, cause| {
+        let item = ReleaseItem { cause, ..release(name, lab.token(name).await, mode) };
+        lab.release_item(worker, item).await;
+    };
+    let new = async || {
+        let counts = lab.figures(LOOK_MAX).await;
+        (counts.queued, counts.refused, counts.oldest)
+    };
+    let accepted = lab.backend.now();
+    lab.run("k", "node1.k", worker).await;
+    assert_eq!(new().await, (0, 0, None), "it runs");
+    for mode in [ReleaseMode::Refuse, ReleaseMode::Elsewhere { workers: 1 }] {
+        refuse("k", mode, Cause::Refused).await;
+        assert_eq!(new().await, (0, 1, Some(accepted)), "{mode:?}");
+        assert_eq!(lab.queued().await, 0, "begun for all that the pool does");
+        lab.route("k", worker).await;
+        assert_eq!(new().await, (0, 1, Some(accepted)), "assigned");
+        lab.begin("k", worker).await;
+        assert_eq!(new().await, (0, 0, None), "begun");
+    }
+    // A job that was handed on, has failed, or has started is not new.
+    for (mode, cause) in [(ReleaseMode::HandOff, Cause::Moved), (ReleaseMode::Fail, Cause::Failed)] {
+        refuse("k", mode, cause).await;
+        assert_eq!(new().await, (0, 0, None), "{mode:?}");
+        lab.run_again("k", worker).await;
+    }
+    lab.started("k", worker).await;
+    refuse("k", ReleaseMode::Refuse, Cause::Refused).await;
+    assert_eq!(new().await, (0, 0, None), "it had started");
+    lab.backend.advance(10).await;
+    lab.dispatch("new", "node1.n").await;
+    assert_eq!(new().await, (1, 0, Some(accepted + 10)));
 }
 
 async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {

@@ -131,15 +131,19 @@ fn levels(workers: &[WorkerInfo]) -> Finding {
 
 fn queue(figures: &Figures, settings: &Settings) -> Finding {
     const CHECK: &str = "pool.queue";
-    let (queued, most) = (figures.queued, settings.max_queued);
-    let text = format!("{queued} of at most {most} jobs wait for their first start");
+    let (queued, most) = (figures.queued.saturating_sub(figures.refused), settings.max_queued);
+    let refused = match figures.refused {
+        0 => String::new(),
+        refused => format!(", and {refused} more were refused"),
+    };
+    let text = format!("{queued} of at most {most} jobs wait for their first start{refused}");
     let remedy = "add workers, or raise it: tenure settings set max_queued=COUNT";
     let finding = match queued {
         queued if queued >= most => Finding::fail(CHECK, format!("{text}: dispatches are refused"), remedy),
         queued if queued.saturating_mul(5) >= most.saturating_mul(4) => Finding::warn(CHECK, text, remedy),
         _ => Finding::ok(CHECK, text),
     };
-    finding.count(queued, Unit::Jobs)
+    finding.count(figures.queued, Unit::Jobs)
 }
 
 fn oldest(figures: &Figures, settings: &Settings) -> Finding {
@@ -367,6 +371,16 @@ mod tests {
             [of(0), of(7_999), of(8_000), of(10_000)],
             [Severity::Ok, Severity::Ok, Severity::Warn, Severity::Fail]
         );
+    }
+
+    #[test]
+    fn a_refused_job_takes_no_place_in_the_queue() {
+        let (settings, mut figures) = (Settings::default(), Figures::default());
+        (figures.queued, figures.refused) = (10_002, 3);
+        let finding = queue(&figures, &settings);
+        assert_eq!(finding.severity, Severity::Warn);
+        assert!(finding.text.starts_with("9999 of at most 10000"), "{}", finding.text);
+        assert!(finding.text.ends_with("and 3 more were refused"), "{}", finding.text);
     }
 
     #[test]

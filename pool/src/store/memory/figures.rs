@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::state::State;
 use crate::model::id::WorkerId;
-use crate::model::record::{Begun, JobState};
+use crate::model::record::Begun;
 use crate::store::{Counts, LOOK_MAX, Refusal};
 
 impl State {
@@ -13,9 +13,9 @@ impl State {
             return Err(if self.tombstone.is_some() { Refusal::Closed } else { Refusal::NoPool });
         }
         let look = look.clamp(1, LOOK_MAX);
-        let is_new = |state| matches!(state, JobState::Queued | JobState::Assigned);
         let seen = self.queue.iter().take(look).filter_map(|(_, key)| self.record(key));
-        let new = seen.filter(|record| is_new(record.state) && record.begun == Begun::Never);
+        let new: Vec<_> = seen.filter(|record| record.waits_for_its_first_start()).collect();
+        let refused = new.iter().filter(|record| record.begun != Begun::Never).count();
         let count = |n: usize| n as u64;
         Ok(Counts {
             now,
@@ -23,8 +23,9 @@ impl State {
             queued: u64::try_from(self.meta.queued).unwrap_or_default(),
             owned: count(self.owned.values().map(BTreeSet::len).sum()),
             parked: count(self.parked.len()),
-            oldest: new.map(|record| record.created).min(),
+            oldest: new.iter().map(|record| record.created).min(),
             more: self.queue.len() > look,
+            refused: count(refused),
             of_workers: workers
                 .iter()
                 .map(|worker| count(self.owned.get(worker).map_or(0, BTreeSet::len)))

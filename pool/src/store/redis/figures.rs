@@ -7,7 +7,7 @@ use crate::store::{Counts, Result};
 pub(super) async fn figures(steps: &Steps, look: usize, workers: &[WorkerId]) -> Result<Counts> {
     let mut call = steps.scripts.figures.call(&[]);
     call.arg(look).args(workers.iter().map(|worker| worker.0));
-    let mut values = steps.run("figures", call).await?.items(7 + workers.len())?;
+    let mut values = steps.run("figures", call).await?.items(8 + workers.len())?;
     Ok(Counts {
         now: values.number()?,
         jobs: values.number()?,
@@ -16,6 +16,7 @@ pub(super) async fn figures(steps: &Steps, look: usize, workers: &[WorkerId]) ->
         parked: values.number()?,
         oldest: values.number_or_empty()?,
         more: values.number()? == 1,
+        refused: values.number()?,
         of_workers: workers.iter().map(|_| values.number()).collect::<Result<_>>()?,
     })
 }
