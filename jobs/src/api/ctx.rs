@@ -151,9 +151,9 @@ impl Ctx {
     /// with [`checkpointed`](Self::checkpointed) and goes on from that place. Watchers and readers of the job see it. The
     /// data of the job stay the same.
     ///
-    /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets it when the job
-    /// moves to another queue, when an add gives the job other data, and when an add begins another life of the job.
-    /// Checkpoint and progress together have at most 512 KiB.
+    /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets the checkpoint when
+    /// the job moves on, to another queue or the same, when an add gives the job other data, and when an add or
+    /// `CouchJob::resubmit` begins another life of the job. Checkpoint and progress together have at most 512 KiB.
     ///
     /// # Errors
     /// [`Error::Halted`] when the execution is over: the handler must end. [`Error::Encode`], [`Error::TooLarge`] and
