@@ -13,7 +13,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::files::Files;
-use super::losses::Losses;
+use super::losses::{Losses, QUIET, Told};
 use super::{Line, Lines, Stream, Target};
 use crate::out::when;
 
@@ -21,6 +21,8 @@ use crate::out::when;
 const ALL: &str = "all";
 /// How long the writer may take for the last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
+/// After how many lines the writer flushes and tells of losses, also when more lines wait.
+const BATCH: usize = 1_024;
 
 /// The thread that writes.
 #[derive(Debug)]
@@ -47,7 +49,14 @@ impl Writer {
         let (lines, from) = mpsc::channel();
         let (ends, over) = mpsc::channel();
         let run = move || {
-            write_all(&from, to);
+            write_all(&from, to, Losses::new(QUIET), |Told { key, cause, lines }| {
+                tracing::warn!(
+                    key,
+                    error = cause,
+                    lines,
+                    "lines of programs could not be written, they are lost"
+                );
+            });
             drop(ends);
         };
         let thread = thread::Builder::new().name("logs".to_owned()).spawn(run)?;
@@ -77,16 +86,20 @@ pub(super) trait To: Send {
     }
 }
 
-fn write_all(from: &Receiver<Line>, mut to: Box<dyn To>) {
-    let mut losses = Losses::default();
-    let mut lost = |key: &str, error: &io::Error| {
-        let cause = error.to_string();
-        if let Some((key, lines)) = losses.add(key, &cause, Instant::now()) {
-            tracing::warn!(key, error = cause, lines, "the output of programs cannot be written, it is lost");
+/// Writes all lines, and tells of lost ones.
+fn write_all(from: &Receiver<Line>, mut to: Box<dyn To>, mut losses: Losses, mut tell: impl FnMut(Told)) {
+    loop {
+        let first = match losses.wait(Instant::now()) {
+            Some(wait) => from.recv_timeout(wait),
+            None => from.recv().map_err(RecvTimeoutError::from),
+        };
+        if matches!(first, Err(RecvTimeoutError::Disconnected)) {
+            break;
         }
-    };
-    while let Ok(first) = from.recv() {
-        for line in std::iter::once(first).chain(from.try_iter()) {
+        let mut lost = |key: &str, error: &io::Error| {
+            losses.add(key, &error.to_string(), 1, Instant::now()).into_iter().for_each(&mut tell);
+        };
+        for line in first.into_iter().chain(from.try_iter().take(BATCH)) {
             if let Err(error) = to.write(&line) {
                 lost(if to.is_per_key() { &line.source.key } else { ALL }, &error);
             }
@@ -94,7 +107,9 @@ fn write_all(from: &Receiver<Line>, mut to: Box<dyn To>) {
         if let Err(error) = to.flush() {
             lost(ALL, &error);
         }
+        losses.due(Instant::now()).into_iter().for_each(&mut tell);
     }
+    losses.rest().into_iter().for_each(tell);
 }
 
 /// Each line after its key, on the stream that it came from.
@@ -178,5 +193,62 @@ fn stream_name(stream: Stream) -> &'static str {
     match stream {
         Stream::Out => "stdout",
         Stream::Err => "stderr",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Source;
+    use super::*;
+
+    /// Takes no line.
+    struct Full;
+
+    impl To for Full {
+        fn write(&mut self, _: &Line) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    /// Writes this many lines into a place that takes none. Returns the way of more lines, and the numbers that are told.
+    fn lost(lines: usize, quiet: Duration) -> (Lines, Receiver<u64>) {
+        let (to, from) = mpsc::channel();
+        let lines_to = Lines { to, waiting: Arc::default() };
+        let source =
+            Source { key: "k".into(), name: b"k".to_vec(), token: 1, waiting: AtomicUsize::default() };
+        let source = Arc::new(source);
+        for _ in 0..lines {
+            assert!(lines_to.put(&source, Stream::Out, b"x"));
+        }
+        let (tell, told) = mpsc::channel();
+        let tell = move |told: Told| {
+            // The test is over if nobody hears.
+            let _ = tell.send(told.lines);
+        };
+        thread::spawn(move || write_all(&from, Box::new(Full), Losses::new(quiet), tell));
+        (lines_to, told)
+    }
+
+    fn next(told: &Receiver<u64>) -> u64 {
+        told.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn lost_lines_are_told_while_no_further_line_comes() {
+        let (_lines, told) = lost(10, Duration::from_millis(1));
+        let mut sum = 0;
+        while sum < 10 {
+            sum += next(&told);
+        }
+        assert_eq!(sum, 10);
+    }
+
+    #[test]
+    fn lost_lines_are_told_at_the_end() {
+        let (lines, told) = lost(10, QUIET);
+        assert_eq!(next(&told), 1);
+        drop(lines);
+        assert_eq!(next(&told), 9);
     }
 }
