@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_jobs::{BoxError, Client, Ctx, Groups, Jobs, Queue};
+use tenure_jobs::{BoxError, Client, Ctx, Error, Groups, Jobs, Queue, State};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::Semaphore;
 
@@ -140,4 +140,50 @@ async fn settings_that_are_lost_come_back_to_all_nodes() {
     said.until(2).await;
     declares.close();
     works.close();
+}
+
+#[tokio::test]
+async fn progress_beside_unreadable_notes_erases_nothing() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let jobs = Jobs::builder("s", client).name("n").queue(Queue::new("q").attempts(2)).join().await.unwrap();
+    let (said, may_go_on) = (Said::default(), Arc::new(Semaphore::new(0)));
+    let (heard, gate) = (said.clone(), may_go_on.clone());
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        let (heard, gate) = (heard.clone(), gate.clone());
+        async move {
+            if ctx.attempt() == 1 {
+                ctx.checkpoint("page 3").await?;
+                heard.say("checkpointed");
+                gate.acquire().await?.forget();
+                return Err::<(), BoxError>("the first attempt fails".into());
+            }
+            heard.say(format!("{:?}", matches!(ctx.progress(&50_u8).await, Err(Error::Decode(_)))));
+            gate.acquire().await?.forget();
+            // The next checkpoint replaces damaged notes.
+            ctx.checkpoint("page 4").await?;
+            ctx.progress(&60_u8).await?;
+            Ok(())
+        }
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).keep(MINUTE).await.unwrap().id;
+    said.until(1).await;
+    jobs.queue("q").unwrap().pause().await.unwrap();
+    may_go_on.add_permits(1);
+    eventually(MINUTE, "the first attempt has failed", async || {
+        let state = jobs.get(&id).await.unwrap().unwrap().state();
+        if state == State::Running { Err(state) } else { Ok(()) }
+    })
+    .await;
+    let (extras, notes) = ("tenure:{s}:q:extras", format!("n:{id}"));
+    server.query::<()>(redis::cmd("HSET").arg(extras).arg(&notes).arg("rubbish")).unwrap();
+    jobs.queue("q").unwrap().resume().await.unwrap();
+    assert_eq!(said.until(2).await, ["checkpointed", "true"]);
+    assert_eq!(server.query::<String>(redis::cmd("HGET").arg(extras).arg(&notes)).unwrap(), "rubbish");
+    may_go_on.add_permits(1);
+    assert!(jobs.wait(&id).await.unwrap().is_done());
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!(view.checkpoint::<String>().unwrap().as_deref(), Some("page 4"));
+    jobs.close();
 }

@@ -1,5 +1,6 @@
 //! All settings of a queue hold for all nodes, whichever node adds a job or runs it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use tenure_jobs::{Backoff, Ctx, Error, Groups, Outcome, Queue, State};
@@ -12,6 +13,7 @@ stories! {
     a_time_out_holds_on_a_node_without_the_settings,
     heartbeats_and_pauses_hold_on_a_node_without_settings,
     jobs_go_on_from_a_node_without_the_settings,
+    data_for_the_next_queue_replace_all_fields,
     a_queue_that_was_only_named_may_still_get_groups,
 }
 
@@ -89,6 +91,24 @@ async fn jobs_go_on_from_a_node_without_the_settings(world: World) {
     assert!(declares.wait(&id).await.unwrap().is_done());
     let view = declares.get(&id).await.unwrap().unwrap();
     assert_eq!((view.queue().as_str(), view.data::<String>().unwrap().as_str()), ("b", "by a b"));
+}
+
+async fn data_for_the_next_queue_replace_all_fields(world: World) {
+    let fields = |names: [&str; 2]| BTreeMap::from(names.map(|name| (name.to_owned(), 1)));
+    let jobs = world.node("n").queue(Queue::new("a").next("b")).queues(["b"]).join().await.unwrap();
+    let next = fields(["y", "z"]);
+    let stages = move |_: Ctx, replace: BTreeMap<String, u8>| {
+        let next =
+            if replace.contains_key("replace") { Outcome::next_as(&next) } else { Outcome::next(&next) };
+        async { Ok(next?) }
+    };
+    let _worker = jobs.worker_of(["a", "b"], stages).start().unwrap();
+    for (names, expected) in [(["replace", "y"], vec!["y", "z"]), (["x", "y"], vec!["x", "y", "z"])] {
+        let id = jobs.add("a", &fields(names)).keep(MINUTE).await.unwrap().id;
+        assert!(jobs.wait(&id).await.unwrap().is_done());
+        let left: BTreeMap<String, u8> = jobs.get(&id).await.unwrap().unwrap().data().unwrap();
+        assert_eq!(left.keys().collect::<Vec<_>>(), expected);
+    }
 }
 
 async fn a_queue_that_was_only_named_may_still_get_groups(world: World) {

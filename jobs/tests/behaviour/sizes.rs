@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tenure_jobs::{Ctx, Jobs, MemoryStore, Outcome, Queue};
+use tenure_jobs::{Ctx, Error, Jobs, MemoryStore, Outcome, Queue};
 use tokio::sync::Barrier;
 
 use super::world::{MINUTE, World};
@@ -14,6 +14,7 @@ const A_CALL: usize = 3;
 
 stories! {
     many_large_jobs_come_in_several_calls,
+    checkpoint_and_progress_share_one_bound,
 }
 
 async fn many_large_jobs_come_in_several_calls(world: World) {
@@ -26,6 +27,28 @@ async fn many_large_jobs_come_in_several_calls(world: World) {
         calls.insert(birth[..14].to_owned());
     }
     assert_eq!((added.len(), calls.len()), (8, 8usize.div_ceil(A_CALL)));
+}
+
+async fn checkpoint_and_progress_share_one_bound(world: World) {
+    let jobs = world.node("n").queue(Queue::new("q").attempts(1)).join().await.unwrap();
+    let worker = jobs.worker("q", async |ctx: Ctx, (): ()| {
+        let large = "x".repeat(LARGE);
+        ctx.checkpoint(&large).await?;
+        let refused = ctx.progress(&large).await;
+        assert!(matches!(refused, Err(Error::TooLarge { max: 524_288, .. })), "{refused:?}");
+        ctx.progress("half").await?;
+        let refused = ctx.checkpoint(&"x".repeat(524_280)).await;
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+        assert_eq!(ctx.checkpointed::<String>()?, Some(large), "a refusal changes nothing");
+        assert_eq!(ctx.progressed::<String>()?.as_deref(), Some("half"));
+        Ok(())
+    });
+    let _worker = worker.start().unwrap();
+    let id = jobs.add("q", &()).keep(MINUTE).await.unwrap().id;
+    let end = jobs.wait(&id).await.unwrap();
+    assert!(end.is_done(), "{end:?}");
+    let view = jobs.get(&id).await.unwrap().unwrap();
+    assert_eq!(view.checkpoint::<String>().unwrap().map(|text| text.len()), Some(LARGE));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -85,6 +85,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "    outdate(j)", by "other_data_from_outside_forget_the_notes";
     "notes meet other data at another time": "add", "if data or not waiting then forget_notes(j) end"
         => "", by "other_data_from_outside_forget_the_notes";
+    "a child of a former life finds notes": "add", "  forget_notes(j)\n  begin(j, kind)"
+        => "  begin(j, kind)", by "a_child_of_a_former_life_begins_without_notes";
     "a run once more finds notes": "settle", "and birth or nil)\n    forget_notes(j)"
         => "and birth or nil)", by "a_job_that_runs_once_more_begins_without_notes";
     "notes outlive their job": "settle", "if has(j, 'n') then noted[j.id] = false end"

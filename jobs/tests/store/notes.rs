@@ -16,13 +16,14 @@ scenarios! {
     the_last_notes_come_back_where_data_have_the_start,
     notes_of_another_queue_are_not_adopted,
     a_word_of_another_execution_notes_nothing,
+    a_child_of_a_former_life_begins_without_notes,
 }
 
 fn note(text: &str) -> Settle {
     Settle::Note(text.to_owned().into())
 }
 
-/// Body and notes of a job, as whoever looks at it sees them.
+/// Body and notes of a job, as seen by readers.
 async fn seen(lab: &Lab, job: &str) -> (String, String) {
     let seen = lab.peek(job).await.unwrap().seen;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -66,7 +67,7 @@ async fn notes_stay_through_failures_waits_and_a_replay(which: Which) {
             }
             assert_eq!(taken(&lab, "a").await, pair("b", "page 3"));
         }
-        // The answer to a call that is sent again has them, too.
+        // The answer to a repeated call has the notes, too.
         lab.settle("j", note("page 4")).await;
         lab.settle("j", Settle::GoOn(Data::Replace("other".into()))).await;
         assert_eq!(seen(&lab, "j").await, pair("other", "page 4"));
@@ -228,4 +229,23 @@ async fn a_word_of_another_execution_notes_nothing(which: Which) {
     lab.take("a").await;
     assert_eq!(lab.settle_as("j", former, note("late")).await, SettleReply::Halt);
     assert_eq!(seen(&lab, "j").await, pair("b", "page 3"));
+}
+
+async fn a_child_of_a_former_life_begins_without_notes(which: Which) {
+    for (end, reply) in [(fail("no"), AddReply::Anew), (retry(0, "x"), AddReply::Changed)] {
+        let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
+        lab.add("a", &["P"]).await;
+        lab.take("a").await;
+        let parent = lab.token.get();
+        assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::Added);
+        assert_eq!(taken(&lab, "c").await, pair("b", ""));
+        lab.settle("P.1", note("page 3")).await;
+        lab.settle("P.1", end).await;
+        lab.settle_as("P", parent, fail("no")).await;
+        lab.steer("P", Steer::Replay(0)).await;
+        lab.take("a").await;
+        assert_eq!(seen(&lab, "P.1").await, pair("b", "page 3"));
+        assert_eq!(lab.spawn("c", "P", Some(lab.token.get()), "P.1").await, reply);
+        assert_eq!(taken(&lab, "c").await, pair("b", ""), "{reply:?}");
+    }
 }
