@@ -15,7 +15,7 @@ pub enum Error {
     /// A name, an id or an attribute is none. Nothing was sent.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The id has two dots in a row, as those of children have: only the parent adds them. Nothing was sent.
+    /// The id has two dots in a row, like the id of a child: only a parent adds children. Nothing was sent.
     #[error("the id {0} has the form of a child's, <parent>..<name>, nothing was sent")]
     ChildsId(JobId),
     /// A setting is unusable. Nothing was sent.

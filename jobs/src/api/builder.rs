@@ -84,16 +84,16 @@ impl JobsBuilder {
         self
     }
 
-    /// A queue: it is declared when the node joins, with these settings for all nodes.
+    /// A queue. The join declares the queue's settings for all nodes.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queues.push(queue);
         self
     }
 
-    /// Names queues, and changes none. So a producer and a further worker leave the settings of the fleet alone. Where there is
-    /// no queue of a name, the join makes a queue without groups, with the default settings, until a node declares the queue
-    /// with [`queue`](Self::queue). A merely named queue refuses jobs with groups, and may be declared with groups until the
-    /// first job comes.
+    /// Names queues, and changes none. So a producer and a further worker leave the settings of the fleet alone. Where
+    /// there is no queue of a name, the join makes a queue without groups, with the default settings, until a node
+    /// declares the queue with [`queue`](Self::queue). A merely named queue refuses jobs with groups, and may be
+    /// declared with groups until the first job comes.
     pub fn queues<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.named.extend(names.into_iter().map(Into::into));
         self

@@ -135,7 +135,7 @@ impl Ctx {
         self.shared.execution.cancel.child_token()
     }
 
-    /// The data of the job: those fields that the type declares.
+    /// The data of the job: the fields that the type declares.
     ///
     /// # Errors
     /// [`Error::Decode`].
@@ -147,12 +147,12 @@ impl Ctx {
         self.shared.execution.body()
     }
 
-    /// Keeps a value of any type beside the job's data, and renews the lease. The next attempt reads the last checkpoint
-    /// with [`checkpointed`](Self::checkpointed) and goes on from that place. Watchers and readers of the job see it. The
-    /// data of the job stay the same.
+    /// Keeps a value of any type beside the job's data, and renews the lease. The next attempt reads the last
+    /// checkpoint with [`checkpointed`](Self::checkpointed) and goes on from that place. Watchers and readers of the
+    /// job see it. The data of the job stay the same.
     ///
-    /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets the checkpoint when
-    /// the job moves on, to another queue or the same, when an add gives the job other data, and when an add or
+    /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets the checkpoint
+    /// when the job moves on, to another queue or the same, when an add gives the job other data, and when an add or
     /// `CouchJob::resubmit` begins another life of the job. Checkpoint and progress together have at most 512 KiB.
     ///
     /// # Errors
@@ -166,12 +166,12 @@ impl Ctx {
         self.note(self.notes().unwrap_or_default().with_checkpoint(checkpoint)?).await
     }
 
-    /// Tells watchers and readers of the job how far the job is, by a value of any type. Progress stays for as long as a
-    /// [`checkpoint`](Self::checkpoint), and neither replaces the other.
+    /// Tells watchers and readers of the job how far the job is, by a value of any type. Progress stays for as long as
+    /// a [`checkpoint`](Self::checkpoint), and neither replaces the other.
     ///
     /// # Errors
-    /// As for [`checkpoint`](Self::checkpoint). [`Error::Decode`] when the former notes cannot be read: the next checkpoint
-    /// replaces damaged notes.
+    /// As for [`checkpoint`](Self::checkpoint). [`Error::Decode`] when the former notes cannot be read: the next
+    /// checkpoint replaces damaged notes.
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was kept.
@@ -215,7 +215,7 @@ impl Ctx {
     async fn go_on(&self, settle: Settle) -> Result<Alive, Error> {
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
         let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
-        // Nobody may hear whether the store has kept them: the next word must not take them back.
+        // The answer of the store may be lost: the next word must not take the notes back.
         execution.keep(&going[0].settle);
         let (own, link) = (execution.clone(), jobs.link().clone());
         let replies = jobs
@@ -237,8 +237,8 @@ impl Ctx {
         Ok(Alive { again: reply == SettleReply::Asked, cancel: reply == SettleReply::ToCancel })
     }
 
-    /// A child of this job, under the id `<id>..<name>`; awaiting it adds it. A job that is run again makes none twice.
-    /// [`Outcome::wait`](crate::Outcome::wait) waits for the children.
+    /// A child of the job, under the id `<id>..<name>`; the `await` adds the child. A job that runs again makes no
+    /// child twice. [`Outcome::wait`](crate::Outcome::wait) waits for the children.
     pub fn spawn<C: Serialize + ?Sized>(&self, queue: &str, name: &str, payload: &C) -> Add<'_> {
         let (jobs, parent) = (&self.shared.jobs, self.id());
         let id = parent.child(name);

@@ -1,4 +1,5 @@
-//! The warnings of jobs that fail. Producers decide how many jobs fail, so the log has a line a minute for each queue and cause.
+//! The warnings of jobs that fail. Producers decide how many jobs fail, so the log has a line a minute for each queue
+//! and cause.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ struct Failure {
 }
 
 impl Failures {
-    /// A job of this queue has failed for this cause. Returns the number of failures to tell of, if it is time.
+    /// A job of the queue has failed for a cause. Returns the number of failures to tell of, if it is time.
     pub(crate) fn add(&mut self, queue: &str, cause: &str, now: Instant) -> Option<u64> {
         let of = |cause: String| (queue.to_owned(), cause);
         let mut key = of(cause.chars().take(CAUSE_MAX).collect());

@@ -171,7 +171,7 @@ impl Jobs {
         is_time
     }
 
-    /// Whether the log tells of this failure. If it does, of how many, with those that it has not told of.
+    /// Whether the log tells of this failure. Returns the number of failures to tell of.
     pub(crate) fn tells(&self, execution: &Execution, cause: &str) -> Option<u64> {
         let mut failures = self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.add(execution.record.queue.as_str(), cause, Instant::now())

@@ -53,9 +53,9 @@ impl Outcome {
         Self(Made::Next { queue: None, data: Onward::Same })
     }
 
-    /// The same, and the fields of `more` become fields of the job's data. Where the job's data or `more` have no fields, as
-    /// a text, a list or a number, `more` replaces the data. Another variant of an enum needs [`next_as`](Self::next_as): a
-    /// merge of two variants is no variant.
+    /// The same, and the fields of `more` become fields of the job's data. Where the job's data or `more` have no
+    /// fields, as a text, a list or a number, `more` replaces the data. Another variant of an enum needs
+    /// [`next_as`](Self::next_as): a merge of two variants is no variant.
     ///
     /// # Errors
     /// [`Error::Encode`] and [`Error::TooLarge`].
@@ -81,9 +81,9 @@ impl Outcome {
     }
 
     /// The job waits for its children, without a slot and without a lease, and runs again when the last one has ended.
-    /// Without an open child the first wait lets it run again at once: that run knows that the job has waited. Any later wait
-    /// for which no child is open, and none has ended since the last one, is an attempt that has failed. The job runs again
-    /// after the pause of its queue, if it has an attempt left.
+    /// Without an open child the first wait lets the job run again at once: the next run knows that the job has waited.
+    /// A later wait is a failed attempt when no child is open and none has ended since the last wait. If an attempt is
+    /// left, the job runs again after the queue's pause.
     pub fn wait() -> Self {
         Self(Made::Wait)
     }

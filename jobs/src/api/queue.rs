@@ -42,8 +42,9 @@ impl Groups {
     }
 }
 
-/// The settings of a queue. The last node that joins with a `Queue` declares all settings for all nodes. The store keeps the
-/// settings, and gives them to the workers of the queue with every job. Whether a queue has groups is decided once.
+/// The settings of a queue. The last node that joins with a `Queue` declares all settings for all nodes. The store
+/// keeps the settings, and gives them to the workers of the queue with every job. Whether a queue has groups is decided
+/// once.
 ///
 /// Producers and other workers need no settings. A node names a queue with
 /// [`JobsBuilder::queues`](crate::JobsBuilder::queues), or not at all.
@@ -98,8 +99,8 @@ impl Queue {
         self
     }
 
-    /// The whole time of an execution, at least 1 ms. Its handler is cancelled then, and aborted half a second later; the
-    /// attempt has failed.
+    /// The whole time of an execution, at least 1 ms. Then the handler is cancelled, and aborted half a second later;
+    /// the attempt has failed.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -194,7 +195,7 @@ impl Queue {
         self
     }
 
-    /// How long a job is kept after it has succeeded, unless it says so itself. Not at all by default. The
+    /// How long the store keeps a job that has succeeded, unless the add has set a time. Not at all by default. The
     /// time holds for later adds of all nodes.
     #[must_use]
     pub fn keep(mut self, time: Duration) -> Self {

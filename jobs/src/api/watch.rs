@@ -49,8 +49,8 @@ impl Change {
         self.data.as_ref().map(|data| data::decode(data)).transpose()
     }
 
-    /// The new checkpoint; `None` when the checkpoint stayed the same. The first word of an attempt tells the checkpoint once
-    /// more, also an unchanged one.
+    /// The new checkpoint; `None` when the checkpoint stayed the same. The first word of an attempt tells the
+    /// checkpoint once more, also an unchanged one.
     ///
     /// # Errors
     /// [`Error::Decode`].
@@ -58,7 +58,8 @@ impl Change {
         self.notes.checkpoint()
     }
 
-    /// The new progress; `None` when the progress stayed the same. The first word of an attempt tells the progress once more.
+    /// The new progress; `None` when the progress stayed the same. The first word of an attempt tells the progress once
+    /// more.
     ///
     /// # Errors
     /// [`Error::Decode`].
@@ -132,8 +133,8 @@ impl Watch {
         self.state
     }
 
-    /// Waits for the next change: each transition once, and each checkpoint, progress or update of the data while it runs. Changes that
-    /// come while the connection is interrupted are merged into one.
+    /// Waits for the next change: every transition once, and every checkpoint, progress or update of the data during a
+    /// run. Changes during an interruption of the connection come as a single change.
     ///
     /// # Errors
     /// [`Error::Store`] when the store does not answer for 10 s, and [`Error::Closed`].

@@ -101,12 +101,12 @@ names! {
     GroupName(256, "_:.~%@/-", "a name for a group", "1 to 256 of A-Z a-z 0-9 _ : . ~ % @ / -");
 }
 
-/// Stands between the id of a job and the name of its child.
+/// Stands between the id of a job and the name of a child.
 const OF: &str = "..";
 
 impl JobId {
-    /// The id of a child of this job: `<id>..<name>`. Bytes of the name that no id may have are percent-encoded, and dots with
-    /// which the id could be another child's.
+    /// The id of a child of this job: `<id>..<name>`. Bytes not allowed in ids are percent-encoded, and so are dots
+    /// where the id could be the id of another child.
     ///
     /// # Errors
     /// The name is empty, or the id has more than 256 bytes.
@@ -145,8 +145,8 @@ impl JobId {
 pub struct Token(pub u64);
 
 impl Token {
-    /// The highest number that a set gives to an execution: 2^53 − 2^20. Redis scripts count exactly up to 2^53. A caller
-    /// that claims to have seen a higher one is not believed.
+    /// The highest number that a set gives to an execution: 2^53 − 2^20. Redis scripts count exactly up to 2^53. No
+    /// step believes a caller with a higher number.
     pub const LAST: Self = Self((1 << 53) - (1 << 20));
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::id::QueueName;
 
-/// The terms of a queue's executions, for the nodes of its workers: `timeout,heartbeat,first,longest,next`, times in ms. The
-/// text of the defaults is empty.
+/// The terms of a queue's executions, for the nodes of its workers: `timeout,heartbeat,first,longest,next`, times in
+/// ms. The text of the defaults is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Terms {
@@ -17,7 +17,7 @@ pub struct Terms {
     pub heartbeat: Option<Duration>,
     /// The pauses between attempts.
     pub backoff: Backoff,
-    /// The queue that jobs go on to, if neither the handler nor the flow of the job names another one.
+    /// The next queue of a job, if neither the handler nor the flow of the job names a queue.
     pub next: Option<QueueName>,
 }
 
@@ -73,7 +73,7 @@ pub struct Settings {
     pub max: u32,
     /// How long dead letters and cancelled jobs are kept; -1 for ever.
     pub keep_failed: i64,
-    /// How long a job is kept after it has succeeded, unless it says so itself; 0 not at all, -1 for ever.
+    /// How long the store keeps a job that has succeeded, unless the add has set a time; 0 not at all, -1 for ever.
     pub keep: i64,
     /// The most jobs that are ready or delayed; 0 any number.
     pub capacity: u32,
@@ -119,7 +119,7 @@ impl Default for Settings {
     }
 }
 
-/// The end of the settings of a queue that was only named.
+/// The end of the settings of a merely named queue.
 const NAMED: &str = "|named";
 
 impl Settings {

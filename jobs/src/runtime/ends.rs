@@ -1,5 +1,6 @@
-//! The ends of a worker's executions, until the store knows the ends. Damaged data refuse an end for a while. The worker says a
-//! refused end again alone, so a refused end holds up no others. A refused end keeps its slot, so few pile up.
+//! The ends of a worker's executions, until the store knows the ends. Damaged data refuse an end for a while. The
+//! worker says a refused end again alone, so a refused end holds up no others. A refused end keeps its slot, so few
+//! pile up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use tokio::time::Instant;
 use super::execution::End;
 use super::filling::one_call;
 
-/// The pause until an end that was refused alone is said again.
+/// The pause before the node repeats an end that was refused alone.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest grace after a loss of data. A lease and a grace after a refused end, the job runs again.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// The ends in the order in which they are said.
+/// The ends in the order in which the node says them.
 #[derive(Default)]
 pub(crate) struct Ends {
     fresh: VecDeque<End>,
@@ -68,16 +69,16 @@ impl Ends {
         Said { ends: self.fresh.drain(..count).collect(), since: None }
     }
 
-    /// The store did nothing: these ends go once more, first.
+    /// The store did nothing: the ends go once more, first.
     pub(crate) fn put_back(&mut self, said: &Said) {
         for end in said.ends.iter().rev() {
             self.fresh.push_front(end.clone());
         }
     }
 
-    /// Damaged data refuse these ends, and the store did nothing. The ends of one call go alone now, so the sound ones come
-    /// through. An end that was alone goes again after a pause. Returns false when the worker gives the end up, since its job runs
-    /// again.
+    /// Damaged data refuse the ends, and the store did nothing. The ends of the call now go one by one, so the sound
+    /// ends come through. An end refused alone goes again after a pause. Returns false when the worker gives the end
+    /// up, since the job runs again.
     pub(crate) fn refuse(&mut self, said: &Said, now: Instant) -> bool {
         let since = said.since.unwrap_or(now);
         if let [end] = &*said.ends {

@@ -1,7 +1,8 @@
-//! An execution of a job on a node: its lease, its own time, its data and notes, and its end.
+//! An execution of a job on a node: lease, own time, data, notes, and end.
 //!
-//! A lease counts from the sending of the execution's last word, by this node's clock, which counts suspends. An execution is cancelled at 0.7 of
-//! its lease, and aborted at 0.9. So its handler has ended before the store lets the job run elsewhere.
+//! A lease counts from the sending of the execution's last word, by the node's clock, also through suspends. An
+//! execution is cancelled at 0.7 of the lease, and aborted at 0.9. So the handler has ended before the store lets the
+//! job run elsewhere.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,9 +23,9 @@ use crate::store::{Data, Settle, TakenJob};
 
 /// The longest pause between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// The share of its lease after which a handler is aborted.
+/// The share of the lease after which a handler is aborted.
 const ABORTED: f64 = 0.9;
-/// How long a handler has from its cancellation to its abort, when its own time is over.
+/// The time between the cancellation and the abort of a handler whose own time is over.
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// The fate of an execution.
@@ -38,15 +39,15 @@ pub(crate) struct End {
 pub(crate) enum Event {
     /// Its fate is known.
     Ended(End),
-    /// The same, and its handler is gone: the slot is free.
+    /// The fate is known, and the handler is gone: the slot is free.
     Left(End),
     /// Its handler is gone: the slot is free.
     Freed,
-    /// Its handler was dropped with its runtime: the slot is free, and nothing more can run in it.
+    /// The handler was dropped with the runtime: the slot is free, and stays empty.
     Stranded(End),
 }
 
-/// An execution as its handler, its taker and the keeper share it.
+/// An execution, shared by the handler, the taker and the keeper.
 pub(crate) struct Execution {
     pub(crate) id: JobId,
     pub(crate) token: Token,
@@ -58,7 +59,7 @@ pub(crate) struct Execution {
     /// The incarnation whose data know it.
     known_in: AtomicU64,
     pub(crate) cancel: CancellationToken,
-    /// Somebody has said what became of it, or it is another's by now.
+    /// Somebody has told the fate, or the job has a new owner by now.
     over: AtomicBool,
     pub(crate) terms: Terms,
     times: Mutex<Times>,
@@ -67,12 +68,12 @@ pub(crate) struct Execution {
 
 pub(super) struct Times {
     began: Instant,
-    /// When its last word was sent, as far as the store has answered.
+    /// When the node sent the last word that the store has answered.
     pub(super) renewed: Instant,
     pub(super) lease: Duration,
     /// When the last heartbeat was.
     beat: Instant,
-    /// When it was told that its own time is over.
+    /// When the handler was told that its own time is over.
     warned: Option<Instant>,
     abort: Option<AbortHandle>,
 }
@@ -113,7 +114,7 @@ impl Execution {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers the notes or the data that the store is to keep.
+    /// Remembers the notes or the data for the store to keep.
     pub(crate) fn keep(&self, kept: &Settle) {
         match kept {
             Settle::Note(notes) => {
@@ -154,12 +155,12 @@ impl Execution {
     /// Says what became of it, once.
     pub(crate) fn end(self: &Arc<Self>, settle: Settle) {
         if !self.over.swap(true, Ordering::AcqRel) {
-            // A taker that is gone has given its executions up.
+            // A taker that is gone has given all executions up.
             let _ = self.events.send(Event::Ended(End { execution: self.clone(), settle }));
         }
     }
 
-    /// Says what became of it, once, and that its slot is free.
+    /// Tells the fate, once, and that the slot is free.
     pub(crate) fn leave(self: &Arc<Self>, settle: Settle) {
         if self.over.swap(true, Ordering::AcqRel) {
             self.free();
@@ -172,7 +173,7 @@ impl Execution {
         let _ = self.events.send(Event::Freed);
     }
 
-    /// Says that its handler was dropped before it came to an end, and whether its runtime was.
+    /// Says that the handler was dropped before its end, and whether the runtime was.
     pub(crate) fn vanish(self: &Arc<Self>, with_its_runtime: bool) {
         if !with_its_runtime {
             self.leave(self.retry("its task was aborted".into()));
@@ -188,7 +189,7 @@ impl Execution {
         self.times().beat = clock::now();
     }
 
-    /// The end of an attempt that has failed, for whatever reason: the job runs again after the pause of its queue.
+    /// The end of a failed attempt, for any reason: the job runs again after the queue's pause.
     pub(crate) fn retry(&self, why: Bytes) -> Settle {
         Settle::Retry(self.pause(), why)
     }
@@ -199,7 +200,7 @@ impl Execution {
         u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether it has times of its own besides its lease.
+    /// Whether the execution has times of its own besides the lease.
     pub(super) fn has_times(&self) -> bool {
         self.terms.timeout.is_some() || self.terms.heartbeat.is_some()
     }
@@ -208,14 +209,14 @@ impl Execution {
         self.times().abort = Some(handle);
     }
 
-    /// Whether it has so much time until its handler is aborted for its lease.
+    /// Whether so much time is left before the lease aborts the handler.
     #[cfg(feature = "sim")]
     pub(super) fn has_time(&self, time: Duration) -> bool {
         let times = self.times();
         clock::now().saturating_duration_since(times.renewed) + time < times.lease.mul_f64(ABORTED)
     }
 
-    /// Ends its handler: it is another's by now, or may soon be.
+    /// Ends the handler: the job has a new owner, or may soon have a new owner.
     pub(super) fn stop(&self, abort: bool) {
         self.cancel.cancel();
         if abort {

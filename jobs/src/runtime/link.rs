@@ -112,7 +112,7 @@ impl Link {
         self.shared.breakage == Some(how)
     }
 
-    /// Whether it is time to warn of this cause, again: damage that lasts fills no log.
+    /// Whether to warn of a cause again: lasting damage fills no log.
     pub(crate) fn may_warn(&self, cause: &'static str) -> bool {
         let mut warned = self.shared.warned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_time = warned.get(cause).is_none_or(|at| at.elapsed() >= WARN);
@@ -137,7 +137,8 @@ impl Link {
         self.shared.seen.fetch_max(token.0, Ordering::Relaxed);
     }
 
-    /// Remembers a queue: it is declared anew after a loss of data, or made if nobody declares it.
+    /// Remembers a queue: after a loss of data the node declares the queue anew, or makes the queue if nobody declares
+    /// it.
     pub(crate) fn remember(&self, queue: &QueueName, settings: Option<&Settings>) {
         let mut queues = self.queues();
         queues.retain(|known| known.queue != *queue);
@@ -145,7 +146,7 @@ impl Link {
         queues.push(Known { queue, settings, declared_in: Incarnation(0) });
     }
 
-    /// The data of this incarnation have the settings of a queue.
+    /// The data of the incarnation have the settings of a queue.
     pub(crate) fn declared(&self, queue: &QueueName, inc: Incarnation) {
         for known in self.queues().iter_mut().filter(|known| known.queue == *queue) {
             known.declared_in = inc;
@@ -156,8 +157,8 @@ impl Link {
         self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Looks whether the data still have the settings that this node has declared. Lost or unreadable settings are a loss of data: the
-    /// set begins another incarnation, and all nodes declare their queues anew.
+    /// Looks whether the data still have the settings that this node has declared. Lost or unreadable settings are a
+    /// loss of data: a new incarnation begins, and all nodes declare their queues anew.
     pub(crate) async fn look_after_queues(&self) -> Result<(), Error> {
         let inc = self.shared.incarnations.latest();
         let is_ours = |known: &&Known| known.settings.is_some() && known.declared_in == inc;
@@ -170,7 +171,7 @@ impl Link {
                     async move { Ok((inc, store.figures(inc, &page).await?)) }.boxed()
                 })
                 .await?;
-            // A node that only names the queue has made it after the loss.
+            // A node that only names the queue has made the queue after the loss.
             let is_lost = |found: &Figures| found.settings.as_ref().is_none_or(Settings::is_named);
             if found_in != inc {
                 break;

@@ -27,9 +27,9 @@ use crate::store::{
 const PAUSE: Duration = Duration::from_secs(1);
 /// An owner takes at least so often: the store remembers for an hour whose turn it is.
 const UPKEEP: Duration = Duration::from_secs(30 * 60);
-/// Any other worker with a free slot looks at least so often: who was forgotten by the store is woken by nobody.
+/// Any other worker with a free slot looks at least so often: nobody wakes a worker that the store has forgotten.
 const IDLE: Duration = Duration::from_secs(10);
-/// The time after a loss of data in which a worker tells damaged data again what has ended.
+/// How long after a loss of data a worker repeats recent ends to damaged data.
 const REPEATS: Duration = Duration::from_secs(60);
 
 /// Runs a job. It is given the execution, and must call its `leave`, `free` or `vanish` when the handler is gone.
@@ -258,8 +258,8 @@ impl Taker {
         }
     }
 
-    /// The data were lost, or went back: the data learn what has lately ended, before other nodes take the jobs. Returns false where
-    /// damaged data refuse.
+    /// The data were lost, or went back: the data learn the latest ends before other nodes take the jobs. Returns false
+    /// where damaged data refuse.
     async fn repeat(&mut self) -> bool {
         let inc = self.incarnations.see();
         if self.link.is_broken(Breakage::NoJournal) {
@@ -361,14 +361,15 @@ impl Taker {
     fn settled(&mut self, said: &Said, replies: Result<(Incarnation, Vec<SettleReply>), Error>) {
         let (inc, replies) = match replies {
             Ok(answer) => answer,
-            // Only this worker uses the lane: a late call means damaged data. Nothing was done, and the ends go once more.
+            // Only this worker uses the lane: a late call means damaged data. Nothing was done, and the ends go once
+            // more.
             Err(Error::Store(StoreError::Late)) => {
                 self.settle_lane.renew();
                 return self.ends.put_back(said);
             }
             Err(error) => {
                 let damaged = matches!(error, Error::Store(StoreError::Damaged(_)));
-                // Where ends are not said again, their leases end, and the jobs run again.
+                // Where the worker repeats no ends, the leases run out, and the jobs run again.
                 let again = damaged && self.ends.refuse(said, Instant::now());
                 if self.link.may_warn("settle") {
                     tracing::warn!(

@@ -34,7 +34,8 @@ pub struct Kind {
     pub queue: QueueName,
     /// Their group. A queue without groups ignores it.
     pub group: Option<GroupName>,
-    /// How long each is kept after it has succeeded, in ms; 0 not at all, -1 for ever, `None` as long as the queue says.
+    /// How long the store keeps a job that has succeeded, in ms; 0 not at all, -1 for ever, `None` as long as the queue
+    /// says.
     pub keep: Option<i64>,
     /// The priority, from -9 to 9.
     pub priority: i8,
@@ -176,7 +177,7 @@ pub enum AddReply {
     Full,
     /// There is no such job, and the mode makes none.
     Missing,
-    /// Its queue was never declared, or takes no jobs; or it was only named, and the job has a group.
+    /// The queue was never declared, or takes no jobs; or the job has a group, and the queue was only named.
     NoQueue,
     /// Its queue is pinned, and it has no group: nobody would ever take it.
     NoGroup,
@@ -216,9 +217,9 @@ pub enum Settle {
         /// The data.
         data: Data,
     },
-    /// It waits for its children, without a lease. The first wait of a life lets the job run again at once when none is open.
-    /// Another one for which no child is open, and has ended since, is an attempt that has failed: the job runs again after
-    /// this time in ms, if it has an attempt left.
+    /// It waits for its children, without a lease. The first wait of a life lets the job run again at once when none is
+    /// open. A later wait is a failed attempt when no child is open and none has ended since: the job runs again after
+    /// this time in ms, if an attempt is left.
     Wait(u64, Data),
     /// It has failed, and runs again after this time in ms, if it has an attempt left.
     Retry(u64, Bytes),
@@ -230,7 +231,7 @@ pub enum Settle {
     GiveBack,
     /// It goes on, with these data.
     GoOn(Data),
-    /// The execution goes on, and these notes replace the former notes.
+    /// The execution goes on, and these notes replace the older notes.
     Note(Bytes),
     /// It goes on, and the job runs again after it, at this time in ms, 0 at once. One that somebody wants cancelled does
     /// not.

@@ -23,8 +23,8 @@ pub enum StoreError {
     /// A newer call of the same lane was answered before. Nothing was done.
     #[error("a newer call of this lane came first, nothing was done")]
     Late,
-    /// The set has given out all tokens that it can: nothing comes in or begins, and what runs comes to its end. Only a hand
-    /// in the data brings the counter there. Nothing was done.
+    /// The set has no tokens left: nothing comes in or begins, and running jobs come to an end. Only a hand in the data
+    /// brings the counter there. Nothing was done.
     #[error("the set has no tokens left, its counter must be mended first, nothing was done")]
     NoTokens,
     /// The step was not executed, and may succeed later.

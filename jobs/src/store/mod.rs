@@ -64,7 +64,7 @@ impl Lane {
         Self { name: format!("owner.{queue}/{group}"), number: (u128::from(token) << 64) + 1 }
     }
 
-    /// Another lane, as nobody has used it: after a call that comes late on the lane of one caller, whose data are damaged.
+    /// A new lane, used by nobody. A late call on the lane of a single caller means damaged data.
     pub fn renew(&mut self) {
         self.name.push('~');
         self.number = 1;
@@ -378,8 +378,8 @@ pub trait Store: Send + Sync + 'static {
     /// grouped, or back.
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool>;
 
-    /// Makes a queue with the default settings where there is none, and changes no queue. A merely named queue may still be
-    /// declared with groups or pinned, until the first job comes.
+    /// Makes a queue with the default settings where there is none, and changes no queue. A merely named queue may
+    /// still be declared with groups or pinned, until the first job comes.
     async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()>;
 
     /// Adds jobs, at most [`MOST`], and answers for each.

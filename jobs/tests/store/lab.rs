@@ -69,8 +69,8 @@ pub(crate) fn group(text: &str) -> Option<GroupName> {
     (!text.is_empty()).then(|| GroupName::new(text).unwrap())
 }
 
-/// The settings of a queue from `key=value` words: `g` grouped, `o` pinned, `lease`, `max`, `keep` of failed ones, `done` of
-/// others, `terms`, `cap`, `step`, `conc`, `limit=n/ms`, `glimit=n/ms`, `gconc`.
+/// The settings of a queue from `key=value` words: `g` grouped, `o` pinned, `lease`, `max`, `keep` of failed ones,
+/// `done` of others, `terms`, `cap`, `step`, `conc`, `limit=n/ms`, `glimit=n/ms`, `gconc`.
 pub(crate) fn settings(words: &str) -> Settings {
     let mut settings = Settings::default();
     (settings.max, settings.keep_failed) = (0, -1);

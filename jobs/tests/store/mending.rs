@@ -1,5 +1,5 @@
-//! Somebody else has damaged the data, and the steps mend the data. The store in memory has no damage: it shows what the store on
-//! Redis must come back to.
+//! Somebody else has damaged the data, and the steps mend the data. The store in memory has no damage, and shows the
+//! state to come back to.
 
 use tenure_jobs::store::{
     AddReply, Booted, Settle, SettleReply, Steer, SteerReply, StoreError, TakeReply, Ticked,
@@ -30,7 +30,7 @@ scenarios! {
     a_step_that_is_refused_for_a_key_has_written_nothing,
 }
 
-/// Texts that are no count, and some that no queue comes to.
+/// Texts that are no count, and counts that no queue comes to.
 const STRANGE: [&str; 7] = ["", "x", "-7", "1.5", "1e300", "9223372036854775807", "99999999999999999999"];
 
 async fn a_count_that_cannot_be_read_stops_no_queue(which: Which) {
@@ -53,7 +53,7 @@ async fn a_count_that_cannot_be_read_stops_no_queue(which: Which) {
                     assert_eq!(add(&jobs[0]).await, AddReply::Added, "{name} {count} {text}");
                     assert_eq!(add(&jobs[1]).await, AddReply::Added, "{name} {count} {text}");
                     if (name, count) == ("x", "running") {
-                        // A count that is too high is made good by ticks.
+                        // Ticks mend a count that is too high.
                         lab.take_as(&waiting(name)).await;
                         lab.advance(10_000).await;
                         lab.tick().await;
@@ -332,7 +332,7 @@ async fn tokens_end_before_one_comes_twice(which: Which) {
         lab.advance(1).await;
         recover(token).await;
     }
-    // Running jobs come to their end, or back into line.
+    // Running jobs come to an end, or back into line.
     let next = Settle::MoveOn {
         queue: queue("b"),
         priority: None,

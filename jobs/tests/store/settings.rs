@@ -28,7 +28,7 @@ async fn name(lab: &Lab, names: &str) {
 async fn a_job_has_the_keep_of_its_queue(which: Which) {
     for words in ["done=900", "done=900 g", "done=900 cap=50"] {
         let lab = Lab::new(which, &[("a", words)]).await;
-        // Many in one call, and one with a look-up of its own.
+        // Many jobs in one call, and a job with a look-up of its own.
         assert_eq!(lab.add("a", &["1", "2"]).await, [AddReply::Added, AddReply::Added]);
         let mut found = NewJob::new(id("3"), "b", Arc::new(Kind::new(queue("a"))));
         found.lookups = vec!["user=7".to_owned()];

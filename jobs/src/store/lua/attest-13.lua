@@ -76,7 +76,7 @@ end
 -- An older state of the job gives way, also that of an earlier life.
 local function adopt(j, own)
   leave(j)
-  -- Notes belong to one life of a job in one queue.
+  -- Notes belong to a single life of a job in a single queue.
   if j.birth ~= own.birth or j.queue ~= own.queue then forget_notes(j) end
   if j.birth ~= own.birth then
     forget_failure(j)
@@ -117,8 +117,8 @@ local function attested(i)
     if not j and (body == '' or token <= before or t >= hold + q.lease) then return 'H' end
     j = j and adopt(j, own) or remake(own)
   end
-  -- Data that have the start of an execution may have lost a later word. The first attestation of a loss comes before all other
-  -- words of the execution. A further copy may be late and know less, so a copy changes nothing.
+  -- Data with the start of an execution may have lost a later word. The first attestation of a loss comes before all
+  -- further words of the execution. A further copy may be late and know less, so a copy changes nothing.
   if data and (is_first or not runs) then
     set_body(id, data)
     if notes then set_notes(j, notes) else forget_notes(j) end

@@ -11,7 +11,7 @@
 --@records
 --@queues
 --@groups
--- A key of another type is refused before the first write.
+-- A key of the wrong type is refused before the first write.
 call('HGET', JOBS, '')
 call('HGET', GROUPS, '')
 call('ZSCORE', READY, '')
@@ -37,7 +37,8 @@ local function is_blank()
   return not has_ready(q)
 end
 
--- Whether the queue has lost its settings, and its first ready job has a group. In a queue without groups such jobs would be lost.
+-- Whether the queue has lost its settings, and the first ready job has a group. A queue without groups would lose such
+-- jobs.
 local function had_groups()
   local first = call('ZRANGE', READY, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 1)[1]
   -- A place has 17 characters.

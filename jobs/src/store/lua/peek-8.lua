@@ -3,7 +3,8 @@
 -- KEYS: meta queues jobs bodies extras ready groups index
 -- ARGV: inc, 1 with the ends of children, 2 the first job goes on with those behind one of them, or '', that one, id*
 -- Returns: OK, then per job, in their order until an answer of 1 MiB or 4,096 ends is full: record or false, body, result,
---          notes, begins, ends, more. Begins: the time when the limit of its group lets it begin, ms; 0 when nothing is in its way.
+--          notes, begins, ends, more. Begins: the time when the limit of its group lets it begin, ms; 0 when nothing is
+--          in its way.
 --          Ends: a list of child, end and text. More: the child behind which there are more of them, or false.
 --          A job that goes on has no body, no result and no notes
 --@base

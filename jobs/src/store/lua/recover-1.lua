@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- The server is another one, the data went back, or the head is damaged: another incarnation begins. No job is taken for a
--- while, and no lease is taken away, so that who runs one can say so. The first caller wins.
+-- The server is new, the data went back, or the head is damaged: a new incarnation begins. For a while no job is taken,
+-- and no lease is taken away: running nodes can attest. The first caller wins.
 -- KEYS: meta
 -- ARGV: inc or 0 when the head is damaged, highest token seen, the server's identity, hold_ms, grace_ms
 -- Returns: OK, inc | NOSET | STALEINC, inc for the others
@@ -11,7 +11,7 @@ local head, t = call('HMGET', META, 'incarnation', 'token'), now()
 if not head[1] then return { 'NOSET' } end
 local own = incarnation_of(head[1], head[2])
 if own ~= argv[1] then return { 'STALEINC', own } end
--- The readable part of a damaged head counts. A counter that is used up stays, or tokens would come twice.
+-- The readable part of a damaged head counts. A used-up counter stays, or tokens would come twice.
 local inc, last = counted(head[1]), tonumber(head[2])
 inc = max(inc <= LAST_TOKEN and inc + 1 or 0, t)
 local token = max(floor_at(t), seen_token(argv[2]))

@@ -136,8 +136,8 @@ local function settled(j, mode, x, y, item)
     return move(j, x, y, item)
   elseif mode == 'w' then
     local body = write(j, y)
-    -- After the first wait of a life, the next run knows that the job has waited. A later wait tells of children that have ended
-    -- since, or of nothing.
+    -- After the first wait of a life, the next run knows that the job has waited. A later wait tells of children that
+    -- have ended since, or of nothing.
     local is_news = j.open > 0 or has(j, 'h') or has(j, 'b') or not has(j, 'c')
     if not is_news then return retry(j, tonumber(x) or 0, 'it waits, and nothing has ended since its last wait') end
     leave(j)

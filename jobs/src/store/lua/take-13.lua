@@ -5,10 +5,10 @@
 -- ARGV: inc, number, node, registration to take back or '', how many (128 at most), slots to wait with (0: it does not wait), scheduled
 --       until (ms) or '', (queue, at most)*. Of a pinned queue `queue/group`: the lane is the group's, and the number rises
 --       from owner to owner. So a former owner comes too late.
--- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, and lease with
---          the terms of its queue if it has any: lease,terms. A job with notes has a list of body and notes in place of the
---          body | HOLD, ms while running jobs are found again after a loss of data | LATE | NOTOKENS | BADARG. A call that is sent again
---          is answered with those jobs that still run for it
+-- Returns: OK, token or '', registration or '', 1 if more is ready or '', then per job its id, record, body, and lease
+--          with the terms of its queue if any: lease,terms. A job with notes has a list of body and notes in place of
+--          the body | HOLD, ms while running jobs are found again after a loss of data | LATE | NOTOKENS | BADARG. A
+--          repeated call gets the jobs that still run for the call
 --@base
 --@counts
 --@duty
@@ -95,7 +95,7 @@ if not repeated and until_ms == '' then
       if bytes > 1048576 then break end
     end
     if fits then
-      -- First the key that was not read: if it is of another type, nothing is written.
+      -- First the key that was not read: a key of the wrong type stops the call before any write.
       call('ZADD', LEASES, unpack(leases))
       call('ZREM', READY, unpack(members, 1, count))
       call('HSET', JOBS, unpack(records))
@@ -126,7 +126,7 @@ end
 --@records
 --@queues
 --@groups
--- A key of another type is refused before the first write.
+-- A key of the wrong type is refused before the first write.
 call('HGET', EXTRAS, '')
 call('HGET', GROUPS, '')
 call('ZSCORE', TIMERS, '')
@@ -192,7 +192,7 @@ local function pick_groups(q, room)
       line[#line + 1] = g
       g.take, g.free = 0, min(g.ready, (allowance_of(g)))
     else
-      -- It stands here for nothing, or its group has forgotten what is ready.
+      -- The group stands here for nothing, or has forgotten the ready jobs.
       call('ZREM', TURNS, found[i])
       g.ready, strayed = ready_in(g), true
     end

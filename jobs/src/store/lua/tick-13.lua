@@ -177,7 +177,7 @@ for i = 1, #due do
   end
 end
 
--- Members that somebody has given a score hide others from all who look by name.
+-- A member with a score hides other members from every look by name.
 if is_nth(1000, ticked) then
   for _, key in ipairs({ READY, TURNS, WAITING, INDEX }) do
     for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
@@ -189,7 +189,8 @@ end
 
 -- A wake-up may have been lost with the node that it was for. The next tick goes on where this one ends, and comes at once.
 local at, left = ticks[2] or '', 64
--- Whether this tick also looks for damage: the first tick in a span of 10 s, and the following ticks while queues are left.
+-- Whether this tick also looks for damage: the first tick in a span of 10 s, and the following ticks while queues are
+-- left.
 local looks = is_nth(10000, ticked) or at ~= '' and ticks[4] == '1'
 while true do
   local from = at == '' and '-' or '[' .. at

@@ -3,8 +3,8 @@
 -- news, and is not watched.
 -- KEYS: meta jobs bodies extras
 -- ARGV: inc, node, the number of its call, 1 to watch, 2 to watch and hear nothing of their data, or 0, id*
--- Returns: OK, then per job: record or false, body, result, notes. With their data an answer of 1 MiB is full, and the rest of the
---          jobs is left as it was
+-- Returns: OK, then per job: record or false, body, result, notes. With their data an answer of 1 MiB is full, and the
+--          rest of the jobs is left as it was
 --@base
 --@records
 local node, number, on, bytes = argv[2], argv[3], argv[4] ~= '0', 0

@@ -128,7 +128,7 @@ impl Step<'_> {
     /// An older state of the job gives way, also that of an earlier life.
     fn adopt(&mut self, id: &JobId, mut job: Record, own: &Record) -> Record {
         self.leave(id.as_str(), &mut job);
-        // Notes belong to one life of a job in one queue.
+        // Notes belong to a single life of a job in a single queue.
         if job.birth != own.birth || job.queue != own.queue {
             self.forget_notes(id.as_str(), &mut job);
         }

@@ -10,7 +10,7 @@ use crate::store::{Hint, News};
 /// State, data, end and notes of a transition.
 type Transition = (Option<JobState>, Option<Bytes>, Option<Bytes>, Option<Bytes>);
 
-/// A node that watches a job, and the number of its call.
+/// A node that watches a job, and the number of the node's call.
 pub(super) fn watcher(entry: &str) -> (&str, u64) {
     let (node, number) = entry.rsplit_once('#').unwrap_or((entry, ""));
     (node, number.parse().unwrap_or_default())
@@ -46,7 +46,7 @@ impl Step<'_> {
         }
     }
 
-    /// A watched job begins: its watchers hear of it at once.
+    /// A watched job begins: the watchers hear of the start at once.
     pub(super) fn tell_begun(&mut self, id: &JobId, job: &mut Record) {
         if !job.has('w') {
             return;
@@ -73,7 +73,7 @@ impl Step<'_> {
                 self.state.data.extras.remove(&field);
                 continue;
             };
-            // It asks again when it is back, and finds an end that came before.
+            // A node that is back asks again, and finds an end that came before.
             if deaf.iter().any(|entry| !entry.is_empty()) {
                 flag(&mut job, 'v');
             }

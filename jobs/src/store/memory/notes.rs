@@ -6,7 +6,7 @@ use super::step::{Step, flag, unflag};
 use crate::model::record::Record;
 
 impl Step<'_> {
-    /// Notes belong to the data of a job in one queue.
+    /// Notes belong to the data of a job in a single queue.
     pub(super) fn set_notes(&mut self, id: &str, job: &mut Record, notes: &Bytes) {
         self.state.data.extras.insert(format!("n:{id}"), notes.clone());
         flag(job, 'n');

@@ -28,7 +28,7 @@ pub(super) fn birth_of(number: u64, item: usize) -> String {
     format!("{:011x}{:03x}{item:03}", number / 4_096 + EPOCH, number % 4_096)
 }
 
-/// The last moment until which a head waits, ms from now: one that is further away is none.
+/// The longest wait of a head, ms from now: a moment further away does not count.
 const LONGEST: u64 = 120_000;
 
 /// A moment until which the head of a set waits.
@@ -36,7 +36,7 @@ fn until_when(at: u64, now: u64) -> u64 {
     if at <= now + LONGEST { at } else { 0 }
 }
 
-/// A token that a caller has seen: 0 for one that no set gives.
+/// A token that a caller has seen: 0 for a token that no set gives.
 pub(super) fn seen_token(token: u64) -> u64 {
     if token <= Token::LAST.0 { token } else { 0 }
 }
@@ -148,7 +148,8 @@ impl<'a> Step<'a> {
         self.state.data.settings_of(queue)
     }
 
-    /// Those that place a job. Where a queue has none, the record says whether the job takes turns with others of its group.
+    /// Those that place a job. Where a queue has none, the record says whether the job takes turns with others of its
+    /// group.
     pub(super) fn settings_for(&self, queue: &QueueName, group: &str) -> Settings {
         let mut settings = self.settings(queue);
         settings.grouped |= !group.is_empty() && !self.state.data.queues.contains_key(queue);

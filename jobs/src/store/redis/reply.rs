@@ -102,7 +102,7 @@ impl Values {
         text.parse().map_err(|_| self.strange("a number", &Value::SimpleString(text)))
     }
 
-    /// A name or an id; `None` for a text that is none: somebody else has written there.
+    /// A name or an id; `None` for any other text: somebody has damaged the data.
     pub(super) fn name<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
         Ok(std::str::from_utf8(&self.bytes()?).ok().and_then(read))
     }
@@ -118,7 +118,7 @@ impl Values {
         }
     }
 
-    /// The lease of an execution in ms, and the terms behind it if its queue has any.
+    /// The lease of an execution in ms, followed by the terms of the queue if any.
     pub(super) fn terms(&mut self) -> Result<(u64, Terms)> {
         let text = self.text()?;
         let (lease, terms) = text.split_once(',').unwrap_or((&text, ""));

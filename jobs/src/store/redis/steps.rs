@@ -400,7 +400,7 @@ impl Store for RedisStore {
 }
 
 fn seen(values: &mut Values) -> Result<Option<Seen>> {
-    // One that cannot be read is none, as for the scripts.
+    // An unreadable record counts as none, as for the scripts.
     let (record, body, result, notes) =
         (values.record().ok().flatten(), values.bytes()?, values.bytes()?, values.bytes()?);
     Ok(record.map(|record| Seen { record, body, result, notes }))

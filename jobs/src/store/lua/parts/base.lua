@@ -8,14 +8,14 @@ local last = tonumber(meta[2])
 if meta[1] ~= argv[1] or not (last and last >= 0) then return { 'STALEINC', incarnation_of(meta[1], meta[2]) } end
 local t = now()
 
--- A moment of the head until which it waits. One that is further away than any hold or grace is none.
+-- A moment of the head until which it waits. A moment further away than any hold or grace does not count.
 local function until_when(text)
   local at = tonumber(text) or 0
   return at <= t + 120000 and at or 0
 end
 
--- One number a call, rising for as long as the set lives: the token of what is taken, the order of what is added. A counter that
--- is used up stays: running jobs come to their end, and nothing begins.
+-- One number for the call, rising for the whole life of the set: the token of taken jobs, the order of added jobs. A
+-- used-up counter stays: running jobs come to an end, and nothing begins.
 local minted
 local function mint()
   if not minted then

@@ -1,5 +1,5 @@
--- The counts of queues. One that cannot be read, or would be negative, begins anew. No step fails for them after its first
--- write, also where their key is of another type.
+-- The counts of queues. An unreadable or negative count begins anew. No step fails for counts after the first write,
+-- not even at a key of the wrong type.
 local function add_count(field, by)
   local n = redis.pcall('HINCRBY', COUNTS, field, num(by))
   if type(n) == 'number' then

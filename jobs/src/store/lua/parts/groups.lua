@@ -22,7 +22,7 @@ local function group_of(q, name)
       window_ms = '', concurrency = '', weight = '', fresh = not text }
   end
   g.q, g.name, g.key, g.tag_before, g.added = q, name, key, g.tag, 0
-  -- A damaged group begins anew, with all its ready jobs.
+  -- A damaged group begins anew, with all ready jobs.
   if text and g.fresh == false then g.ready = ready_in(g) end
   groups[key] = g
   loaded[#loaded + 1] = g

@@ -1,13 +1,13 @@
--- Damage to counts and groups. Nodes wait for the jobs of a queue: it has none for them, or the data about it are wrong. Damage is
--- rare, so a look comes every 10 s. Sound data are left as they are.
+-- Damage to counts and groups. Nodes wait for the jobs of a queue: the queue has none, or the data about the queue are
+-- wrong. Damage is rare, so a look comes every 10 s. Sound data are left as they are.
 
--- Whether no tick has come in this span of `ms` yet.
+-- Whether no tick has come in the span of `ms` yet.
 local function is_nth(ms, ticked) return floor(t / ms) ~= floor(ticked / ms) end
 
 local function count_of(name, of) return counted(redis.pcall('HGET', COUNTS, name .. '|' .. of)) end
 
--- Queues that may be full for nothing, by name, with how many of their jobs run or are delayed as far as these were counted again; and
--- the names of queues with groups.
+-- Queues that may be full for nothing, by name, with the running and delayed jobs counted so far; and the names of
+-- queues with groups.
 local full, bounded, with_groups = {}, {}, {}
 
 local function doubt(q)
@@ -17,7 +17,8 @@ local function doubt(q)
   if q.capacity > 0 and count_of(name, 'delayed') > 0 then bounded[name] = 0 end
 end
 
--- Counts the jobs that a sorted set of no more than 8,192 members names in this state, by queue and by group. Returns whether it has.
+-- Counts the jobs in a state, by queue and by group, from a sorted set of no more than 8,192 members. Returns whether
+-- it has.
 local function count_members(key, prefix, state, by_queue, by_group)
   if not next(by_queue) and not next(by_group) then return false end
   local ids, members = {}, call('ZRANGE', key, 0, 8192)
@@ -45,7 +46,7 @@ local function write_counts(by_queue, of)
   end
 end
 
--- Whether a group with ready jobs stands where it does not belong.
+-- Whether a group with ready jobs stands in a wrong place.
 local function is_astray(g)
   if g.place == 'q' then return not call('ZSCORE', TURNS, turn_member(g, g.tag)) end
   if g.place == 'b' then return not call('ZSCORE', TIMERS, 'g:' .. g.key) end
@@ -53,7 +54,7 @@ local function is_astray(g)
   return g.paused == '' and (room > 0 or till > t)
 end
 
--- Groups that are full by their counts of what runs, and those that are put right.
+-- Groups that are full by their counts of running jobs, and the mended groups.
 local crowded, crowded_groups, mended = {}, {}, {}
 
 local function put_right(g)
@@ -91,7 +92,7 @@ local function look_at_groups(from)
   return ''
 end
 
--- Puts right what was doubted, after all other changes of the call.
+-- Mends all doubted counts, after the rest of the call's changes.
 local function mend(from)
   groups = {}
   for i = 1, #with_groups do

@@ -86,7 +86,7 @@ local function set_result(j, text)
   flag(j, 'j')
 end
 
--- The notes of handlers stand beside the data of a job, and belong to these data in one queue.
+-- The notes of handlers stand beside the data of a job, and belong to the data in a single queue.
 local function set_notes(j, notes)
   noted[j.id] = notes
   flag(j, 'n')

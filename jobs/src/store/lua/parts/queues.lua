@@ -1,7 +1,7 @@
 -- Queues: flags|lease|terms|max|keep_failed|keep|capacity|step|concurrency|limit|window|group_limit|group_window|
--- group_concurrency and a tail that is kept. Nodes get the terms with each job, and no script reads them. Flags: - none,
--- g its jobs have groups that take turns, o only the owner of a group takes its jobs, p paused, z cleared: nothing goes in
--- or out. A queue that was never declared is like one that is cleared.
+-- group_concurrency and a tail that is kept. Nodes get the terms with the jobs, and no script reads the terms. Flags:
+-- "-" none, g the jobs have groups that take turns, o only the owner of a group takes jobs, p paused, z cleared:
+-- nothing goes in or out. An undeclared queue is like a cleared queue.
 local queues, counts = {}, {}
 
 local function queue_of(name)
@@ -34,7 +34,7 @@ end
 -- A queue that was named, and not declared, by any node so far.
 local function is_named(q) return find(call('HGET', QUEUES, q.name) or '', '|named$') ~= nil end
 
--- Whether a job takes turns with others of its group. Where settings are lost, its record says so.
+-- Whether a job takes turns with others of its group. Where settings are lost, the job's record says so.
 local function in_group(q, group) return q.grouped or not q.known and group ~= '' end
 
 local function count(queue, of, by)

@@ -9,7 +9,7 @@ local function wake(queue, count)
   if call('EXISTS', WAITING) == 0 then return end
   local woken, cost = 0, find(queue, '/', 1, true) and 0 or 1
   while patience > 0 or cost == 0 do
-    -- A key of another type has nobody: who waits looks by itself, too.
+    -- A key of the wrong type has no waiting nodes: waiting nodes also look by themselves.
     local found = redis.pcall('ZRANGE', WAITING, '[' .. queue .. '|', '(' .. queue .. '}', 'BYLEX', 'LIMIT', 0, 8)
     if #found == 0 then return end
     for i = 1, #found do

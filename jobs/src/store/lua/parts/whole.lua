@@ -1,4 +1,4 @@
--- A key of another type is refused before the first write. The keys of jobs and queues are read before.
+-- A key of the wrong type is refused before the first write. The keys of jobs and queues are read before.
 call('HGET', BODIES, '')
 call('HGET', EXTRAS, '')
 call('HGET', GROUPS, '')

@@ -6,7 +6,7 @@ local floor, max, min = math.floor, math.max, math.min
 local whole = fmt('%d', 2 ^ 52) == '4503599627370496' and '%d' or '%.0f'
 local function num(n) return fmt(whole, n) end
 
--- A number that the data hold, from its text. One that cannot be read, is negative, or that nobody counts to is 0.
+-- A number that the data hold, from its text. Unreadable, negative and impossibly high numbers are 0.
 local function counted(text)
   local n = tonumber(text)
   return n and n >= 0 and n <= 2 ^ 53 and floor(n) or 0
