@@ -1,9 +1,11 @@
 //! The output of programs.
 
+use std::process::Stdio;
+
 use tenure_testing::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::world::{PATIENCE, SCRIPT, World};
+use super::world::{PATIENCE, SCRIPT, Worker, World};
 
 /// The next line of the worker's output that has this text.
 async fn line_with(lines: &mut tokio::io::Lines<impl AsyncBufReadExt + Unpin>, text: &str) -> String {
@@ -67,5 +69,22 @@ async fn output_that_nobody_reads_blocks_no_program() {
     let script = "head -c 20000000 /dev/zero | tr '\\0' 'x'; yes | head -n 2000000; echo done > $FOLDER/done; exec sleep 1000";
     world.node.dispatch(("acme", script)).await.unwrap();
     world.line_in("done").await;
+    worker.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gone_standard_output_costs_no_error_line() {
+    let world = World::new().await;
+    let mut command = world.command("w");
+    command.args(["--log-level", "warn", "--logs", "prefix"]).args(SCRIPT).stderr(Stdio::piped());
+    let mut worker = Worker { guard: command.spawn().unwrap() };
+    drop(worker.guard.stdout.take());
+    let mut lines = BufReader::new(worker.guard.stderr.take().unwrap()).lines();
+    world.up("w").await;
+    let script = "echo out; until [ -e $FOLDER/go ]; do sleep 0.05; done; echo err >&2; exec sleep 1000";
+    world.node.dispatch(("acme", script)).await.unwrap();
+    line_with(&mut lines, "Broken pipe").await;
+    std::fs::write(world.file("go"), "").unwrap();
+    assert_eq!(line_with(&mut lines, "| err").await, "acme | err");
     worker.leave().await;
 }

@@ -58,7 +58,7 @@ impl Losses {
         self.next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// What to tell of now. A loss that has grown no further is forgotten, which makes room for other keys.
+    /// The losses to tell of now. A loss that has grown no further is forgotten, which makes room for other keys.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Told> {
         let mut due = Vec::new();
         if self.next.is_none_or(|next| now < next) {

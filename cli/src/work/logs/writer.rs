@@ -23,6 +23,8 @@ const ALL: &str = "all";
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// After how many lines the writer flushes and tells of losses, also when more lines wait.
 const BATCH: usize = 1_024;
+/// How many bytes of lines are written together.
+const KEPT: usize = 8 << 10;
 
 /// The thread that writes.
 #[derive(Debug)]
@@ -76,7 +78,11 @@ impl Writer {
 pub(super) trait To: Send {
     fn write(&mut self, line: &Line) -> io::Result<()>;
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes what [`write`](Self::write) has kept.
+    ///
+    /// # Errors
+    /// So many kept lines are lost since the last flush, for this reason.
+    fn flush(&mut self) -> Result<(), (u64, io::Error)> {
         Ok(())
     }
 
@@ -96,34 +102,60 @@ fn write_all(from: &Receiver<Line>, mut to: Box<dyn To>, mut losses: Losses, mut
         if matches!(first, Err(RecvTimeoutError::Disconnected)) {
             break;
         }
-        let mut lost = |key: &str, error: &io::Error| {
-            losses.add(key, &error.to_string(), 1, Instant::now()).into_iter().for_each(&mut tell);
+        let mut lost = |key: &str, lines: u64, error: &io::Error| {
+            losses.add(key, &error.to_string(), lines, Instant::now()).into_iter().for_each(&mut tell);
         };
         for line in first.into_iter().chain(from.try_iter().take(BATCH)) {
             if let Err(error) = to.write(&line) {
-                lost(if to.is_per_key() { &line.source.key } else { ALL }, &error);
+                lost(if to.is_per_key() { &line.source.key } else { ALL }, 1, &error);
             }
         }
-        if let Err(error) = to.flush() {
-            lost(ALL, &error);
+        if let Err((lines, error)) = to.flush() {
+            lost(ALL, lines, &error);
         }
         losses.due(Instant::now()).into_iter().for_each(&mut tell);
     }
     losses.rest().into_iter().for_each(tell);
 }
 
-/// Each line after its key, on the stream that it came from.
-struct Prefix {
+/// Each line after its key, on the stream that it came from. A trouble of one stream costs no line of the other.
+struct Prefix<O, E> {
     colours: bool,
     hasher: RandomState,
-    out: io::BufWriter<io::Stdout>,
+    out: O,
+    err: E,
+    /// Lines for `out`, which are written together, and their number.
+    kept: Vec<u8>,
+    count: u64,
+    /// How many lines `out` has not taken since the last flush, and why.
+    lost: Option<(u64, io::Error)>,
 }
 
-impl Prefix {
+impl Prefix<io::Stdout, io::Stderr> {
     fn new() -> Self {
         let colours = io::stdout().is_terminal()
             && anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
-        Self { colours, hasher: RandomState::new(), out: io::BufWriter::new(io::stdout()) }
+        Self::to(io::stdout(), io::stderr(), colours)
+    }
+}
+
+impl<O: Write, E: Write> Prefix<O, E> {
+    fn to(out: O, err: E, colours: bool) -> Self {
+        Self { colours, hasher: RandomState::new(), out, err, kept: Vec::new(), count: 0, lost: None }
+    }
+
+    /// Writes the kept lines.
+    fn pour(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let poured = self.out.write_all(&self.kept).and_then(|()| self.out.flush());
+        self.kept.clear();
+        let count = std::mem::take(&mut self.count);
+        if let Err(error) = poured {
+            let before = self.lost.take().map_or(0, |(before, _)| before);
+            self.lost = Some((before + count, error));
+        }
     }
 }
 
@@ -136,7 +168,7 @@ const COLOURS: [AnsiColor; 6] = [
     AnsiColor::BrightCyan,
 ];
 
-impl To for Prefix {
+impl<O: Write + Send, E: Write + Send> To for Prefix<O, E> {
     fn write(&mut self, line: &Line) -> io::Result<()> {
         let key = &line.source.key;
         let style = if self.colours {
@@ -147,16 +179,24 @@ impl To for Prefix {
         };
         let head = format!("{style}{key}{style:#} | ");
         match line.stream {
-            Stream::Out => write_line(&mut self.out, head.as_bytes(), &line.bytes),
+            Stream::Out => {
+                write_line(&mut self.kept, head.as_bytes(), &line.bytes)?;
+                self.count += 1;
+                if self.kept.len() >= KEPT {
+                    self.pour();
+                }
+                Ok(())
+            }
             Stream::Err => {
-                self.out.flush()?;
-                write_line(&mut io::stderr().lock(), head.as_bytes(), &line.bytes)
+                self.pour();
+                write_line(&mut self.err, head.as_bytes(), &line.bytes)
             }
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn flush(&mut self) -> Result<(), (u64, io::Error)> {
+        self.pour();
+        self.lost.take().map_or(Ok(()), Err)
     }
 }
 
@@ -199,7 +239,7 @@ fn stream_name(stream: Stream) -> &'static str {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::Source;
+    use super::super::{Charge, Source};
     use super::*;
 
     /// Takes no line.
@@ -211,13 +251,15 @@ mod tests {
         }
     }
 
+    fn source() -> Source {
+        Source { key: "k".into(), name: b"k".to_vec(), token: 1, waiting: AtomicUsize::default() }
+    }
+
     /// Writes this many lines into a place that takes none. Returns the way of more lines, and the numbers that are told.
     fn lost(lines: usize, quiet: Duration) -> (Lines, Receiver<u64>) {
         let (to, from) = mpsc::channel();
         let lines_to = Lines { to, waiting: Arc::default() };
-        let source =
-            Source { key: "k".into(), name: b"k".to_vec(), token: 1, waiting: AtomicUsize::default() };
-        let source = Arc::new(source);
+        let source = Arc::new(source());
         for _ in 0..lines {
             assert!(lines_to.put(&source, Stream::Out, b"x"));
         }
@@ -232,6 +274,42 @@ mod tests {
 
     fn next(told: &Receiver<u64>) -> u64 {
         told.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    /// A stream whose reader is gone.
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_gone_stream_costs_its_own_lines_only() {
+        let source = Arc::new(source());
+        let all = Arc::default();
+        let line = |stream| {
+            let charge = Charge::take(&source, &all, 1).unwrap();
+            Line { source: source.clone(), stream, bytes: b"x".to_vec(), _charge: charge }
+        };
+        let mut no_out = Prefix::to(Gone, Vec::new(), false);
+        for stream in [Stream::Out, Stream::Out, Stream::Err, Stream::Out, Stream::Err] {
+            no_out.write(&line(stream)).unwrap();
+        }
+        assert_eq!(no_out.flush().unwrap_err().0, 3);
+        no_out.flush().unwrap();
+        assert_eq!(no_out.err, b"k | x\nk | x\n");
+
+        let mut no_err = Prefix::to(Vec::new(), Gone, false);
+        no_err.write(&line(Stream::Out)).unwrap();
+        no_err.write(&line(Stream::Err)).unwrap_err();
+        no_err.flush().unwrap();
+        assert_eq!(no_err.out, b"k | x\n");
     }
 
     #[test]
