@@ -53,9 +53,11 @@ pub(crate) fn program(name: &OsStr) -> Result<(), String> {
         Err(error) => Err(error),
     };
     is_executable(&path).map_err(|error| format!("{shown}: {error}"))?;
-    let Some(interpreter) = interpreter(&path) else { return Ok(()) };
+    let Some((interpreter, argument)) = interpreter(&path) else { return Ok(()) };
     let with = interpreter.display();
-    if interpreter.as_os_str().as_bytes().ends_with(b"\r") {
+    // `env` takes an argument that is no option as the name of the interpreter.
+    let is_named_by_env = interpreter.ends_with("env") && !argument.starts_with(b"-");
+    if interpreter.as_os_str().as_bytes().ends_with(b"\r") || is_named_by_env && argument.ends_with(b"\r") {
         return Err(format!(
             "{shown}: its first line ends with a carriage return, so there is no such interpreter"
         ));
@@ -81,13 +83,15 @@ fn found(name: &OsStr) -> Result<PathBuf, String> {
     first.cloned().ok_or_else(|| format!("{}: no program of this name in PATH", name.display()))
 }
 
-/// The interpreter of a script. None: the file is no script, or may not be read.
-fn interpreter(path: &Path) -> Option<PathBuf> {
+/// The interpreter of a script, and its argument. None: the file is no script, or may not be read.
+fn interpreter(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let mut line = Vec::new();
     BufReader::new(File::open(path).ok()?.take(SHEBANG_MAX)).read_until(b'\n', &mut line).ok()?;
     let rest = line.strip_prefix(b"#!")?.strip_suffix(b"\n")?.trim_ascii_start();
-    let end = rest.iter().position(|byte| *byte == b' ' || *byte == b'\t').unwrap_or(rest.len());
-    (end > 0).then(|| OsStr::from_bytes(&rest[..end]).into())
+    let is_space = |byte: &u8| *byte == b' ' || *byte == b'\t';
+    let (interpreter, rest) = rest.split_at(rest.iter().position(is_space).unwrap_or(rest.len()));
+    let argument = rest.iter().copied().skip_while(is_space).collect();
+    (!interpreter.is_empty()).then(|| (OsStr::from_bytes(interpreter).into(), argument))
 }
 
 /// Why the last program could not be started, and since when. The cause may be gone, and a node without jobs tries no other
@@ -139,6 +143,9 @@ mod tests {
             file("sh", "#! /bin/sh -e\n", 0o755),
             file("plain", "echo hi\n", 0o755),
             file("empty", "", 0o755),
+            file("env", "#!/usr/bin/env sh\n", 0o755),
+            // This option takes a carriage return as a space.
+            file("split", "#!/usr/bin/env -S sh -e\r\n", 0o755),
             "sh".into(),
             "/none/{key}".into(),
         ] {
@@ -146,6 +153,8 @@ mod tests {
         }
         for (bad, why) in [
             (file("windows", "#!/bin/sh\r\n", 0o755), "carriage return"),
+            (file("windows-env", "#!/usr/bin/env sh\r\n", 0o755), "carriage return"),
+            (file("windows-tab", "#! /usr/bin/env\tsh\r\n", 0o755), "carriage return"),
             (file("other", "#!/none/sh\n", 0o755), "its interpreter /none/sh: No such file"),
             (file("data", "", 0o644), "Permission denied"),
             (folder.path().into(), "directory"),

@@ -198,3 +198,28 @@ async fn a_node_is_not_ready_while_it_can_start_no_program() {
     ready(&address).await;
     worker.leave().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_ready_when_the_program_of_one_key_is_missing() {
+    let world = World::new().await;
+    std::os::unix::fs::symlink("/bin/sleep", world.file("there")).unwrap();
+    let mut command = world.command("w");
+    command.args(["--log-level", "info", "--listen", "127.0.0.1:0", "--payload", "none", "--"]);
+    command.arg(world.file("{key}")).arg("1000");
+    let (worker, address) = served(command).await;
+    world.up("w").await;
+    ready(&address).await;
+    world.node.submit(("missing", "")).await.unwrap();
+    let refused = async || {
+        let args = ["ls", "--failing", "--pool", "feeds"];
+        let done = world.tenure().args(args).output().await.unwrap();
+        let told = String::from_utf8_lossy(&done.stdout).into_owned();
+        if told.contains("refused: ") && told.contains("No such file") { Ok(()) } else { Err(told) }
+    };
+    eventually(PATIENCE, "the job is refused", refused).await;
+    // No program was started before, so nothing else can have made the node ready again.
+    let (status, why) = get(&address, "GET /readyz").await;
+    assert_eq!(status, 200, "{why}");
+    world.node.dispatch(("there", "")).await.unwrap();
+    worker.leave().await;
+}
