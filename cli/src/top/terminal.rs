@@ -48,11 +48,15 @@ impl Terminal {
         if !TAKEN.load(Ordering::SeqCst) {
             return Ok(());
         }
-        self.inner.draw(|frame| {
-            let area = frame.area();
-            draw(model, look, area, frame.buffer_mut());
-        })?;
-        Ok(())
+        // Not by `draw` of the inner terminal: after that, its drop shows the cursor, and panics if standard error has gone with the
+        // terminal. The cursor is hidden here from the start.
+        self.inner.autoresize()?;
+        let mut frame = self.inner.get_frame();
+        let area = frame.area();
+        draw(model, look, area, frame.buffer_mut());
+        self.inner.flush()?;
+        self.inner.swap_buffers();
+        self.inner.backend_mut().flush()
     }
 
     /// How many lines it has.

@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::stdio::{dup2_stderr, dup2_stdout, stdout};
 use rustix::termios::{LocalModes, tcgetattr};
 
+use super::super::sample;
+use super::super::view::Look;
 use super::Terminal;
 
 /// Names what the child does.
@@ -17,7 +21,8 @@ const CHILD: &str = "TENURE_TEST_TERMINAL";
 #[ignore = "it is run by the others, on a terminal of their own"]
 fn child() {
     let Ok(end) = std::env::var(CHILD) else { return };
-    let terminal = Terminal::take().unwrap();
+    let mut terminal = Terminal::take().unwrap();
+    terminal.draw(&sample::model(), Look { colour: false, ascii: true }).unwrap();
     assert!(!tcgetattr(std::io::stdin()).unwrap().local_modes.contains(LocalModes::ICANON));
     match end.as_str() {
         "panic" => panic!("the screen broke"),
@@ -26,6 +31,15 @@ fn child() {
             assert!(reader.join().is_err());
             assert!(!tcgetattr(std::io::stdin()).unwrap().local_modes.contains(LocalModes::ICANON));
             println!("kept: {:?}", terminal.leave());
+        }
+        "gone" => {
+            let tty = rustix::io::dup(stdout()).unwrap();
+            let (_, unread) = std::io::pipe().unwrap();
+            dup2_stdout(&unread).unwrap();
+            dup2_stderr(&unread).unwrap();
+            let left = catch_unwind(AssertUnwindSafe(|| terminal.leave()));
+            dup2_stdout(&tty).unwrap();
+            println!("it ended in order: {}", left.is_ok());
         }
         _ => drop(terminal),
     }
@@ -83,4 +97,11 @@ fn the_terminal_is_given_back_at_a_normal_end() {
     let (before, after, sent) = run("drop");
     assert_eq!(before, after);
     assert!(sent.contains(ENTER) && sent.contains(LEAVE), "{sent:?}");
+}
+
+#[test]
+fn a_terminal_that_has_gone_ends_nothing_by_a_panic() {
+    let (before, after, sent) = run("gone");
+    assert_eq!(before, after);
+    assert!(sent.contains("it ended in order: true"), "{sent:?}");
 }
