@@ -1,8 +1,9 @@
 //! Nodes that die, servers that restart, and data that are lost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tenure_jobs::{Backoff, Client, Ctx, Jobs, MemoryStore, Outcome, Queue, State};
+use tenure_jobs::{Accept, Backoff, BoxError, Client, Ctx, Jobs, MemoryStore, Outcome, Queue, State};
 use tenure_testing::{Data, RedisServer};
 use tokio::sync::Semaphore;
 
@@ -228,6 +229,42 @@ async fn a_checkpoint_outlives_a_loss_of_all_data() {
     let id = jobs.add("q", &()).await.unwrap().id;
     is_in(&jobs, &id, Some(State::Done)).await;
     assert_eq!(jobs.wait(&id).await.unwrap().result::<u8>().unwrap(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_couch_job_keeps_a_checkpoint_through_a_loss() {
+    let began = tokio::time::Instant::now();
+    let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
+    let jobs = Jobs::over(Arc::new(store.clone())).name("n").join().await.unwrap();
+    let couch = jobs.couch();
+    couch.set_type_timeout("t", 5 * SECOND).await.unwrap();
+    couch.add("t", "j", &(), None).await.unwrap();
+    let said = Said::default();
+    let heard = said.clone();
+    let handler = move |ctx: Ctx, (): ()| {
+        let heard = heard.clone();
+        async move {
+            if let Some(page) = ctx.checkpointed::<u8>()? {
+                heard.say(page.to_string());
+                return Ok::<_, BoxError>(());
+            }
+            ctx.checkpoint(&9u8).await?;
+            heard.say("kept");
+            std::future::pending().await
+        }
+    };
+    let first = jobs.worker("t", handler.clone()).start().unwrap();
+    said.until(1).await;
+    assert_eq!(first.close(Duration::ZERO).await.unwrap().given_back, 1);
+    let mut taken = couch.accept("t", Accept::new()).await.unwrap().unwrap();
+    store.wipe();
+    taken.update(None::<&()>).await.unwrap();
+    // Nobody renews the lease of a taken job that is dropped.
+    let id = taken.id().clone();
+    drop(taken);
+    let _second = jobs.worker("t", handler).start().unwrap();
+    let ended = tokio::time::timeout(10 * MINUTE, jobs.wait(&id)).await;
+    assert_eq!((ended.is_ok(), said.all()), (true, vec!["kept".to_owned(), "9".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
