@@ -31,7 +31,7 @@ pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
     /// # Errors
-    /// There is one that is not known, is empty, or stands there twice.
+    /// A parameter is not known, is empty, or stands in the query twice.
     pub(super) fn of(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut params: Vec<(String, String)> = Vec::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {

@@ -188,7 +188,7 @@ impl Serve {
         let mut ends = Ends::hear([SIGTERM, SIGINT])?;
         // Its name in the file system goes when this ends.
         let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
-        // It says who changes what, and why it waits for Redis.
+        // The log says who changes what, and why the start waits for Redis.
         journal::log(tracing::Level::INFO)?;
         let opened = async {
             match place.inspector_in_time().await? {
@@ -204,7 +204,7 @@ impl Serve {
         let life = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
 
         journal::tell(format_args!("serving the pool {} at {}", place.pool, door.page(&self.base_path)));
-        // The file goes when this ends.
+        // The file goes when the server ends.
         let _kept = if self.token_file.is_none() && is_near && !self.read_only {
             self.own_token(&mut tokens, &door)?
         } else {

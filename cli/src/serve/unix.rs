@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::exit::{Code, Failure};
 use crate::turn::Turn;
 
-/// How long another server may take to show that it lives.
+/// How long a server at the same socket may take to show life.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The name of a socket. It is removed with this, unless it is another one's by then.

@@ -10,7 +10,7 @@ pub(crate) fn fits(schema: &Value, value: &Value, all: &Value) -> bool {
     found.is_empty()
 }
 
-/// The faults of a value by a schema. It knows the words that the description uses.
+/// The faults of a value by a schema, for the words of schemas in the description.
 pub(crate) fn faults(schema: &Value, value: &Value, all: &Value, at: &str, into: &mut Vec<String>) {
     let fields = schema.as_object().unwrap();
     if let Some(name) = fields.get("$ref").and_then(Value::as_str) {

@@ -20,7 +20,7 @@ pub(crate) enum Unread {
 impl Unread {
     pub(crate) const ALL: [Self; 3] = [Self::Gone, Self::Stopped, Self::Full];
 
-    /// A standard error, and its reader if there is one.
+    /// A standard error, and the reader unless the reader is gone.
     pub(crate) fn stderr(self) -> (Stdio, Option<PipeReader>) {
         if matches!(self, Self::Full) {
             let full = File::options().write(true).open("/dev/full").unwrap();

@@ -81,7 +81,7 @@ pub(super) trait To: Send {
     /// Writes what [`write`](Self::write) has kept.
     ///
     /// # Errors
-    /// So many kept lines are lost since the last flush, for this reason.
+    /// The number of kept lines that are lost since the last flush, and the reason.
     fn flush(&mut self) -> Result<(), (u64, io::Error)> {
         Ok(())
     }
@@ -118,7 +118,7 @@ fn write_all(from: &Receiver<Line>, mut to: Box<dyn To>, mut losses: Losses, mut
     losses.rest().into_iter().for_each(tell);
 }
 
-/// Each line after its key, on the stream that it came from. A trouble of one stream costs no line of the other.
+/// Each line after its key, on the program's own stream. A trouble of one stream costs no line of the other.
 struct Prefix<O, E> {
     colours: bool,
     hasher: RandomState,
