@@ -161,6 +161,7 @@ impl WorkerBuilder {
         let handlers = over.is_some().then(TaskTracker::new);
         let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
         let slots = if owner.is_some() { 1 } else { self.slots };
+        jobs.own_link().works_on(&queues);
         let plan = Plan { queues, slots, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();

@@ -1,6 +1,6 @@
 //! The way to the store: a step is sent until it is answered, through outages and losses of data.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,8 @@ use crate::store::{Booted, Breakage, Figures, MOST, Result as StoreResult, Store
 const HOLD: u64 = 2_000;
 /// A cause is warned of once in this time.
 const WARN: Duration = Duration::from_secs(60);
+/// How long a worker's queue may wait for a node that declares the queue, without a warning.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long no lease is lost after one, ms: longer than nodes need to renew theirs.
 const GRACE: u64 = 60_000;
 
@@ -41,6 +43,9 @@ struct Shared {
     /// The highest token that this node has seen.
     seen: AtomicU64,
     queues: std::sync::Mutex<Vec<Known>>,
+    /// The queues of this node's workers that this node does not declare: since when, until the node has looked for a
+    /// declaration.
+    worked: std::sync::Mutex<BTreeMap<QueueName, Option<Instant>>>,
     repairing: Mutex<()>,
     closed: CancellationToken,
     /// When this node last warned, by cause.
@@ -81,6 +86,7 @@ impl Link {
             incarnations: Incarnations::default(),
             seen: AtomicU64::new(0),
             queues: std::sync::Mutex::default(),
+            worked: std::sync::Mutex::default(),
             repairing: Mutex::new(()),
             closed: CancellationToken::new(),
             warned: std::sync::Mutex::default(),
@@ -171,12 +177,10 @@ impl Link {
                     async move { Ok((inc, store.figures(inc, &page).await?)) }.boxed()
                 })
                 .await?;
-            // A node that only names the queue has made the queue after the loss.
-            let is_lost = |found: &Figures| found.settings.as_ref().is_none_or(Settings::is_named);
             if found_in != inc {
                 break;
             }
-            if figures.iter().any(is_lost) {
+            if figures.iter().any(is_undeclared) {
                 tracing::warn!(node = %self.shared.node, "the settings of queues are lost, all nodes declare theirs anew");
                 let (seen, server) = (self.seen(), self.store.server().await?);
                 match self.store.recover(inc, seen, &server, HOLD, GRACE).await {
@@ -187,6 +191,43 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// A worker of this node takes from these queues.
+    pub(crate) fn works_on(&self, queues: &[QueueName]) {
+        let (known, mut worked) = (self.queues().clone(), self.worked());
+        for queue in queues {
+            let is_ours = known.iter().any(|known| known.queue == *queue && known.settings.is_some());
+            if !is_ours && !worked.contains_key(queue) {
+                worked.insert(queue.clone(), Some(Instant::now()));
+            }
+        }
+    }
+
+    fn worked(&self) -> std::sync::MutexGuard<'_, BTreeMap<QueueName, Option<Instant>>> {
+        self.shared.worked.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns the queues that workers of this node take from and that no node has declared for a while. Names every
+    /// queue once.
+    pub(crate) async fn undeclared(&self) -> Result<Vec<QueueName>, Error> {
+        let is_due = |since: &Option<Instant>| since.is_some_and(|since| since.elapsed() >= PATIENCE);
+        let due: Vec<QueueName> =
+            self.worked().iter().filter(|(_, since)| is_due(since)).map(|(queue, _)| queue.clone()).collect();
+        let mut undeclared = Vec::new();
+        for page in due.chunks(MOST) {
+            let asked: Arc<[QueueName]> = page.into();
+            let figures = self
+                .call(move |store, inc| {
+                    let asked = asked.clone();
+                    async move { store.figures(inc, &asked).await }.boxed()
+                })
+                .await?;
+            let found = page.iter().zip(&figures).filter(|(_, figures)| is_undeclared(figures));
+            undeclared.extend(found.map(|(queue, _)| queue.clone()));
+        }
+        self.worked().extend(due.into_iter().map(|queue| (queue, None)));
+        Ok(undeclared)
     }
 
     fn seen(&self) -> Token {
@@ -309,12 +350,49 @@ impl Link {
     }
 }
 
+/// A node that only names a queue has made the queue without a declaration.
+fn is_undeclared(found: &Figures) -> bool {
+    found.settings.as_ref().is_none_or(Settings::is_named)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::MemoryStore;
     use crate::store::{Lane, TakeReply, Taking};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worked_queue_that_nobody_declares_is_told_once() {
+        let store = MemoryStore::new();
+        let set = SetName::new("s").unwrap();
+        let link = Link::new(Arc::new(store), &set, NodeName::new("n").unwrap(), None);
+        link.follow(Incarnation(0)).await.unwrap();
+        let queues = ["absent", "named", "declared", "own"].map(|name| QueueName::new(name).unwrap());
+        let [absent, named, declared, own] = &queues;
+        let inc = link.incarnations().latest();
+        link.remember(own, Some(&Settings::default()));
+        link.works_on(&queues);
+        link.store.name(inc, named).await.unwrap();
+        link.store.name(inc, declared).await.unwrap();
+        assert!(link.undeclared().await.unwrap().is_empty(), "another node may declare the queues soon");
+        tokio::time::advance(PATIENCE).await;
+        link.store.declare(inc, declared, &Settings::default()).await.unwrap();
+        assert_eq!(link.undeclared().await.unwrap(), [absent.clone(), named.clone()]);
+        link.works_on(&queues);
+        tokio::time::advance(PATIENCE).await;
+        assert!(link.undeclared().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_started_worker_has_its_queues_looked_at() {
+        let jobs = crate::Jobs::in_memory(MemoryStore::new()).queue(crate::Queue::new("own"));
+        let jobs = jobs.queues(["named"]).join().await.unwrap();
+        let handler = async |_: crate::Ctx, (): ()| Ok::<_, crate::BoxError>(());
+        let _worker = jobs.worker_of(["own", "named", "absent"], handler).start().unwrap();
+        let worked: Vec<_> = jobs.own_link().worked().keys().map(ToString::to_string).collect();
+        assert_eq!(worked, ["absent", "named"]);
+    }
 
     #[tokio::test]
     async fn no_job_begins_right_after_a_loss_of_all_data() {

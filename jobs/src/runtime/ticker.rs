@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::link::Link;
+use crate::error::Error;
 use crate::store::Ticked;
 
 /// The most leases and timers of one tick.
@@ -29,7 +30,7 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
             looked = Instant::now();
             let found = tokio::select! {
                 biased;
-                found = link.look_after_queues() => found,
+                found = look(&link) => found,
                 () = link.closed().cancelled() => return,
             };
             if let Err(error) = found
@@ -71,4 +72,13 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
             () = link.closed().cancelled() => return,
         }
     }
+}
+
+/// Looks after the settings of this node's queues, and warns of queues without settings.
+async fn look(link: &Link) -> Result<(), Error> {
+    link.look_after_queues().await?;
+    for queue in link.undeclared().await? {
+        tracing::warn!(node = %link.node(), %queue, "a worker takes from a queue that no node has declared");
+    }
+    Ok(())
 }
