@@ -186,7 +186,7 @@ impl JobInfo {
     fn new(key: JobKey, record: &Record, pause: Pause, members: &Members) -> Self {
         let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
         let paused = Paused::of(record, pause.error.as_deref());
-        let refusal = refusal_of(record);
+        let refusal = record.refusal().map(str::to_owned);
         Self {
             key,
             id: record.id.clone(),
@@ -207,12 +207,6 @@ impl JobInfo {
             plan: (!record.plan.is_empty()).then(|| record.plan.clone()),
         }
     }
-}
-
-/// The reason of the last refusal, while the job waits.
-pub(crate) fn refusal_of(record: &Record) -> Option<String> {
-    let waits = matches!(record.state, JobState::Queued | JobState::Assigned);
-    record.refusal().filter(|_| waits).map(str::to_owned)
 }
 
 /// The listings of all shards in one. The first one is handed off, and no item is copied.

@@ -203,32 +203,45 @@ impl Record {
 
     /// Says why it leaves its owner. One that has no owner keeps its former worker.
     pub(crate) fn set_why(&mut self, cause: Cause) {
-        let former = match self.owner {
-            Some(owner) => owner.to_string(),
-            None => former_of(self.why_field()).to_owned(),
-        };
-        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
-        let generation = fields.next().unwrap_or_default();
-        let behind = fields.nth(1).map(|fields| format!("|{fields}")).unwrap_or_default();
-        self.tail = format!("|{generation}|{}{former}{behind}", cause.letter());
+        self.because(cause, "");
     }
 
     /// Says that the owner refuses the job, with the owner's reason or an empty text.
     pub(crate) fn set_refusal(&mut self, reason: &str) {
-        self.set_why(Cause::Refused);
-        if reason.is_empty() {
-            return;
-        }
-        let reason = start_of(reason, REFUSAL_MAX).replace(|c: char| c == '|' || c.is_ascii_control(), " ");
-        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
-        let (generation, why) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-        let behind = fields.next().map(|fields| format!("|{fields}")).unwrap_or_default();
-        self.tail = format!("|{generation}|{why}+{reason}{behind}");
+        self.because(Cause::Refused, reason);
     }
 
-    /// The reason of the former worker's refusal, at most 200 bytes. `None` if the job is not here because of a refusal, or
-    /// no reason was given.
+    /// A refusal without a reason leaves a former one with a reason in its place.
+    fn because(&mut self, cause: Cause, said: &str) {
+        if cause == Cause::Refused && said.is_empty() && self.reason_of_refusal().is_some() {
+            return;
+        }
+        let former = match self.owner {
+            Some(owner) => owner.to_string(),
+            None => former_of(self.why_field()).to_owned(),
+        };
+        let said = match said {
+            "" => String::new(),
+            said => {
+                let said = start_of(said, REFUSAL_MAX);
+                format!("+{}", said.replace(|c: char| c == '|' || c.is_ascii_control(), " "))
+            }
+        };
+        let mut fields = self.tail.get(1..).unwrap_or_default().splitn(3, '|');
+        let generation = fields.next().unwrap_or_default();
+        let behind = fields.nth(1).map(|fields| format!("|{fields}")).unwrap_or_default();
+        self.tail = format!("|{generation}|{}{former}{said}{behind}", cause.letter());
+    }
+
+    /// The last reason that a worker gave for a refusal, at most 200 bytes. `None` if the job does not wait for a worker, does
+    /// not wait because of a refusal, or no reason was given.
     pub fn refusal(&self) -> Option<&str> {
+        // A begin leaves the reason in the record, and the next worker has not refused the job.
+        let waits = matches!(self.state, JobState::Queued | JobState::Assigned);
+        self.reason_of_refusal().filter(|_| waits)
+    }
+
+    fn reason_of_refusal(&self) -> Option<&str> {
         let (_, reason) = self.why_field().strip_prefix('r')?.split_once('+')?;
         Some(reason).filter(|reason| !reason.is_empty())
     }
@@ -266,7 +279,11 @@ mod tests {
     use super::*;
 
     fn record(owner: &str, tail: &str) -> Record {
-        let text = format!("1|R|{owner}|4|1|2|1|n.i|1||0|{tail}");
+        in_state("R", owner, tail)
+    }
+
+    fn in_state(state: &str, owner: &str, tail: &str) -> Record {
+        let text = format!("1|{state}|{owner}|4|1|2|1|n.i|1||0|{tail}");
         Record::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"))
     }
 
@@ -369,15 +386,23 @@ mod tests {
             ("", "", "||r17", None),
             ("|3|m4|more", "no program", "|3|r17+no program|more", Some("no program")),
             ("||r4+former", "a|b\nc", "||r17+a b c", Some("a b c")),
-            ("||r4+former", "", "||r17", None),
+            ("||r4+former", "", "||r4+former", Some("former")),
+            ("||r4", "", "||r17", None),
+            ("||m4+former", "", "||r17", None),
             ("", &*long, &*format!("||r17+{kept}"), Some(&*kept)),
         ] {
-            let mut record = record("17", before);
+            let mut record = in_state("A", "17", before);
             record.set_refusal(reason);
             assert_eq!((&*record.tail, record.refusal()), (tail, refusal), "{before}");
-            assert_eq!(record.why(), Some(Why { cause: Cause::Refused, former: Some(WorkerId(17)) }));
         }
-        assert_eq!(record("17", "||m4+17").refusal(), None);
+        assert_eq!(in_state("A", "17", "||m4+17").refusal(), None);
+    }
+
+    #[test]
+    fn a_job_that_does_not_wait_was_not_refused() {
+        let refused = |state| in_state(state, "17", "||r4+no program").refusal().map(str::to_owned);
+        assert_eq!(["Q", "A"].map(refused), [const { "no program" }; 2].map(|why| Some(why.to_owned())));
+        assert_eq!(["R", "S", "P"].map(refused), [None, None, None]);
     }
 
     #[test]

@@ -15,6 +15,8 @@ on_both_stores!(
     a_place_that_becomes_free_is_given_away,
     a_start_handler_sends_its_job_elsewhere,
     the_last_refusal_is_named_to_all_who_ask,
+    a_refusal_is_not_blamed_for_a_slow_start_elsewhere,
+    a_refusal_without_a_reason_is_no_trouble,
     a_capacity_holds_for_all_shards_together,
     a_capacity_of_nothing_is_refused
 );
@@ -138,6 +140,32 @@ async fn the_last_refusal_is_named_to_all_who_ask(world: World) {
     let job = b.job("k").await.unwrap().unwrap();
     assert_eq!((job.state, job.refusal, job.error), (JobState::Running, None, None));
     assert_eq!(b.explain("k").await.unwrap().refusal, None);
+}
+
+async fn a_refusal_is_not_blamed_for_a_slow_start_elsewhere(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    a.add_worker(world.recorder.acting(|_| Act::Unable("no program"))).await.unwrap();
+    b.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
+    up(&a, 2).await;
+    let of_a = |key: &String| a.guess(key.as_str()).unwrap().is_some_and(|guess| guess.node == "a");
+    let key = (0..1_000).map(|i| format!("job-{i}")).find(of_a).unwrap();
+    let late = a.dispatch((&*key, "")).deadline(Duration::from_secs(3)).await.unwrap_err();
+    let DispatchError::Deadline { accepted: true, refusal: None, .. } = &late else { panic!("{late:?}") };
+    assert!(!late.to_string().contains("refused"), "{late}");
+    let job = a.job(key.as_str()).await.unwrap().unwrap();
+    assert_eq!((job.state, job.strikes > 0, job.refusal), (JobState::Running, true, None));
+}
+
+async fn a_refusal_without_a_reason_is_no_trouble(world: World) {
+    let a = world.node("a").await;
+    a.add_worker(world.recorder.acting(|_| Act::Refuse(Duration::from_secs(200)))).await.unwrap();
+    up(&a, 1).await;
+    a.submit(("k", "")).await.unwrap();
+    let refused = async || a.job("k").await.unwrap().filter(|job| job.strikes > 0).ok_or(());
+    let job = eventually(PATIENCE, "the refusal", refused).await;
+    assert_eq!((job.state, job.error, job.refusal), (JobState::Queued, None, None));
+    let late = a.dispatch(("l", "")).deadline(Duration::from_secs(3)).await.unwrap_err();
+    assert!(matches!(late, DispatchError::Deadline { refusal: None, .. }), "{late:?}");
 }
 
 async fn a_capacity_holds_for_all_shards_together(world: World) {

@@ -261,13 +261,24 @@ async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
         (ReleaseMode::Refuse, Cause::Moved, "no program", None),
         (ReleaseMode::Fail, Cause::Failed, "no route", None),
         (ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "no room", Some("no room")),
-        (ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "", None),
+        (ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "no route", Some("no route")),
     ] {
         lab.run_again("k", first).await;
         refuse(&lab, first, mode, cause, reason).await;
         assert_eq!(refusal().await.as_deref(), kept, "{mode:?} {cause:?}");
         assert_eq!(lab.record("k").await.unwrap().tail.contains("no"), kept.is_some(), "{mode:?} {cause:?}");
     }
+    // A full worker gives no reason, and takes none away.
+    lab.run_again("k", second).await;
+    assert_eq!(refusal().await, None, "a job that runs was not refused");
+    refuse(&lab, second, ReleaseMode::Elsewhere { workers: 2 }, Cause::Refused, "").await;
+    assert_eq!(refusal().await.as_deref(), Some("no route"));
+    assert_eq!(lab.why("k").await, Some((Cause::Refused, Some(first))));
+    lab.run_again("k", first).await;
+    refuse(&lab, first, ReleaseMode::HandOff, Cause::Moved, "").await;
+    lab.run_again("k", second).await;
+    refuse(&lab, second, ReleaseMode::Refuse, Cause::Refused, "").await;
+    assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::Refused, Some(second)))));
 }
 
 async fn a_refusal_is_kept_in_bounds(kind: Kind) {

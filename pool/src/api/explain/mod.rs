@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use self::pool::{Opening, PoolShutdown};
-use crate::api::listing::refusal_of;
 use crate::core::ring::Ring;
 use crate::error::Obstacle;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
@@ -260,7 +259,7 @@ pub(crate) fn explain(
     let owner = record.and_then(|record| Some((record.owner?, record.token)));
     let plan = record.map(|record| record.plan.clone());
     let paused = record.and_then(|record| Paused::of(record, seen.pause.error.as_deref()));
-    let refusal = record.and_then(refusal_of);
+    let refusal = record.and_then(Record::refusal).map(str::to_owned);
     let other = named.filter(|named| record.is_some_and(|record| !record.id.is_same(named)));
     Explanation {
         key,

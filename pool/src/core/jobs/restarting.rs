@@ -37,9 +37,6 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest pause after a refusal, whatever the handler asks for, so that an instant refusal does not spin.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The reason of a refusal without one.
-const NO_REASON: &str = "its handler gave no reason";
-
 /// The pause before a failed or refused job is tried again: 1 s, doubled with each attempt, at most 60 s.
 pub(in crate::core) fn back_off(attempts: u32) -> Duration {
     Duration::from_secs(1 << attempts.saturating_sub(1).min(6)).min(Duration::from_secs(60))
@@ -51,7 +48,6 @@ impl Jobs {
         let Some(held) = self.held.get(key) else { return };
         let tries = held.attempts.saturating_add(held.strikes);
         let delay = backoff.unwrap_or_else(|| ctx.jitter.stretch(back_off(tries))).max(REFUSAL_PAUSE);
-        let why = if why.is_empty() { NO_REASON.to_owned() } else { why };
         self.give_up(ctx, key, ReleaseMode::Refuse, delay, why);
     }
 

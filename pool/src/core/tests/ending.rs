@@ -41,10 +41,10 @@ fn a_restart_that_fails_is_tried_again_after_a_pause_that_grows() {
 fn a_refused_job_goes_back_after_a_named_or_growing_pause() {
     let mut bench = starting(None);
     bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: Some(millis(250)), why: String::new() });
-    assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n result='its handler gave no reason'"]);
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=250ms tell=n"]);
     let mut bench = starting(Some(2));
     bench.handler(1, "k", 7, HandlerEvent::Refused { backoff: None, why: String::new() });
-    assert_eq!(bench.seen(), ["release 1: k@7 r in=2s result='its handler gave no reason'"]);
+    assert_eq!(bench.seen(), ["release 1: k@7 r in=2s"]);
     for (event, release) in [
         (HandlerEvent::Refused { backoff: None, why: "no route".into() }, "r in=2s"),
         (HandlerEvent::Elsewhere { why: "no route".into() }, "e"),

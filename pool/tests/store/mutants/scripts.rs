@@ -118,6 +118,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "''", by "a_refusal_keeps_its_reason_until_the_next_one";
     "every reason is that of a refusal": "release", "way.why == 'r' and way.result"
         => "way.result", by "a_refusal_keeps_its_reason_until_the_next_one";
+    "a refusal without a reason takes the former one away": "", "if letter == 'r' and said == '' and find(why, '^r%d*%+.') then return end"
+        => "", by "a_refusal_keeps_its_reason_until_the_next_one";
     "a refusal's reason hides who refused": "", " or match(why, '^r(%d+)%+')"
         => "", by "a_refusal_keeps_its_reason_until_the_next_one";
     "a refusal's reason breaks its record": "", "gsub(shortened(said, REFUSAL_MAX), '[|%c]', ' ')"
