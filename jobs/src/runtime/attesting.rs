@@ -78,6 +78,13 @@ pub(crate) struct Journal {
     longest: Duration,
 }
 
+/// Ends that fit into one call.
+pub(crate) struct Page {
+    /// The places of the ends in the journal.
+    of: Vec<usize>,
+    pub(crate) ends: Arc<(Vec<Attesting>, Vec<Settling>)>,
+}
+
 impl Journal {
     pub(crate) fn note(&mut self, inc: Incarnation, ends: &[End], replies: &[SettleReply]) {
         let at = Instant::now();
@@ -109,26 +116,26 @@ impl Journal {
         }
     }
 
-    /// The ends that the data of this incarnation may have forgotten, by calls.
-    pub(crate) fn unknown_in(&self, inc: Incarnation) -> Vec<Arc<(Vec<Attesting>, Vec<Settling>)>> {
-        let unknown: Vec<_> = self.said.iter().filter(|said| said.known_in != inc).collect();
-        let call = |said: &[&Said]| {
-            let said = said.iter().map(|said| (said.execution.clone(), said.end.clone()));
-            Arc::new(said.unzip())
-        };
-        let (mut rest, mut calls) = (&unknown[..], Vec::new());
+    /// The ends that the data of the incarnation may have forgotten, by calls.
+    pub(crate) fn unknown_in(&self, inc: Incarnation) -> Vec<Page> {
+        let unknown = self.said.iter().enumerate().filter(|(_, said)| said.known_in != inc);
+        let unknown: Vec<_> = unknown.collect();
+        let (mut rest, mut pages) = (&unknown[..], Vec::new());
         while !rest.is_empty() {
-            let (said, later) = rest.split_at(one_call(rest.iter().map(|said| said.bytes)));
+            let (page, later) = rest.split_at(one_call(rest.iter().map(|(_, said)| said.bytes)));
             rest = later;
-            calls.push(call(said));
+            let ends = page.iter().map(|(_, said)| (said.execution.clone(), said.end.clone()));
+            pages.push(Page { of: page.iter().map(|(at, _)| *at).collect(), ends: Arc::new(ends.unzip()) });
         }
-        calls
+        pages
     }
 
-    /// All is known to the data of this incarnation.
-    pub(crate) fn knows(&mut self, inc: Incarnation) {
-        for said in &mut self.said {
-            said.known_in = inc;
+    /// The data of the incarnation know the ends of a page. No end has been noted since the page was made.
+    pub(crate) fn knows(&mut self, inc: Incarnation, page: &Page) {
+        for at in &page.of {
+            if let Some(said) = self.said.get_mut(*at) {
+                said.known_in = inc;
+            }
         }
     }
 }

@@ -21,6 +21,8 @@ const GRACE: Duration = Duration::from_secs(60);
 pub(crate) struct Ends {
     fresh: VecDeque<End>,
     refused: VecDeque<Refused>,
+    /// The last call was about a refused end: now new ends come first.
+    was_refused: bool,
 }
 
 struct Refused {
@@ -58,9 +60,11 @@ impl Ends {
         self.refused.front().map(|refused| refused.next)
     }
 
-    /// The ends of the next call: a refused end, or all new ends.
+    /// The ends of the next call: in turns a refused end and all new ends.
     pub(crate) fn next_call(&mut self, now: Instant) -> Said {
-        if self.next().is_some_and(|next| next <= now)
+        let is_due = self.next().is_some_and(|next| next <= now);
+        self.was_refused = is_due && (!self.was_refused || self.fresh.is_empty());
+        if self.was_refused
             && let Some(refused) = self.refused.pop_front()
         {
             return Said { ends: [refused.end].into(), since: Some(refused.since) };
@@ -140,8 +144,8 @@ mod tests {
         ends.push(end("c"));
         let a = ends.next_call(now);
         assert!(ends.refuse(&a, now));
-        assert_eq!((ids(&a), ids(&ends.next_call(now))), (vec!["a".to_owned()], vec!["b".to_owned()]));
-        assert_eq!(ids(&ends.next_call(now)), ["c"], "one that was refused alone has a pause");
+        assert_eq!((ids(&a), ids(&ends.next_call(now))), (vec!["a".to_owned()], vec!["c".to_owned()]));
+        assert_eq!(ids(&ends.next_call(now)), ["b"], "one that was refused alone has a pause");
         assert_eq!((ends.are_due(now), ends.slots()), (false, 1));
         assert_eq!(ids(&ends.next_call(now + PAUSE)), ["a"]);
     }

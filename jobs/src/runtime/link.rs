@@ -155,7 +155,7 @@ impl Link {
     /// The data of the incarnation have the settings of a queue.
     pub(crate) fn declared(&self, queue: &QueueName, inc: Incarnation) {
         for known in self.queues().iter_mut().filter(|known| known.queue == *queue) {
-            known.declared_in = inc;
+            known.declared_in = known.declared_in.max(inc);
         }
     }
 

@@ -259,34 +259,37 @@ impl Taker {
     }
 
     /// The data were lost, or went back: the data learn the latest ends before other nodes take the jobs. Returns false
-    /// where damaged data refuse.
+    /// where damaged data refuse ends. Ends behind a refused page are said all the same.
     async fn repeat(&mut self) -> bool {
         let inc = self.incarnations.see();
         if self.link.is_broken(Breakage::NoJournal) {
             return true;
         }
-        for call in self.journal.unknown_in(inc) {
-            let lane = self.journal_lane.clone();
+        let mut is_known = true;
+        for page in self.journal.unknown_in(inc) {
+            let (lane, ends) = (self.journal_lane.clone(), page.ends.clone());
             self.journal_lane.advance();
             let said = self.link.call(move |store, inc| {
-                let (call, lane) = (call.clone(), lane.clone());
+                let (ends, lane) = (ends.clone(), lane.clone());
                 async move {
-                    store.attest(inc, &call.0).await?;
-                    store.settle(inc, &lane, &call.1).await
+                    store.attest(inc, &ends.0).await?;
+                    store.settle(inc, &lane, &ends.1).await
                 }
                 .boxed()
             });
-            if let Err(error) = said.await {
-                self.journal_lane.renew();
-                if self.link.may_warn("journal") {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
+            match said.await {
+                // Another loss meanwhile is another change.
+                Ok(_) => self.journal.knows(inc, &page),
+                Err(error) => {
+                    self.journal_lane.renew();
+                    if self.link.may_warn("journal") {
+                        tracing::warn!(error = &error as &dyn std::error::Error, "ends were not said again");
+                    }
+                    is_known = false;
                 }
-                return false;
             }
         }
-        // Another loss meanwhile is another change.
-        self.journal.knows(inc);
-        true
+        is_known
     }
 
     /// Says what has ended and takes for free slots, in one round trip.

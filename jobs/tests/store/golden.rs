@@ -92,6 +92,7 @@ const GOLDEN: &[&str] = &[
     "bodies parent.2 = b",
     "bodies ready = body-ready",
     "counts g|done = 1",
+    "counts g|kind = 1",
     "counts g|running = 1",
     "counts g|turn = 100",
     "counts mail|delayed = 2",

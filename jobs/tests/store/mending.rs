@@ -176,7 +176,10 @@ async fn a_group_with_ready_jobs_comes_back_to_its_place(which: Which) {
 }
 
 async fn groups_behind_many_others_come_back_to_their_place(which: Which) {
-    let lab = Lab::new(which, &[("g", "g gconc=1")]).await;
+    // A tick sees 64 queues that nodes wait for, and the next tick goes on behind them.
+    let names: Vec<_> = (100..170).map(|n| format!("h{n}")).collect();
+    let others = names.iter().map(|name| (name.as_str(), "g"));
+    let lab = Lab::new(which, &others.chain([("g", "g gconc=1")]).collect::<Vec<_>>()).await;
     let groups: Vec<_> = (100..170).map(|n| format!("t{n}")).collect();
     for name in &groups {
         for job in ["1", "2"] {
@@ -195,6 +198,9 @@ async fn groups_behind_many_others_come_back_to_their_place(which: Which) {
             .len();
     }
     assert_eq!(taken, groups.len());
+    let mut wish = waiting("g");
+    wish.queues.extend(names.iter().map(|name| (queue(name), 1)));
+    lab.take_as(&wish).await;
     // Its slot is gone.
     lab.raw("HSET", "groups", &["g|t169", "1|0|0|0|0|0|q|||||"]).await;
     let before = lab.dump().await;

@@ -31,8 +31,8 @@ macro_rules! mutants {
 
 /// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
 const MUTANTS: &[Mutant] = mutants! {
-    "counts of late queues stay wrong": "tick", "or at ~= '' and ticks[4] == '1'"
-        => "", by "counts_of_more_queues_than_a_tick_sees_are_mended";
+    "counts of late queues stay wrong": "tick", "from_first or at ~= '' and ticks[4] == '1'"
+        => "from_first", by "counts_of_more_queues_than_a_tick_sees_are_mended";
     "a count of delayed jobs stays wrong": "tick", "write_counts(bounded, 'delayed')"
         => "", by "delayed_jobs_that_are_none_fill_no_bounded_queue";
     "delayed jobs of all queues count": "tick", "if by_queue[queue] then by_queue[queue] = by_queue[queue] + 1 end"
@@ -49,6 +49,12 @@ const MUTANTS: &[Mutant] = mutants! {
         => "local q = queue_of(with_groups[i])\n    if false", by "a_group_with_ready_jobs_comes_back_to_its_place";
     "late groups are not mended": "tick", "if at ~= '' then call('HSET', META, 'mended', at) elseif"
         => "if", by "groups_behind_many_others_come_back_to_their_place";
+    "other queues hide late groups": "tick", "(with_groups[first] or is_last) and '' or from"
+        => "''", by "groups_behind_many_others_come_back_to_their_place";
+    "later ticks begin with their first groups": "tick", "if from ~= '' and from < began then return from end"
+        => "", by "groups_behind_many_others_come_back_to_their_place";
+    "nobody knows that a queue had groups": "declare", "redis.pcall('HSET', COUNTS, kind, pinned and 2 or 1)"
+        => "do end", by "a_name_does_not_make_an_idle_queue_with_groups_plain";
     "jobs lose their groups with the settings": "", "q.grouped or not q.known and group ~= ''"
         => "q.grouped", by "jobs_keep_their_groups_while_settings_are_lost";
     "plain jobs are not kept as their queue says": "add", "if keep == '' then keep = kept end"
@@ -543,8 +549,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "    if looks", by "a_lost_wake_up_is_made_up_for_by_a_tick";
     "a tick stops at the queues that it looks at": "tick", "if left == 0 then\n    more = true"
         => "if left == 0 then", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
-    "a tick looks at the same queues again": "tick", "local at, left = ticks[2] or '', 64"
-        => "local at, left = '', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
+    "a tick looks at the same queues again": "tick", "from_first and '' or ticks[2] or '', 64"
+        => "'', 64", by "lost_wake_ups_of_many_queues_are_made_up_for_at_once";
     "a tick forgets whom it has not reached": "tick", "if earliest and earliest <= t then more, at = true, '' end"
         => "", by "a_node_behind_many_that_are_gone_is_woken_at_once";
     "whoever is behind many deaf ones waits": "add", "  -- More are left: a tick comes at once, and goes on.\n  arm(t)\n"

@@ -14,6 +14,7 @@ scenarios! {
     a_queue_that_is_named_stays_as_it_is,
     a_queue_that_was_only_named_becomes_of_any_kind,
     a_name_does_not_make_a_queue_with_groups_plain,
+    a_name_does_not_make_an_idle_queue_with_groups_plain,
 }
 
 async fn settings(lab: &Lab, name: &str) -> Settings {
@@ -105,6 +106,33 @@ async fn a_queue_that_was_only_named_becomes_of_any_kind(which: Which) {
         assert!(lab.declare("fresh", "").await);
         assert!(!lab.declare("fresh", words).await, "it was declared");
     }
+}
+
+async fn a_name_does_not_make_an_idle_queue_with_groups_plain(which: Which) {
+    for (words, due, steps) in [("g", 0, 2), ("g", 0, 3), ("g", 60_000, 0), ("g", 0, 0), ("o", 0, 0)] {
+        let lab = Lab::new(which, &[("g", words)]).await;
+        if steps > 0 || due > 0 {
+            let due = lab.now() + due;
+            lab.add_one("g", "k", |kind| (kind.group, kind.due) = (group("t1"), due)).await;
+        }
+        if steps > 1 {
+            assert_eq!(lab.take("g").await, ["k"]);
+        }
+        if steps > 2 {
+            lab.settle("k", done()).await;
+        }
+        lab.raw("HDEL", "queues", &["g"]).await;
+        name(&lab, "g").await;
+        assert!(lab.declare("g", words).await, "{words} {due} {steps}");
+        let again = lab.add_one("g", "l", |kind| kind.group = group("t1")).await;
+        assert_eq!(again, AddReply::Added, "{words} {due} {steps}");
+    }
+    let lab = Lab::new(which, &[("a", "")]).await;
+    lab.add("a", &["j"]).await;
+    lab.raw("HDEL", "queues", &["a"]).await;
+    lab.raw("HSET", "jobs", &["j", "x"]).await;
+    name(&lab, "a").await;
+    assert_eq!(lab.add_one("a", "k", |_| {}).await, AddReply::Added, "a damaged job makes no groups");
 }
 
 async fn a_name_does_not_make_a_queue_with_groups_plain(which: Which) {

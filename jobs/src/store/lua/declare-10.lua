@@ -37,19 +37,19 @@ local function is_blank()
   return not has_ready(q)
 end
 
--- Whether the queue has lost its settings, and the first ready job has a group. A queue without groups would lose such
--- jobs.
-local function had_groups()
-  local first = call('ZRANGE', READY, '[' .. name .. '|', '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 1)[1]
-  -- A place has 17 characters.
-  local j = first and sound(sub(first, #name + 19))
-  return first and not (j and j.group == '')
-end
+-- Whether the queue has lost its settings, and had groups. Only a declaration knows how its jobs take turns.
+local kind = name .. '|kind'
+local function had_groups() return type(redis.pcall('HGET', COUNTS, kind)) == 'string' end
 if argv[4] == 'n' and (q.known or had_groups()) then return { 'OK', '' } end
 if q.known and (q.grouped ~= grouped or q.pinned ~= pinned) and not (is_named(q) and is_blank()) then
   return { 'GROUPS' }
 end
 if q.paused then text = gsub(flags, '%-', '') .. 'p' .. sub(text, #flags + 1) end
+if grouped then
+  redis.pcall('HSET', COUNTS, kind, pinned and 2 or 1)
+else
+  redis.pcall('HDEL', COUNTS, kind)
+end
 call('HSET', QUEUES, name, text)
 queues[name] = nil
 local was = q

@@ -188,10 +188,11 @@ if is_nth(1000, ticked) then
 end
 
 -- A wake-up may have been lost with the node that it was for. The next tick goes on where this one ends, and comes at once.
-local at, left = ticks[2] or '', 64
--- Whether this tick also looks for damage: the first tick in a span of 10 s, and the following ticks while queues are
+-- Once in 10 s a tick begins with the first queue, and looks for damage, too. So do the following ticks while queues are
 -- left.
-local looks = is_nth(10000, ticked) or at ~= '' and ticks[4] == '1'
+local from_first = is_nth(10000, ticked)
+local at, left = from_first and '' or ticks[2] or '', 64
+local began, looks = at, from_first or at ~= '' and ticks[4] == '1'
 while true do
   local from = at == '' and '-' or '[' .. at
   local member = redis.pcall('ZRANGE', WAITING, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
@@ -221,7 +222,7 @@ while true do
 end
 earliest = nil
 flush()
-if looks then mend(ticks[5] or '') end
+if looks then mend(ticks[5] or '', began, at == '') end
 -- Nodes that do not hear have used up its patience: the next one begins with the first queue.
 if earliest and earliest <= t then more, at = true, '' end
 if at ~= '' then

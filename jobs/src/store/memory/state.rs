@@ -134,6 +134,16 @@ impl Data {
         u64::try_from(count).unwrap_or_default()
     }
 
+    /// Settings may be lost: the counts also say whether the queue has groups, or is pinned.
+    pub(super) fn note_kind(&mut self, queue: &QueueName, settings: &Settings) {
+        let field = format!("{queue}|kind");
+        if settings.grouped {
+            self.counts.insert(field, if settings.pinned { 2 } else { 1 });
+        } else {
+            self.counts.remove(&field);
+        }
+    }
+
     pub(super) fn add_count(&mut self, queue: &QueueName, of: &str, by: i64) {
         let count = self.counts.entry(format!("{queue}|{of}")).or_default();
         *count = (*count + by).max(0);

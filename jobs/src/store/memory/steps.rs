@@ -170,6 +170,7 @@ impl Store for MemoryStore {
         }
         let mut settings = settings.clone();
         settings.paused = was.as_ref().is_some_and(|was| was.paused);
+        step.state.data.note_kind(queue, &settings);
         step.state.data.queues.insert(queue.clone(), settings.clone());
         if !settings.pinned && step.has_ready(queue, None) {
             step.wake(queue, 1_000);

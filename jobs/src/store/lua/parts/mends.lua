@@ -69,16 +69,15 @@ local function look_at(g)
   put_right(g)
 end
 
--- Looks at 64 groups with ready jobs, from where the last look has ended. Returns where this one ends.
-local function look_at_groups(from)
+-- Looks at 64 groups with ready jobs, from where the last look has ended. Returns where this look ends. Queues come in the
+-- order of their names, and a tick sees a part of the queues, behind `began`. Groups before that wait for an earlier tick.
+local function look_at_groups(from, began, is_last)
+  if from ~= '' and from < began then return from end
   local left, first = 64, 1
-  local function goes_on(name) return sub(from, 1, #name + 1) == name .. '|' end
-  for i = 1, #with_groups do
-    if goes_on(with_groups[i]) then first = i end
-  end
+  while with_groups[first] and with_groups[first] .. '}' <= from do first = first + 1 end
   for i = first, #with_groups do
     local name = with_groups[i]
-    local q, at = queue_of(name), goes_on(name) and from or name .. '|'
+    local q, at = queue_of(name), from > name .. '|' and from or name .. '|'
     while true do
       local member = call('ZRANGE', READY, '[' .. at, '(' .. name .. '}', 'BYLEX', 'LIMIT', 0, 1)[1]
       if not member then break end
@@ -89,17 +88,17 @@ local function look_at_groups(from)
       if group then look_at(group_of(q, group)) end
     end
   end
-  return ''
+  return (with_groups[first] or is_last) and '' or from
 end
 
 -- Mends all doubted counts, after the rest of the call's changes.
-local function mend(from)
+local function mend(from, began, is_last)
   groups = {}
   for i = 1, #with_groups do
     local q = queue_of(with_groups[i])
     q.added, q.owners = 0, q.pinned and {}
   end
-  local at = look_at_groups(from)
+  local at = look_at_groups(from, began, is_last)
   if at ~= '' then call('HSET', META, 'mended', at) elseif from ~= '' then call('HDEL', META, 'mended') end
   if count_members(LEASES, '', 'R', full, crowded) then
     write_counts(full, 'running')
