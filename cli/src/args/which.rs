@@ -106,7 +106,7 @@ pub(crate) struct Which {
     /// Jobs that have been as they are for longer than this
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) older: Option<Duration>,
-    /// Jobs that are parked, have failed last, or were refused with a reason
+    /// Jobs that are parked, or whose last attempt has failed
     #[arg(long)]
     pub(crate) failing: bool,
 }
@@ -127,7 +127,7 @@ impl Which {
             && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
             && self.plan.as_ref().is_none_or(|plan| job.plan.as_ref() == Some(plan))
             && self.older.is_none_or(is_old)
-            && (!self.failing || job.error.is_some() || job.refusal.is_some())
+            && (!self.failing || job.error.is_some())
     }
 }
 

@@ -1,8 +1,10 @@
 //! `tenure ls`.
 
+use std::future::ready;
+
 use clap::{Args, ValueEnum};
 use futures::StreamExt;
-use tenure_pool::Inspector;
+use tenure_pool::{Error, Inspector, JobInfo};
 
 use super::Session;
 use super::watch::Watch;
@@ -16,6 +18,9 @@ use crate::view::jobs::{Shown, all_meant, meant};
 pub(crate) struct Ls {
     #[command(flatten)]
     which: Which,
+    /// Only jobs that wait because a worker refused them with a reason
+    #[arg(long)]
+    refused: bool,
     /// The order. Without one, programs get each job as it is found, and perhaps twice
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     sort: Sort,
@@ -43,11 +48,18 @@ impl Ls {
         self.watch.run(session, async |session| self.print(&pool, session).await).await
     }
 
+    fn shows(&self, job: &JobInfo) -> bool {
+        !self.refused || job.refusal.is_some()
+    }
+
     async fn print(&self, pool: &Inspector, session: &mut Session) -> Result<Code, Failure> {
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut list = List::new(&mut session.out)?;
         if self.sort == Sort::None {
-            let mut jobs = Box::pin(meant(pool, &self.which).await?.take(limit));
+            let jobs = Box::pin(meant(pool, &self.which).await?);
+            let shows =
+                |job: &Result<JobInfo, Error>| ready(job.as_ref().map_or(true, |job| self.shows(job)));
+            let mut jobs = jobs.filter(shows).take(limit);
             while let Some(job) = jobs.next().await {
                 list.row(&Shown::from(job?))?;
             }
@@ -56,7 +68,7 @@ impl Ls {
             if self.sort == Sort::Since {
                 jobs.sort_by_key(|job| job.since);
             }
-            for job in jobs.into_iter().take(limit) {
+            for job in jobs.into_iter().filter(|job| self.shows(job)).take(limit) {
                 list.row(&Shown::from(job))?;
             }
         }

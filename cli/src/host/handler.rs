@@ -56,31 +56,25 @@ struct Place {
     held: Held,
 }
 
-fn no_host() -> Start {
-    Start::Unable { why: "its worker has no host at the moment".to_owned() }
-}
-
 /// A handler that its runs can hold.
 pub(super) struct Shared(pub(super) Arc<Handler>);
 
 impl JobHandler for Shared {
     async fn start(&self, job: Job) -> Start {
         let handler = &self.0;
-        let Some(link) = handler.link().await else { return no_host() };
+        let Some(link) = handler.link().await else { return Start::Elsewhere };
         let permit = tokio::select! {
             biased;
             () = job.cancelled() => return Start::Failed(TOLD_EARLY.into()),
             permit = link.starting.acquire() => permit,
         };
         // It has gone.
-        let Ok(_permit) = permit else { return no_host() };
+        let Ok(_permit) = permit else { return Start::Elsewhere };
         let Ok(shard) = handler.node.shard_of(job.key()) else { return Start::Elsewhere };
         let (held, waits, lease) = match link.hold((shard, job.worker()), &job) {
             Ok(held) => held,
             Err(NotHeld::Over) => return Start::Elsewhere,
-            Err(NotHeld::Full) => {
-                return Start::Declined { backoff: None, why: "its host has no room for it".to_owned() };
-            }
+            Err(NotHeld::Full) => return Start::Refused { backoff: None },
         };
         handler.begin(Run { job, held, waits, times: handler.times }, lease).await
     }

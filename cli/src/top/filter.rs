@@ -112,6 +112,7 @@ mod tests {
             since: SystemTime::UNIX_EPOCH,
             plan: None,
             error: None,
+            refusal: None,
             paused: None,
         }
     }
@@ -138,6 +139,8 @@ mod tests {
             assert!(!means(text, &job("us/hool")), "{text}");
         }
         assert!(!means("acme state:queued", &acme) && !means("older:1m", &acme) && !means("plan:p", &acme));
+        let refused = Job { refusal: Some("no program".to_owned()), ..acme.clone() };
+        assert!(!means("failing", &refused), "a refused job has not failed");
         assert!(means("failing", &Job { error: Some("x".to_owned()), ..acme }));
     }
 

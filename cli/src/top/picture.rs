@@ -80,6 +80,8 @@ pub(super) struct Job {
     pub(super) since: SystemTime,
     pub(super) plan: Option<String>,
     pub(super) error: Option<String>,
+    /// The reason of its last refusal.
+    pub(super) refusal: Option<String>,
     /// Its pause: by whom, why, and until when.
     pub(super) paused: Option<(String, String, Option<SystemTime>)>,
 }

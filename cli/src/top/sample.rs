@@ -68,6 +68,7 @@ fn job(name: &str, state: JobState, age: u64) -> Job {
         since: start() - Duration::from_secs(age),
         plan: Some("nightly".to_owned()).filter(|_| state == JobState::Running),
         error: is_free.then(|| "exit status 3: cannot connect to the exchange".to_owned()),
+        refusal: None,
         paused: None,
     }
 }

@@ -11,7 +11,8 @@ pub(crate) fn remedy(seen: &Explanation) -> Option<String> {
     let node = seen.owner.as_ref().and_then(|owner| owner.node.as_deref()).unwrap_or("its node");
     Some(match &seen.verdict {
         Verdict::NoRoom { .. } | Verdict::PassedOver { .. } | Verdict::NotBegun if seen.refusal.is_some() => {
-            "mend the program or the image of the workers, as the last refusal says".to_owned()
+            "mend the cause that the last refusal names, such as the program or the image of the workers"
+                .to_owned()
         }
         Verdict::Paused => format!("`tenure resume {key}`, when it may run again"),
         Verdict::Parked => format!("mend the cause, then `tenure retry {key}`; or `tenure stop {key}`"),

@@ -49,7 +49,7 @@ pub(crate) struct Shown {
 impl From<JobInfo> for Shown {
     fn from(job: JobInfo) -> Self {
         let (key, key64) = shown::key_fields(&job.key);
-        let error = trouble(&job);
+        let error = trouble(job.error.as_deref(), job.refusal.as_deref());
         Self {
             key,
             key64,
@@ -77,9 +77,9 @@ impl From<JobInfo> for Shown {
 }
 
 /// Why a job does not run that should: its error, or the reason of its last refusal.
-pub(crate) fn trouble(job: &JobInfo) -> Option<String> {
-    let refusal = job.refusal.as_ref().map(|why| format!("refused: {why}"));
-    refusal.or_else(|| job.error.clone())
+pub(crate) fn trouble(error: Option<&str>, refusal: Option<&str>) -> Option<String> {
+    let refusal = refusal.map(|why| format!("refused: {why}"));
+    refusal.or_else(|| error.map(str::to_owned))
 }
 
 /// The word for the state of a job, and how it looks.

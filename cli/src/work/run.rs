@@ -15,6 +15,7 @@ use super::launch::{End, Word};
 use super::logs::Last;
 use super::options::{Ready, StopTo, Work};
 use super::process::Processes;
+use crate::out::shown;
 
 /// The exit status that says: not here, not now (`EX_TEMPFAIL`).
 const TRY_AGAIN: i32 = 75;
@@ -130,7 +131,8 @@ impl Run {
     }
 
     fn failed_start(self, end: End) -> Start {
-        let text = self.processes.told(end, &self.last.text());
+        let said = self.last.text();
+        let text = self.processes.told(end, &said);
         match end {
             // It has done its work: it was ready, and the job has ended well.
             End::Exit(0) if self.work.start.ready == Ready::Exec => {
@@ -139,7 +141,7 @@ impl Run {
             End::Exit(0) => Start::Failed("it ended before it said that it was ready".into()),
             End::Exit(TRY_AGAIN) => {
                 tracing::info!(key = %self.talk.job.key(), text, "a program refuses its job for now");
-                Start::Declined { backoff: None, why: text }
+                Start::Declined { backoff: None, why: self.processes.told(end, &last_line(&said)) }
             }
             end => Start::Failed(self.fault(end, text)),
         }
@@ -234,6 +236,11 @@ impl Run {
     }
 }
 
+/// The last line with words in it, for people. A reason of a refusal is cut behind its start, so the cause comes first.
+fn last_line(said: &str) -> String {
+    shown::plain(said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default())
+}
+
 /// Waits until the program has had too much time for its start. It may ask for more.
 async fn late(talk: &Talk, limit: Duration) {
     let until = Instant::now() + EXTENDED_MAX.max(limit);
@@ -267,5 +274,25 @@ async fn broken(talk: &Talk, limit: Option<Duration>) {
     match limit {
         Some(_) => talk.given_up().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_with_words_is_told_for_people() {
+        let long = format!("{}\nno licence is free\n\n \n", "a line of a trace\n".repeat(60));
+        for (said, line) in [
+            ("", ""),
+            (" \n\n", ""),
+            ("no GPU", "no GPU"),
+            ("one\ntwo\r\n", "two"),
+            (&long, "no licence is free"),
+            ("\u{1b}[31mred\u{202e}", "\\u{1b}[31mred\\u{202e}"),
+        ] {
+            assert_eq!(last_line(said), line, "{said:?}");
+        }
     }
 }

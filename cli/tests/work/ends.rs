@@ -36,9 +36,13 @@ async fn status_78_parks_the_job() {
 async fn status_75_sends_the_job_back_without_an_attempt() {
     let world = World::new().await;
     let worker = world.worker("w", SCRIPT).await;
-    let script = "echo tried > $FOLDER/tried; test -e $FOLDER/open || exit 75; exec sleep 1000";
+    let script = "test -e $FOLDER/open && exec sleep 1000
+        for line in $(seq 200); do echo \"trace $line\" >&2; done; printf '\\033[1mno licence\\n\\n' >&2; exit 75";
     world.node.submit(("acme", script)).await.unwrap();
-    world.line_in("tried").await;
+    let refused =
+        || async { world.node.job("acme").await.unwrap().and_then(|job| job.refusal).ok_or("not refused") };
+    let told = eventually(PATIENCE, "the reason", refused).await;
+    assert_eq!(told, "exit status 75: \\u{1b}[1mno licence");
     std::fs::write(world.file("open"), "").unwrap();
     let runs =
         || async { world.node.job("acme").await.unwrap().filter(|job| job.state == JobState::Running) };

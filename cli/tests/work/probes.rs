@@ -159,8 +159,8 @@ async fn refused_with_a_reason(world: &World) {
         "{late}"
     );
     for (args, words) in [
-        (&["explain", "acme"][..], ["refused it", "No such file", "to do: mend the program"]),
-        (&["ls", "--failing"], ["acme", "refused: ", "No such file"]),
+        (&["explain", "acme"][..], ["refused it", "No such file", "to do: mend the cause"]),
+        (&["ls", "--refused"], ["acme", "refused: ", "No such file"]),
         (&["doctor", "--only", "pool"], ["pool.refused", "were refused by a worker", "No such file"]),
     ] {
         let says = async || {
@@ -170,6 +170,12 @@ async fn refused_with_a_reason(world: &World) {
         };
         eventually(PATIENCE, args[0], says).await;
     }
+    // It has not failed: what an operator does to failing jobs leaves it alone.
+    for args in [&["ls", "--failing"][..], &["stop", "--failing", "--yes"]] {
+        let done = world.tenure().args(args).args(["--pool", "feeds", "-o", "name"]).output().await.unwrap();
+        assert_eq!((done.status.code(), &*String::from_utf8_lossy(&done.stdout)), (Some(0), ""), "{args:?}");
+    }
+    assert!(world.node.job("acme").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +217,7 @@ async fn a_node_is_ready_when_the_program_of_one_key_is_missing() {
     ready(&address).await;
     world.node.submit(("missing", "")).await.unwrap();
     let refused = async || {
-        let args = ["ls", "--failing", "--pool", "feeds"];
+        let args = ["ls", "--refused", "--pool", "feeds"];
         let done = world.tenure().args(args).output().await.unwrap();
         let told = String::from_utf8_lossy(&done.stdout).into_owned();
         if told.contains("refused: ") && told.contains("No such file") { Ok(()) } else { Err(told) }

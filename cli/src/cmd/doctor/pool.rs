@@ -266,34 +266,24 @@ async fn past(pool: &Inspector, settings: &Settings, workers: &[WorkerInfo]) -> 
     Ok(vec![past::churn(&noted, &nodes, now), past::losses(&noted, now)])
 }
 
-/// Jobs that wait because of a trouble: the number, the most frequent reason, and the time of the first one.
+/// Jobs that wait because of a trouble: the number, and the most frequent reason.
 #[derive(Debug, Default)]
 struct Troubled {
     reasons: BTreeMap<String, u64>,
-    first: Option<SystemTime>,
 }
 
 impl Troubled {
-    fn add(&mut self, reason: &str, since: SystemTime) {
+    fn add(&mut self, reason: &str) {
         *self.reasons.entry(shown::plain(reason)).or_default() += 1;
-        self.first = Some(self.first.map_or(since, |first| first.min(since)));
     }
 
     /// The words for jobs without the trouble, and for jobs with the trouble.
-    fn finding(
-        self,
-        check: &'static str,
-        (looked, now): (u64, SystemTime),
-        (none, some): (&str, &str),
-        remedy: &str,
-    ) -> Finding {
+    fn finding(self, check: &'static str, looked: u64, (none, some): (&str, &str), remedy: &str) -> Finding {
         let count = self.reasons.values().sum();
         let Some((reason, most)) = self.reasons.into_iter().max_by_key(|(_, count)| *count) else {
             return Finding::ok(check, format!("of {looked} jobs none {none}")).count(0, Unit::Jobs);
         };
-        let since = self.first.and_then(|first| now.duration_since(first).ok()).unwrap_or_default();
-        let since = when::brief(since);
-        let text = format!("{count} of {looked} jobs {some}, the first for {since}; {most} with: {reason}");
+        let text = format!("{count} of {looked} jobs {some}; {most} with: {reason}");
         Finding::warn(check, text, remedy).count(count, Unit::Jobs)
     }
 }
@@ -310,9 +300,9 @@ async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 4], Error> {
         let job = job?;
         looked += 1;
         match (&job.refusal, &job.error) {
-            (Some(why), _) => refused.add(why, job.since),
+            (Some(why), _) => refused.add(why),
             // A separate check tells of parked jobs.
-            (None, Some(error)) if job.state != JobState::Parked => failing.add(error, job.since),
+            (None, Some(error)) if job.state != JobState::Parked => failing.add(error),
             _ => {}
         }
         let old = now.duration_since(job.since).is_ok_and(|age| age > STUCK);
@@ -341,15 +331,15 @@ async fn jobs(pool: &Inspector, sample: usize) -> Result<[Finding; 4], Error> {
     };
     let failing = failing.finding(
         "pool.failing",
-        (looked, now),
+        looked,
         ("fails", "have failed and are tried again"),
         "mend the cause: tenure ls --failing, tenure explain KEY",
     );
     let refused = refused.finding(
         "pool.refused",
-        (looked, now),
+        looked,
         ("was refused with a reason", "were refused by a worker"),
-        "mend the program or the image of the workers: tenure ls --failing, tenure explain KEY",
+        "mend the cause, such as a program or an image: tenure ls --refused, tenure explain KEY",
     );
     Ok([failing, refused, stopping, places])
 }

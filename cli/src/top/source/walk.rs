@@ -7,7 +7,6 @@ use tenure_pool::{Cursor, Error, Inspector, JobInfo, JobKey, JobState, ParkedJob
 
 use crate::top::filter::Filter;
 use crate::top::picture::{Found, Job};
-use crate::view::jobs::trouble;
 
 /// How many pages are read for one picture.
 const PAGES: usize = 8;
@@ -172,7 +171,6 @@ fn shard(pool: &Inspector, key: &JobKey) -> usize {
 }
 
 fn listed(pool: &Inspector, job: JobInfo) -> Job {
-    let error = trouble(&job);
     Job {
         shard: shard(pool, &job.key),
         key: job.key,
@@ -183,7 +181,8 @@ fn listed(pool: &Inspector, job: JobInfo) -> Job {
         attempts: job.attempts,
         since: job.since,
         plan: job.plan,
-        error,
+        error: job.error,
+        refusal: job.refusal,
         paused: job.paused.map(|pause| (pause.by, pause.reason, pause.until)),
     }
 }
@@ -200,6 +199,7 @@ fn parked(pool: &Inspector, job: ParkedJob) -> Job {
         since: job.since,
         plan: None,
         error: Some(job.error),
+        refusal: None,
         paused: None,
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn jobs(canvas: &mut Canvas<'_>, model: &Model, area: Rect) {
         let key = Cell::new(shown::key(&job.key));
         let why = shown_jobs::why(
             job.paused.as_ref().map(|(by, reason, until)| (&**by, &**reason, *until)),
-            job.error.as_deref(),
+            shown_jobs::trouble(job.error.as_deref(), job.refusal.as_deref()).as_deref(),
         );
         if is_parked {
             return vec![key, Cell::of(job.attempts), Cell::new(age(job.since)), why];
