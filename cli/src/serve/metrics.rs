@@ -66,12 +66,12 @@ fn of_pool(page: &mut Page, pool: &str, fleet: &Fleet) {
     }
     page.one(
         "tenure_serve_queued_jobs",
-        "Jobs that wait for their first start: never begun, or refused then.",
+        "Jobs that wait for their first start: never begun, or refused or handed on before it.",
         pool,
         figures.queued,
     );
     let oldest = figures.oldest_queued.unwrap_or_default();
-    let what = "The age of the oldest job that has never begun.";
+    let what = "The age of the oldest of them.";
     page.one("tenure_serve_oldest_queued_seconds", what, pool, oldest.as_secs_f64());
 
     let rows = fleet.workers();

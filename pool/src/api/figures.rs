@@ -22,11 +22,12 @@ use crate::store::{LOOK_MAX, Store};
 pub struct Figures {
     /// All jobs, in any state.
     pub jobs: u64,
-    /// Jobs that wait for their first start: never begun, or [`refused`](Self::refused).
+    /// Jobs that wait for their first start and have not failed: never begun, or [`returned`](Self::returned).
     pub queued: u64,
-    /// Jobs of `queued` that a worker has begun and refused before the first start. A shard with more than 1,024 jobs to take
-    /// up counts such jobs among 1,024. [`Settings::max_queued`](crate::Settings::max_queued) limits the other queued jobs.
-    pub refused: u64,
+    /// Jobs of `queued` that came back from a worker before the first start: refused, handed on, or unparked. A job is
+    /// not among them while a failed or lost attempt counts. A shard with more than 1,024 jobs to take up counts
+    /// returned jobs among 1,024. [`Settings::max_queued`](crate::Settings::max_queued) limits the other queued jobs.
+    pub returned: u64,
     /// Jobs that no worker has: new, handed on, or between two attempts. Parked and paused ones are not among them.
     pub waiting: u64,
     /// Jobs that wait for an operator: they failed too often, or were parked or paused.
@@ -84,7 +85,7 @@ impl Figures {
         Self {
             jobs: self.jobs + shard.jobs,
             queued: self.queued + shard.queued,
-            refused: self.refused + shard.refused,
+            returned: self.returned + shard.returned,
             waiting: self.waiting + shard.waiting,
             parked: self.parked + shard.parked,
             oldest_queued: self.oldest_queued.max(shard.oldest_queued),
@@ -112,8 +113,8 @@ async fn of_shard(shard: usize, store: &dyn Store) -> Result<Figures, Error> {
     });
     Ok(Figures {
         jobs: counts.jobs,
-        queued: counts.queued + counts.refused,
-        refused: counts.refused,
+        queued: counts.queued + counts.returned,
+        returned: counts.returned,
         waiting: counts.jobs.saturating_sub(counts.owned + counts.parked),
         parked: counts.parked,
         oldest_queued: counts.oldest.map(|at| Duration::from_millis(counts.now.saturating_sub(at))),

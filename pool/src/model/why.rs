@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::id::WorkerId;
 use super::paused::Paused;
-use super::record::{Begun, JobState, Record, decimal};
+use super::record::{JobState, Record, decimal};
 
 /// How much of a refusal's reason a record keeps, bytes.
 pub(crate) const REFUSAL_MAX: usize = 200;
@@ -244,18 +244,6 @@ impl Record {
     fn reason_of_refusal(&self) -> Option<&str> {
         let (_, reason) = self.why_field().strip_prefix('r')?.split_once('+')?;
         Some(reason).filter(|reason| !reason.is_empty())
-    }
-
-    /// Whether no start has succeeded, and the job waits for a worker that takes it: nobody has begun the job, or the last
-    /// worker refused it.
-    pub(crate) fn waits_for_its_first_start(&self) -> bool {
-        let waits = matches!(self.state, JobState::Queued | JobState::Assigned);
-        waits
-            && match self.begun {
-                Begun::Never => true,
-                Begun::Begun => self.why_field().starts_with('r'),
-                Begun::Started => false,
-            }
     }
 
     fn why_field(&self) -> &str {

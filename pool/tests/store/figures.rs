@@ -9,7 +9,7 @@ use super::lab::{Kind, Lab, key, release};
 scenarios! {
     figures_count_the_jobs_of_each_state,
     figures_know_the_oldest_job_that_was_never_begun,
-    a_job_refused_before_its_first_start_stays_new,
+    a_job_that_comes_back_before_its_first_start_is_new,
     figures_look_at_no_more_jobs_than_they_are_told,
     figures_pass_over_what_cannot_be_read,
     figures_of_no_pool_are_refused,
@@ -46,6 +46,7 @@ async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
     let worker = lab.worker().await;
     let begun = lab.backend.now();
     lab.run("begun", "node1.b", worker).await;
+    lab.started("begun", worker).await;
     lab.release("begun", worker, ReleaseMode::HandOff).await;
     lab.backend.advance(1_000).await;
     let assigned = lab.backend.now();
@@ -55,12 +56,12 @@ async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
     lab.route("assigned", worker).await;
     let counts = lab.figures(LOOK_MAX).await;
     assert_eq!((counts.oldest, counts.now), (Some(assigned), assigned + 1_000));
-    assert!(begun < assigned, "a job that was handed on is none of them");
+    assert!(begun < assigned, "a job that has started is none of them");
     lab.begin("assigned", worker).await;
     assert_eq!(lab.figures(LOOK_MAX).await.oldest, Some(assigned + 1_000));
 }
 
-async fn a_job_refused_before_its_first_start_stays_new(kind: Kind) {
+async fn a_job_that_comes_back_before_its_first_start_is_new(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let refuse = async |name: &str, mode, cause| {
@@ -69,7 +70,7 @@ async fn a_job_refused_before_its_first_start_stays_new(kind: Kind) {
     };
     let new = async || {
         let counts = lab.figures(LOOK_MAX).await;
-        (counts.queued, counts.refused, counts.oldest)
+        (counts.queued, counts.returned, counts.oldest)
     };
     let accepted = lab.backend.now();
     lab.run("k", "node1.k", worker).await;
@@ -83,18 +84,33 @@ async fn a_job_refused_before_its_first_start_stays_new(kind: Kind) {
         lab.begin("k", worker).await;
         assert_eq!(new().await, (0, 0, None), "begun");
     }
-    // A job that was handed on, has failed, or has started is not new.
-    for (mode, cause) in [(ReleaseMode::HandOff, Cause::Moved), (ReleaseMode::Fail, Cause::Failed)] {
+    // A later cause starts no job.
+    refuse("k", ReleaseMode::Refuse, Cause::Refused).await;
+    lab.route("k", worker).await;
+    lab.backend.advance(60_000).await;
+    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
+    assert_eq!(new().await, (0, 1, Some(accepted)), "not begun in time");
+    for (mode, cause) in [(ReleaseMode::HandOff, Cause::Moved), (ReleaseMode::GiveBack, Cause::Bounced)] {
+        lab.run_again("k", worker).await;
         refuse("k", mode, cause).await;
-        assert_eq!(new().await, (0, 0, None), "{mode:?}");
+        assert_eq!(new().await, (0, 1, Some(accepted)), "{mode:?}");
+    }
+    // A job that has failed, or has started, is not new.
+    lab.run_again("k", worker).await;
+    refuse("k", ReleaseMode::Fail, Cause::Failed).await;
+    assert_eq!(new().await, (0, 0, None), "it has failed");
+    lab.run_again("k", worker).await;
+    lab.started("k", worker).await;
+    for mode in [ReleaseMode::Refuse, ReleaseMode::HandOff] {
+        refuse("k", mode, Cause::Refused).await;
+        assert_eq!(new().await, (0, 0, None), "it had started: {mode:?}");
         lab.run_again("k", worker).await;
     }
-    lab.started("k", worker).await;
-    refuse("k", ReleaseMode::Refuse, Cause::Refused).await;
-    assert_eq!(new().await, (0, 0, None), "it had started");
     lab.backend.advance(10).await;
+    let later = lab.backend.now();
     lab.dispatch("new", "node1.n").await;
-    assert_eq!(new().await, (1, 0, Some(accepted + 10)));
+    assert_eq!(new().await, (1, 0, Some(later)));
 }
 
 async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {

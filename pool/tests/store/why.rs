@@ -34,7 +34,7 @@ scenarios! {
 type Reason = Option<(Cause, Option<WorkerId>)>;
 
 impl Lab {
-    async fn why(&self, name: &str) -> Reason {
+    pub(crate) async fn why(&self, name: &str) -> Reason {
         self.record(name).await.unwrap().why().map(|why| (why.cause, why.former))
     }
 

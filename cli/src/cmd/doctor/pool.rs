@@ -131,12 +131,12 @@ fn levels(workers: &[WorkerInfo]) -> Finding {
 
 fn queue(figures: &Figures, settings: &Settings) -> Finding {
     const CHECK: &str = "pool.queue";
-    let (queued, most) = (figures.queued.saturating_sub(figures.refused), settings.max_queued);
-    let refused = match figures.refused {
+    let (queued, most) = (figures.queued.saturating_sub(figures.returned), settings.max_queued);
+    let returned = match figures.returned {
         0 => String::new(),
-        refused => format!(", and {refused} more were refused"),
+        returned => format!(", and {returned} more came back before it"),
     };
-    let text = format!("{queued} of at most {most} jobs wait for their first start{refused}");
+    let text = format!("{queued} of at most {most} jobs wait for their first start{returned}");
     let remedy = "add workers, or raise it: tenure settings set max_queued=COUNT";
     let finding = match queued {
         queued if queued >= most => Finding::fail(CHECK, format!("{text}: dispatches are refused"), remedy),
@@ -364,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_job_takes_no_place_in_the_queue() {
+    fn a_job_that_came_back_takes_no_place_in_the_queue() {
         let (settings, mut figures) = (Settings::default(), Figures::default());
-        (figures.queued, figures.refused) = (10_002, 3);
+        (figures.queued, figures.returned) = (10_002, 3);
         let finding = queue(&figures, &settings);
         assert_eq!(finding.severity, Severity::Warn);
         assert!(finding.text.starts_with("9999 of at most 10000"), "{}", finding.text);
-        assert!(finding.text.ends_with("and 3 more were refused"), "{}", finding.text);
+        assert!(finding.text.ends_with("and 3 more came back before it"), "{}", finding.text);
     }
 
     #[test]

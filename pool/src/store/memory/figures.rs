@@ -4,8 +4,15 @@ use std::collections::BTreeSet;
 
 use super::state::State;
 use crate::model::id::WorkerId;
-use crate::model::record::Begun;
+use crate::model::record::{Begun, JobState, Record};
 use crate::store::{Counts, LOOK_MAX, Refusal};
+
+/// Whether the job waits for its first start: no start has succeeded, and no attempt has failed.
+fn is_new(record: &Record) -> bool {
+    let comes_back = record.begun == Begun::Begun && record.attempts == 0;
+    matches!(record.state, JobState::Queued | JobState::Assigned)
+        && (record.begun == Begun::Never || comes_back)
+}
 
 impl State {
     pub(super) fn figures(&self, now: u64, look: usize, workers: &[WorkerId]) -> Result<Counts, Refusal> {
@@ -14,8 +21,8 @@ impl State {
         }
         let look = look.clamp(1, LOOK_MAX);
         let seen = self.queue.iter().take(look).filter_map(|(_, key)| self.record(key));
-        let new: Vec<_> = seen.filter(|record| record.waits_for_its_first_start()).collect();
-        let refused = new.iter().filter(|record| record.begun != Begun::Never).count();
+        let new: Vec<_> = seen.filter(|record| is_new(record)).collect();
+        let returned = new.iter().filter(|record| record.begun != Begun::Never).count();
         let count = |n: usize| n as u64;
         Ok(Counts {
             now,
@@ -25,7 +32,7 @@ impl State {
             parked: count(self.parked.len()),
             oldest: new.iter().map(|record| record.created).min(),
             more: self.queue.len() > look,
-            refused: count(refused),
+            returned: count(returned),
             of_workers: workers
                 .iter()
                 .map(|worker| count(self.owned.get(worker).map_or(0, BTreeSet::len)))

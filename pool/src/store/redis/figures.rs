@@ -16,7 +16,7 @@ pub(super) async fn figures(steps: &Steps, look: usize, workers: &[WorkerId]) ->
         parked: values.number()?,
         oldest: values.number_or_empty()?,
         more: values.number()? == 1,
-        refused: values.number()?,
+        returned: values.number()?,
         of_workers: workers.iter().map(|_| values.number()).collect::<Result<_>>()?,
     })
 }

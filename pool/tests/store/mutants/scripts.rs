@@ -844,14 +844,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "math.min(tonumber(argv[1]), 1024)", by "figures_look_at_no_more_jobs_than_they_are_told";
     "figures never tell that there is more": "figures", "size('ZCARD', QUEUE) > look and 1"
         => "size('ZCARD', QUEUE) > 1024 and 1", by "figures_look_at_no_more_jobs_than_they_are_told";
-    "a job that has run counts as waiting": "figures", "if flag == '1' and not find(r, was_refused, behind) then flag = nil end"
-        => "", by "figures_know_the_oldest_job_that_was_never_begun";
-    "a refused job that has started counts as new": "figures", "|([01])|%d+|"
-        => "|([012])|%d+|", by "a_job_refused_before_its_first_start_stays_new";
-    "a refused job is not new": "figures", "if flag == '1' and not find(r, was_refused, behind) then"
-        => "if flag == '1' then", by "a_job_refused_before_its_first_start_stays_new";
-    "refused jobs are not counted": "figures", "refused = refused + tonumber(flag)"
-        => "", by "a_job_refused_before_its_first_start_stays_new";
+    "a job that has failed counts as new": "figures", "flag and (flag == '0' or attempts == '0')"
+        => "flag", by "a_job_that_comes_back_before_its_first_start_is_new";
+    "a job that has started counts as new": "figures", "|([01])|%d+|"
+        => "|([012])|%d+|", by "a_job_that_comes_back_before_its_first_start_is_new";
+    "a job that comes back is not new": "figures", "(flag == '0' or attempts == '0')"
+        => "flag == '0'", by "a_job_that_comes_back_before_its_first_start_is_new";
+    "jobs that come back are not counted": "figures", "returned = returned + tonumber(flag)"
+        => "", by "a_job_that_comes_back_before_its_first_start_is_new";
     "every job is each worker's": "figures", "'[' .. argv[i] .. ':', '(' .. argv[i] .. ';'"
         => "'-', '+'", by "figures_count_the_jobs_of_each_state";
     "the last outcome stays": "", "if entry and not entry.outcome and entry.gen == id then"

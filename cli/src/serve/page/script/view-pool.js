@@ -17,7 +17,7 @@ function tiles() {
   const rest = [workers.standby && `${workers.standby} standing by`, workers.draining && `${workers.draining} draining`].filter(Boolean);
   return [
     tile("Jobs", count(jobs.all), `${count(jobs.owned)} have a worker`, { href: "#/jobs" }),
-    tile("Waiting", count(jobs.waiting), `${count(jobs.queued)} never begun`, { href: "#/jobs?state=queued", tone: jobs.waiting > 0 && "warn" }),
+    tile("Waiting", count(jobs.waiting), `${count(jobs.queued)} not started yet`, { href: "#/jobs?state=queued", tone: jobs.waiting > 0 && "warn" }),
     tile("Oldest new job", jobs.oldest_queued_ms === null ? "–" : brief(jobs.oldest_queued_ms), "waits for its first start", { tone: jobs.oldest_queued_ms > 60_000 && "bad" }),
     tile("Parked or paused", count(jobs.parked), "wait for an operator", { href: "#/parked", tone: jobs.parked > 0 && "warn" }),
     tile("Workers", count(workers.up), rest.join(", ") || "in the ring", { tone: workers.up === 0 && "bad" }),
