@@ -67,6 +67,8 @@ pub enum Mutation {
     HandedOffMints,
     /// `attest` takes a record that nobody owns for an owner under its token.
     UnownedOutranks,
+    /// `attest` takes a job back whose release was carried out, and that has run elsewhere since.
+    TakenBackAnyway,
     /// A notification that its handler refuses for now counts as delivered.
     RefusedPassedOver,
     /// A job's next owner gets notifications again that the former one had taken.

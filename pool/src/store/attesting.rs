@@ -43,6 +43,8 @@ pub enum Attest {
         generation: u64,
         /// The payload's envelope, only on request.
         payload: Option<Bytes>,
+        /// The run is over, and its release found no record: the worker takes the job back, and releases the job again.
+        back: bool,
     },
     /// It has ended here, or was stopped.
     Ended {

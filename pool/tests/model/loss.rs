@@ -149,6 +149,7 @@ fn said(parting: Parting, unless: bool) -> Attest {
 
 fn runs(held: Held, payload: Bytes) -> Attest {
     Attest::Runs {
+        back: false,
         begun: held.begun,
         attempts: held.attempts,
         created: NOW,

@@ -68,7 +68,15 @@ pub(super) fn item(name: &str, token: Token, id_: &str, what: Attest) -> AttestI
 /// It runs, begun once; without its payload.
 pub(super) fn runs() -> Attest {
     let (plan, payload) = (String::new(), None);
-    Attest::Runs { begun: Begun::Begun, attempts: 1, created: START, plan, generation: 0, payload }
+    Attest::Runs {
+        back: false,
+        begun: Begun::Begun,
+        attempts: 1,
+        created: START,
+        plan,
+        generation: 0,
+        payload,
+    }
 }
 
 /// The job has ended. No node gets the outcome of a caller's own id.
@@ -96,7 +104,15 @@ fn left(mode: ReleaseMode, attempts: u32, delay: u64) -> Attest {
 /// The job runs, and the report has its payload.
 fn all_of_it(begun: Begun, attempts: u32, plan: &str) -> Attest {
     let payload = Some(Bytes::from_static(b"payload"));
-    Attest::Runs { begun, attempts, created: START - 5, plan: plan.to_owned(), generation: 0, payload }
+    Attest::Runs {
+        back: false,
+        begun,
+        attempts,
+        created: START - 5,
+        plan: plan.to_owned(),
+        generation: 0,
+        payload,
+    }
 }
 
 /// A job of another dispatch runs; with its payload.
@@ -162,6 +178,7 @@ async fn a_running_job_is_kept(kind: Kind) {
     let record = lab.owns(worker, "a", token, JobState::Running).await;
     assert_eq!(record, Record { attested: Some(lab.inc), ..before }, "begun and since are as they were");
     let more = Attest::Runs {
+        back: false,
         begun: Begun::Started,
         attempts: 4,
         created: START,
@@ -492,7 +509,7 @@ async fn a_runner_of_an_id_that_is_used_again_keeps_its_job(kind: Kind) {
     let token = Token(worker.0 + 9);
     let accepted = |created| {
         let (plan, payload) = (String::new(), Some(Bytes::from_static(b"payload")));
-        Attest::Runs { begun: Begun::Begun, attempts: 1, created, plan, generation: 0, payload }
+        Attest::Runs { back: false, begun: Begun::Begun, attempts: 1, created, plan, generation: 0, payload }
     };
     // The node of the first use remembers it itself for a while.
     let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();

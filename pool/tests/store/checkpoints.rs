@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, DispatchReply, ReleaseMode, ReleaseReply,
-    SaveItem, SaveReply, SettingChange, ShutdownMode, StopReply,
+    Attest, AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, DispatchReply, ReleaseMode,
+    ReleaseReply, SaveItem, SaveReply, SettingChange, ShutdownMode, StopReply,
 };
 
 use super::attesting::{item, with_payload};
@@ -17,6 +17,7 @@ scenarios! {
     a_late_copy_of_a_save_undoes_nothing,
     one_that_was_inherited_gives_way_to_a_newer_one,
     a_new_owner_begins_to_count_again,
+    a_job_that_has_run_elsewhere_is_not_taken_back,
     saves_of_one_call_see_each_other,
     a_checkpoint_that_is_too_long_is_refused,
     a_lower_limit_refuses_no_checkpoint_that_is_kept,
@@ -137,6 +138,45 @@ async fn a_new_owner_begins_to_count_again(kind: Kind) {
     assert_eq!(lab.save(other, save("k", second, 1, "one")).await, SaveReply::Kept);
     assert_eq!(lab.save(worker, save("k", first, 8, "eight")).await, SaveReply::Stale);
     assert_eq!(lab.checkpoint("k").await.map(|kept| (kept.token, kept.number)), Some((second, 1)));
+}
+
+/// A worker has no answer to its release, and the server restarts. The next worker has given the job up, too.
+async fn a_job_that_has_run_elsewhere_is_not_taken_back(kind: Kind) {
+    let back = |token, is_back| {
+        let mut said = item("k", token, "node1.k", with_payload());
+        if let Attest::Runs { back, .. } = &mut said.what {
+            *back = is_back;
+        }
+        said
+    };
+    for mode in [ReleaseMode::HandOff, ReleaseMode::Park] {
+        let mut lab = Lab::new(kind).await;
+        let (first, second) = (lab.worker().await, lab.worker().await);
+        let earlier = lab.run("k", "node1.k", first).await;
+        assert_eq!(lab.save(first, save("k", earlier, 1, "one")).await, SaveReply::Kept);
+        lab.release("k", first, ReleaseMode::HandOff).await;
+        let later = lab.run_again("k", second).await;
+        assert_eq!(lab.save(second, save("k", later, 1, "two")).await, SaveReply::Kept);
+        lab.release("k", second, mode).await;
+        lab.recover().await;
+        let before = lab.record("k").await.unwrap().to_string();
+        assert_eq!(lab.attest(first, back(earlier, true)).await, AttestReply::Nothing);
+        assert_eq!(lab.record("k").await.unwrap().to_string(), before);
+        assert_eq!(lab.kept("k").await.unwrap(), "two");
+        assert_eq!(
+            lab.attest(second, back(later, true)).await,
+            AttestReply::Kept,
+            "its own release may be lost"
+        );
+    }
+    let mut lab = Lab::new(kind).await;
+    let (first, second) = (lab.worker().await, lab.worker().await);
+    let earlier = lab.run("k", "node1.k", first).await;
+    lab.release("k", first, ReleaseMode::HandOff).await;
+    lab.run_again("k", second).await;
+    lab.release("k", second, ReleaseMode::HandOff).await;
+    lab.recover().await;
+    assert_eq!(lab.attest(first, back(earlier, false)).await, AttestReply::Kept, "what runs runs on");
 }
 
 async fn saves_of_one_call_see_each_other(kind: Kind) {

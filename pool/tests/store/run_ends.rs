@@ -41,7 +41,7 @@ fn ended_for_good() -> Attest {
 /// It runs with its second payload, and was accepted then.
 fn runs_since(created: u64) -> Attest {
     let (begun, plan, payload) = (Begun::Begun, String::new(), Some(Bytes::from_static(b"two")));
-    Attest::Runs { begun, attempts: 1, created, plan, generation: 1, payload }
+    Attest::Runs { back: false, begun, attempts: 1, created, plan, generation: 1, payload }
 }
 
 /// A later token.

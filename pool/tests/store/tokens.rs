@@ -62,6 +62,7 @@ async fn counter(lab: &Lab) -> u64 {
 fn runs(token: Token) -> AttestItem {
     let payload = Some("payload".into());
     let what = Attest::Runs {
+        back: false,
         begun: Begun::Begun,
         attempts: 1,
         created: 1,

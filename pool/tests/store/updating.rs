@@ -362,7 +362,7 @@ async fn no_job_is_updated_while_the_pool_recovers(kind: Kind) {
 /// It runs with a payload of this generation.
 fn runs_with(generation: u64, payload: Option<&'static str>) -> Attest {
     let (begun, plan, payload) = (Begun::Begun, String::new(), payload.map(Bytes::from));
-    Attest::Runs { begun, attempts: 1, created: 1, plan, generation, payload }
+    Attest::Runs { back: false, begun, attempts: 1, created: 1, plan, generation, payload }
 }
 
 impl Lab {

@@ -188,7 +188,7 @@ async fn an_attested_job_says_so(kind: Kind) {
     lab.recover().await;
     let Attest::Runs { begun, attempts, created, plan, generation, .. } = runs() else { panic!() };
     let payload = Some(bytes::Bytes::from_static(b"payload"));
-    let all = Attest::Runs { begun, attempts, created, plan, generation, payload };
+    let all = Attest::Runs { back: false, begun, attempts, created, plan, generation, payload };
     assert_eq!(lab.attest(worker, item("gone", token, "node1.b", all)).await, AttestReply::Kept);
     assert_eq!(lab.why("gone").await, Some((Cause::Attested, None)));
 }

@@ -223,7 +223,8 @@ impl Jobs {
         // A job that has ended meanwhile is reported after the answer to its release.
         let item = |word: &Statement| match word {
             Statement::Runs { key, token, with_payload } => {
-                Some(held(key, *token)?.attested(key, *with_payload))
+                let back = self.retaken.contains_key(&(key.clone(), *token));
+                Some(held(key, *token)?.attested(key, *with_payload, back))
             }
             Statement::Past(_) if broken.has(Mutation::JournalNotSent) => None,
             Statement::Past(past) => Some(past.attested(ctx.now)),

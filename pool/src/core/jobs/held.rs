@@ -231,8 +231,9 @@ impl HeldJob {
         NodeName::new(self.id.node()).ok()
     }
 
-    /// Its item of a report after a loss of data: it runs, or may run.
-    pub(super) fn attested(&self, key: &JobKey, with_payload: bool) -> AttestItem {
+    /// The item of a report after a loss of data: the job runs, or may run. `back`: the run is over, and the worker takes
+    /// the job back.
+    pub(super) fn attested(&self, key: &JobKey, with_payload: bool, back: bool) -> AttestItem {
         let what = Attest::Runs {
             begun: if self.started_before { Begun::Started } else { Begun::Begun },
             attempts: self.attempts,
@@ -240,6 +241,7 @@ impl HeldJob {
             plan: self.rare.as_ref().map_or_else(String::new, |rare| rare.plan.to_string()),
             generation: self.generation(),
             payload: with_payload.then(|| self.envelope.clone()),
+            back,
         };
         AttestItem { key: key.clone(), token: self.token, id: self.id.clone(), what }
     }

@@ -383,6 +383,7 @@ mod tests {
             judge.remembers(2, Said { worker: RAN.0, items: &items }, &[AttestReply::Ended]);
         }
         let runs = Attest::Runs {
+            back: false,
             begun: Begun::Started,
             attempts: 1,
             created: 1,

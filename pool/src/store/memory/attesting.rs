@@ -103,7 +103,7 @@ impl State {
         item: &AttestItem,
     ) -> AttestReply {
         let AttestItem { key, token, id, what } = item;
-        let Attest::Runs { begun, attempts, created, plan, generation, payload } = what else {
+        let Attest::Runs { begun, attempts, created, plan, generation, payload, back } = what else {
             return AttestReply::Nothing;
         };
         let ended = self.has_ended(key, id, Some(*created));
@@ -122,6 +122,12 @@ impl State {
         let same = found.as_ref().filter(|record| record.id.is_same(id)).cloned();
         if same.as_ref().is_some_and(|r| r.owner.is_none() && self.attested_now(r) && r.token >= *token) {
             return AttestReply::Nothing; // given up since: this came late, or twice
+        }
+        // The release was carried out, and a later run has come and gone.
+        let went_on = |record: &Record| record.owner.is_none() && record.token > *token;
+        let gives_way = *back && !ended && !self.broken.has(Mutation::TakenBackAnyway);
+        if gives_way && same.as_ref().is_some_and(went_on) {
+            return AttestReply::Nothing;
         }
         if ended && same.is_none() && found.as_ref().is_some_and(|other| other.owner.is_none()) {
             return AttestReply::Ended; // accepted since: nobody has it yet

@@ -22,13 +22,14 @@ impl Attestation for RedisStore {
         call.arg(inc.0).arg(worker.0).arg(member.to_string());
         for AttestItem { key, token, id, what } in items {
             let kind = match what {
-                Attest::Runs { .. } => "r",
+                Attest::Runs { back: true, .. } => "t",
+                Attest::Runs { back: false, .. } => "r",
                 Attest::Ended { .. } => "e",
                 Attest::HandedOff(_) => "h",
             };
             call.arg(kind).arg(key.as_bytes()).arg(token.0).arg(id.as_str());
             match what {
-                Attest::Runs { begun, attempts, created, plan, generation, payload } => {
+                Attest::Runs { begun, attempts, created, plan, generation, payload, .. } => {
                     call.arg(flag(*begun)).arg(*attempts).arg(*created).arg(plan);
                     call.arg(u8::from(payload.is_some())).arg(payload.as_deref().unwrap_or_default());
                     call.arg(*generation);

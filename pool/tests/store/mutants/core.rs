@@ -59,6 +59,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (AttendMints, Model("mutants_in_pairs_violate_a_property")),
     (HandedOffMints, Model("mutants_in_pairs_violate_a_property")),
     (UnownedOutranks, Scenario("what_nobody_owns_outranks_nobody")),
+    (TakenBackAnyway, Scenario("a_job_that_has_run_elsewhere_is_not_taken_back")),
     (NextDispatchGivesWay, Scenario("what_was_begun_later_outranks_an_earlier_dispatch")),
     (RouteUnchecked, Simulator("S9")),
     (EngineAtHome, Failure("handlers", "a50_a_handler_that_blocks_the_only_thread_costs_no_lease")),

@@ -100,6 +100,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "\n", by "a_steered_job_says_so";
     "an operator's retry gives no reason": "steer", "because(p, way == 'y' and 'y' or 'u')"
         => "", by "a_steered_job_says_so";
+    "a job that has run elsewhere is taken back": "attest", "if back and mine and not ended and p.owner == '' and tonumber(p.token) > token then return '-' end"
+        => "", by "a_job_that_has_run_elsewhere_is_not_taken_back";
+    "a job that was not released is not taken back": "attest", "if back and mine and not ended and p.owner == '' and tonumber(p.token) > token then return '-' end"
+        => "if back and mine and p.owner == '' then return '-' end", by "a_job_that_has_run_elsewhere_is_not_taken_back";
     "a report gives no reason": "attest", "if not begun_here then because(p, 'a') end"
         => "", by "an_attested_job_says_so";
     "each report is a reason": "attest", "if not begun_here then because(p, 'a') end"

@@ -359,6 +359,7 @@ impl<'a> Driver<'a> {
                 })
             }
             _ => Attest::Runs {
+                back: said.payload && said.key % 2 == 1,
                 begun: record.begun.max(if said.what == 3 { Begun::Started } else { Begun::Never }),
                 attempts: record.attempts,
                 created: record.created,
