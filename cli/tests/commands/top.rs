@@ -187,7 +187,7 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.types("+");
     top.shows("if 1 worker goes and 1 joins: 1 of 1 jobs move (100.0 %)").await;
     top.types("1d");
-    top.shows("where they go").await;
+    top.shows("workers that leave the ring: 1").await;
     top.shows("1 wait").await;
     top.types("n1\r");
     top.shows("node n1 drains").await;
