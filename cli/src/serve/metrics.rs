@@ -71,7 +71,7 @@ fn of_pool(page: &mut Page, pool: &str, fleet: &Fleet) {
         figures.queued,
     );
     let oldest = figures.oldest_queued.unwrap_or_default();
-    let what = "The age of the oldest of them.";
+    let what = "The age of the oldest job that waits for its first start.";
     page.one("tenure_serve_oldest_queued_seconds", what, pool, oldest.as_secs_f64());
 
     let rows = fleet.workers();

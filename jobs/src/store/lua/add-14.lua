@@ -8,7 +8,7 @@
 --       while it runs. A flow that has ended begins again with its first stage. Mode s does as a, and writes nothing for the same time. Mode e does as s, but only with a job that
 --       is there, which keeps its data if these are empty.
 --       A kind: keep or '' as the queue|queue|group|priority|max|due|flow|parent|flags|deadline, and |correlation if it
---       has one. Due and deadline are moments in ms. A plus before one says that it counts from this call. Flags: f it fails with its first child,
+--       has one. Due and deadline are moments in ms. A plus before a moment: so many ms after this call. Flags: f it fails with its first child,
 --       o open: more children may come, W it waits for its children
 -- Returns: OK, a letter per job: A added | E exists | S the same | U changed | R it runs, and runs again | N anew |
 --          B its queue is full | M there is none, and mode e | P no such queue, or a job with a group for a queue that
