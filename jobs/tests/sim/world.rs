@@ -299,7 +299,7 @@ impl World {
             left.retain(|line| {
                 !(line.starts_with("counts ")
                     && (line.ends_with(" = 0")
-                        || ["done", "failed", "cancelled", "turn", "limit"]
+                        || ["done", "failed", "cancelled", "turn", "limit", "kind"]
                             .iter()
                             .any(|of| line.contains(&format!("|{of} = ")))))
             });
