@@ -31,7 +31,7 @@ async fn many_copies_are_read_again_with_little_time_for_each_call() {
     for _ in 0..3 {
         let hurried =
             Client::builder(&server.url()).response_timeout(Duration::from_millis(50)).build().unwrap();
-        copies.push(eventually(SOON, "a join", async || RawMap::join(&hurried, "m").await).await);
+        copies.push(eventually(SOON * 3, "a join", async || RawMap::join(&hurried, "m").await).await);
     }
     for round in ["1", "2"] {
         // A change that no copy hears of.
