@@ -128,15 +128,9 @@ impl StoreError {
         self.class() == Some(Class::Forbidden)
     }
 
-    /// Whether the store rejects the client itself: a certificate, a user or a password. No step was sent.
+    /// Whether the store rejects the client itself: a setting, a certificate, a user or a password. No step was sent.
     pub(crate) fn is_locked_out(&self) -> bool {
-        use tenure_connection::Error;
-        let Self::Unusable(source) = self else { return false };
-        match source.downcast_ref::<Error>() {
-            Some(Error::Config { .. } | Error::Certificate(_)) => true,
-            Some(Error::Auth(_)) => !self.is_forbidden(),
-            _ => false,
-        }
+        matches!((self, self.class()), (Self::Unusable(_), Some(Class::Config | Class::Refused)))
     }
 
     /// Whether the step was not executed because the memory of the store is full.

@@ -389,15 +389,22 @@ fn who_must_end_hears_nothing_of_what_was_not_sent() {
 
 #[test]
 fn who_may_send_nothing_has_no_checkpoint_refused() {
+    use tenure_connection::Error as Redis;
     let refused = || std::io::Error::other("for a test").into();
-    for error in [tenure_connection::Error::Certificate(refused()), tenure_connection::Error::Auth(refused())]
-    {
+    for error in [
+        Redis::Config { what: "for a test", source: None },
+        Redis::Auth(refused()),
+        Redis::Certificate(refused()),
+        Redis::ClientCertificate(refused()),
+        Redis::Unsuitable { code: "ERR".into(), detail: "cluster support disabled".into() },
+    ] {
         let mut bench = running(&["a"]);
         bench.gives("a", 1);
         ends(&mut bench, "a");
         bench.all();
+        let name = format!("{error:?}");
         bench.fail_with("save", StoreError::Unusable(Arc::new(error)));
-        assert_eq!(bench.of(&["not-saved", "release"]), [""; 0]);
+        assert_eq!(bench.of(&["not-saved", "release"]), [""; 0], "{name}");
         bench.advance(secs(1));
         bench.saved(&[SaveReply::Kept]);
         assert_eq!(bench.of(&["saved", "release"]).len(), 2);
