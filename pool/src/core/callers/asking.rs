@@ -337,14 +337,15 @@ impl Asking {
         unanswered: bool,
     ) -> (bool, Option<JobKey>) {
         let flying = std::mem::take(&mut self.flying);
+        let items: Vec<_> = flying.iter().map(|flying| flying.to).collect();
+        let (whole, key) = (items.len(), self.first(&items));
+        // A refused ask stands in no stream.
+        let items = self.refused(ctx, items, error);
         for Flying { to, number, .. } in flying.iter().filter(|_| unanswered) {
             if let Some(question) = self.open.get_mut(to).filter(|question| question.number == *number) {
                 question.sent |= question.target.is_some();
             }
         }
-        let items: Vec<_> = flying.into_iter().map(|flying| flying.to).collect();
-        let (whole, key) = (items.len(), self.first(&items));
-        let items = self.refused(ctx, items, error);
         (self.sends.failed(ctx.now, items, whole, error), key)
     }
 

@@ -6,8 +6,9 @@ use tenure_connection::Error as Redis;
 
 use super::bench::{Bench, millis, secs};
 use super::{requesting, starting, steering, updating};
+use crate::model::id::{Token, WorkerId};
 use crate::model::record::JobState;
-use crate::store::{StoreError, Way};
+use crate::store::{AskReply, StoreError, Way};
 
 fn answered(code: &str, detail: &str) -> Arc<Redis> {
     Arc::new(Redis::Server { code: code.into(), detail: detail.into() })
@@ -33,6 +34,12 @@ fn asking() -> Bench {
     bench
 }
 
+fn asking_the_owner() -> Bench {
+    let mut bench = asking();
+    bench.asked(AskReply::Owner(Some((WorkerId(5), Token(8)))));
+    bench
+}
+
 fn notifying() -> Bench {
     let mut bench = Bench::attached();
     requesting::notify(&mut bench, "k");
@@ -42,9 +49,10 @@ fn notifying() -> Bench {
 /// A way to a request in flight, and the step that carries the request out.
 type Request = (fn() -> Bench, &'static str);
 
-const REQUESTS: [Request; 6] = [
+const REQUESTS: [Request; 7] = [
     (notifying, "notify"),
     (asking, "ask"),
+    (asking_the_owner, "ask"),
     (|| starting::starting(5), "notify-or-start"),
     (|| requesting::unparking(JobState::Parked), "unpark"),
     (|| steering::steering(Way::Park, JobState::Running), "steer"),
@@ -72,7 +80,7 @@ fn a_refused_request_is_answered_at_once() {
 
 #[test]
 fn a_request_that_may_be_done_is_not_refused() {
-    for (request, step) in [REQUESTS[0], REQUESTS[2], REQUESTS[5]] {
+    for (request, step) in [REQUESTS[0], REQUESTS[2], REQUESTS[3], REQUESTS[6]] {
         let mut bench = request();
         bench.all();
         bench.fail(step);
