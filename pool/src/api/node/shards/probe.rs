@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tenure_connection::Class;
+
 use crate::api::node::joining::{Limit, Waiting, check_server};
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
@@ -27,8 +29,9 @@ pub(crate) struct Probe {
     store: Arc<dyn Store>,
     /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
-    /// The copy of the members must be as new as that of the settings.
-    members: bool,
+    /// An inspector looks: the copy of the members must be as new as the copy of the settings, and a refused connection ends
+    /// the look.
+    inspects: bool,
     deadline: Instant,
     /// The join that looks, if one does.
     waiting: Option<Waiting>,
@@ -42,18 +45,19 @@ impl Probe {
         waiting: Waiting,
     ) -> Result<Self, Error> {
         check_server(&*store, limit, &waiting).await?;
-        Ok(Self { store, own: true, members: false, deadline: limit.deadline, waiting: Some(waiting) })
+        Ok(Self { store, own: true, inspects: false, deadline: limit.deadline, waiting: Some(waiting) })
     }
 
-    /// Looks through the store of an inspector, which nobody else tells of a new server.
+    /// Looks through the store of an inspector, which nobody else tells of a new server. The inspector has reached the server,
+    /// so the cause of a refused connection lasts: perhaps the server has no room for more clients.
     pub(crate) fn inspecting(store: Arc<dyn Store>, deadline: Instant) -> Self {
-        Self { store, own: true, members: true, deadline, waiting: None }
+        Self { store, own: true, inspects: true, deadline, waiting: None }
     }
 
     /// Looks through the store of a node. There is time for an answer even if the deadline has passed.
     pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
         let deadline = deadline.max(Instant::now() + SOON);
-        Self { store, own: false, members: false, deadline, waiting: None }
+        Self { store, own: false, inspects: false, deadline, waiting: None }
     }
 
     /// Goes on through the store of a node that has joined meanwhile.
@@ -72,7 +76,8 @@ impl Probe {
                 Ok(Err(error)) => last.insert(error).clone(),
                 Err(_) => self.store.unfollowed().or_else(|| last.clone()).unwrap_or_else(|| no_answer(left)),
             };
-            if !is_silence(&error) || Instant::now() >= self.deadline {
+            let is_refused = self.inspects && error.class() == Some(Class::Unreachable);
+            if is_refused || !is_silence(&error) || Instant::now() >= self.deadline {
                 return Err(error);
             }
             if let Some(waiting) = &self.waiting {
@@ -97,7 +102,7 @@ impl Probe {
             seen > Some(incarnation) || seen == Some(incarnation) && (at >= wanted || !wanted.is_sound())
         };
         let ended = |ended| StoreError::Unanswered(Arc::new(ended));
-        if self.members {
+        if self.inspects {
             let mut map = self.store.members();
             map.wait_for(|seen| as_new(seen.incarnation, seen.revision, members)).await.map_err(ended)?;
         }
