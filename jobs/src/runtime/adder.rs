@@ -110,5 +110,5 @@ async fn call(
         }
         .boxed()
     };
-    link.call(step).await
+    link.call_or_refuse(step).await
 }

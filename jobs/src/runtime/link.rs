@@ -237,18 +237,30 @@ impl Link {
     /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
     /// once.
     pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
-        let mut pauses = self.pauses();
+        self.send(step, false).await
+    }
+
+    /// A call for users: a refusal of Redis ends the step at once, unless an earlier attempt may have been executed. A refusal
+    /// lasts until somebody mends the rights, the settings or the server.
+    pub(crate) async fn call_or_refuse<T>(&self, step: impl Call<T>) -> Result<T, Error> {
+        self.send(step, true).await
+    }
+
+    async fn send<T>(&self, step: impl Call<T>, hears_refusals: bool) -> Result<T, Error> {
+        let (mut pauses, mut hears_refusals) = (self.pauses(), hears_refusals);
         loop {
             let error = match self.once(&step).await {
                 Ok(answer) => return Ok(answer),
                 Err(error @ (StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_))) => {
                     return Err(error.into());
                 }
+                Err(error @ StoreError::Unusable(_)) if hears_refusals => return Err(error.into()),
                 Err(error) => error,
             };
+            hears_refusals &= !matches!(error, StoreError::Unanswered(_));
             pauses.fail();
             if pauses.failures() == 3 {
-                tracing::warn!(node = %self.shared.node, error = &error as &dyn std::error::Error, "redis does not answer, the step is sent again");
+                tracing::warn!(node = %self.shared.node, error = &error as &dyn std::error::Error, "a step has failed three times and is sent again");
             }
             tokio::select! {
                 biased;
@@ -382,6 +394,26 @@ mod tests {
         link.works_on(&queues);
         tokio::time::advance(PATIENCE).await;
         assert!(link.undeclared().await.unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_step_ends_unless_it_may_be_done() {
+        let set = SetName::new("s").unwrap();
+        let link = Link::new(Arc::new(MemoryStore::new()), &set, NodeName::new("n").unwrap(), None);
+        let lost = || Arc::new(std::io::Error::other("for a test"));
+        // The step fails in this way, is refused, and is executed.
+        let step = |first: StoreError| {
+            let answers = [Ok(()), Err(StoreError::unusable("a right is missing")), Err(first)];
+            let answers = Arc::new(std::sync::Mutex::new(answers.to_vec()));
+            move |_: Arc<dyn Store>, _: Incarnation| {
+                let answer = answers.lock().unwrap().pop().unwrap();
+                async move { answer }.boxed()
+            }
+        };
+        let refused = link.call_or_refuse(step(StoreError::NotExecuted(lost()))).await;
+        assert!(matches!(refused, Err(Error::Store(StoreError::Unusable(_)))), "{refused:?}");
+        link.call_or_refuse(step(StoreError::Unanswered(lost()))).await.unwrap();
+        link.call(step(StoreError::NotExecuted(lost()))).await.unwrap();
     }
 
     #[tokio::test]

@@ -68,3 +68,24 @@ async fn a_node_that_may_not_subscribe_does_not_join() {
     let jobs = Jobs::builder("shop", client(&server, "whole", &rights)).queues(["q"]).join();
     tokio::time::timeout(Duration::from_secs(60), jobs).await.unwrap().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_add_that_lacks_a_right_ends_at_once() {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server, "poor", &documented());
+    let jobs = Jobs::builder("shop", client).queue(Queue::new("work")).join().await.unwrap();
+    jobs.add("work", &()).await.unwrap();
+    let say = |rights: &[&str]| {
+        server.query::<()>(redis::cmd("ACL").arg(&["SETUSER", "poor"]).arg(rights)).unwrap();
+    };
+    for right in ["evalsha", "hmget"] {
+        say(&[&format!("-{right}")]);
+        let added = tokio::time::timeout(MINUTE, async { jobs.add("work", &()).await });
+        match added.await.unwrap_or_else(|_| panic!("an add waits for the right to {right}")) {
+            Err(Error::Store(StoreError::Unusable(_))) => {}
+            other => panic!("{other:?} without {right}"),
+        }
+        say(&[&format!("+{right}")]);
+        jobs.add("work", &()).await.unwrap();
+    }
+}
