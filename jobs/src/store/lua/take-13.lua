@@ -247,7 +247,8 @@ local function room_of(q)
   end
   if q.limit > 0 and q.window > 0 then
     if not q.meter then
-      local window, used = match(call('HGET', COUNTS, q.name .. '|limit') or '', '^(%d+)/(%d+)$')
+      local found = redis.pcall('HGET', COUNTS, q.name .. '|limit')
+      local window, used = match(type(found) == 'string' and found or '', '^(%d+)/(%d+)$')
       q.meter = { window = counted(window), used = counted(used) }
     end
     local left, till = allowance(q.meter, q.limit, q.window)
