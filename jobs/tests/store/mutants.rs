@@ -103,6 +103,8 @@ const MUTANTS: &[Mutant] = mutants! {
         => "if data and not runs then", by "the_last_notes_come_back_where_data_have_the_start";
     "a late word takes notes back": "attest", "if data and (is_first or not runs) then"
         => "if data then", by "the_last_notes_come_back_where_data_have_the_start";
+    "a second loss takes notes back": "attest", " or token == before and heard_in[id] ~= argv[1] then"
+        => " then", by "the_last_notes_come_back_after_each_of_two_losses";
     "notes of another queue are adopted": "attest", "or j.queue ~= own.queue then forget_notes(j) end"
         => "then forget_notes(j) end", by "notes_of_another_queue_are_not_adopted";
     "older notes stay with a lost execution": "attest", "if notes then set_notes(j, notes) else forget_notes(j) end"

@@ -14,6 +14,7 @@ scenarios! {
     watchers_hear_of_notes,
     notes_come_back_with_a_lost_execution,
     the_last_notes_come_back_where_data_have_the_start,
+    the_last_notes_come_back_after_each_of_two_losses,
     notes_of_another_queue_are_not_adopted,
     a_word_of_another_execution_notes_nothing,
     a_child_of_a_former_life_begins_without_notes,
@@ -207,6 +208,25 @@ async fn the_last_notes_come_back_where_data_have_the_start(which: Which) {
         lab.advance(3_000).await;
         assert_eq!(taken(&lab, "a").await, pair("mine", "page 10"));
     }
+}
+
+async fn the_last_notes_come_back_after_each_of_two_losses(which: Which) {
+    let lab = Lab::new(which, &[("a", "")]).await;
+    noted(&lab, "a", "j", 0).await;
+    let own = lab.jobs.borrow()[0].record.clone();
+    // A loss takes back all notes since the loss before.
+    for left in ["page 9", "page 10", ""] {
+        let said = [Attesting::new(id("j"), own.clone(), Some("mine".into())).with_notes(left.into())];
+        recover(&lab).await;
+        assert_eq!(lab.attest(&said).await, [SettleReply::GoesOn]);
+        assert_eq!(seen(&lab, "j").await, pair("mine", left));
+        lab.advance(100).await;
+    }
+    // No further loss makes a finished job again.
+    let taken = lab.jobs.borrow()[0].clone();
+    lab.settle("j", super::lab::done()).await;
+    recover(&lab).await;
+    assert_eq!(lab.attest_one(&taken, true).await, SettleReply::Halt);
 }
 
 async fn notes_of_another_queue_are_not_adopted(which: Which) {

@@ -19,11 +19,14 @@
 local n = tonumber(argv[2])
 read({ unpack(argv, 3, n + 2) })
 local leases, shortest, highest = {}, 0, last
--- The executions of jobs that were heard of, by id: the highest token.
-local heard, fields = {}, {}
+-- By id, the highest token of the executions that were heard of, and the incarnation of the last word.
+local heard, heard_in, fields = {}, {}, {}
 for i = 1, n do fields[i] = 'a:' .. argv[2 + i] end
 fields = n > 0 and call('HMGET', EXTRAS, unpack(fields)) or {}
-for i = 1, n do heard[argv[2 + i]] = tonumber(fields[i] or 0) or 0 end
+for i = 1, n do
+  local token, inc = match(fields[i] or '', '^(%d+)|?(%d*)$')
+  heard[argv[2 + i]], heard_in[argv[2 + i]] = tonumber(token) or 0, inc
+end
 
 local function number_of(prefix)
   return call('ZLEXCOUNT', INDEX, '[' .. prefix .. '|', '(' .. prefix .. '}')
@@ -106,8 +109,8 @@ local function attested(i)
   local token = tonumber(own.token)
   highest = max(highest, seen_token(own.token))
   local q, before, is_first = queue_of(own.queue), heard[id], false
-  if token > before then
-    heard[id] = token
+  if token > before or token == before and heard_in[id] ~= argv[1] then
+    heard[id], heard_in[id] = token, argv[1]
     is_first = bury(id, q.lease, token)
   end
   local runs = j and j.state == 'R' and j.token == own.token

@@ -26,17 +26,31 @@ pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
 
 impl Step<'_> {
     /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
-    /// were, or are over. Returns whether they could have been.
+    /// were, or are over. Returns whether they could have been. The incarnation tells the first word of an execution after
+    /// a loss.
     pub(super) fn bury(&mut self, id: &str, lease: u64, token: Option<Token>) -> bool {
         let till = self.grace().max(self.hold() + lease);
         if self.hold() == 0 || self.now >= till || self.state.data.is_broken(Breakage::MadeAgainTwice) {
             return false;
         }
         let token = token.map_or_else(|| self.mint(), |token| token.0);
-        self.state.data.extras.insert(format!("a:{id}"), token.to_string().into());
+        let heard = format!("{token}|{}", self.incarnation());
+        self.state.data.extras.insert(format!("a:{id}"), heard.into());
         self.timer(format!("a:{id}"), Some(till));
         self.arm(till);
         true
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.state.data.meta.incarnation.map_or(0, |incarnation| incarnation.0)
+    }
+
+    /// The executions of a job that were heard of: the highest token, and whether this incarnation has heard of the token.
+    fn heard(&self, id: &JobId) -> (Token, bool) {
+        let heard = self.state.data.extra(&format!("a:{id}"));
+        let heard = std::str::from_utf8(&heard).unwrap_or_default();
+        let (token, inc) = heard.split_once('|').unwrap_or((heard, ""));
+        (Token(token.parse().unwrap_or(0)), inc == self.incarnation().to_string())
     }
 
     /// A word from outside: executions that began before it do not answer for the job, also those that the data do not
@@ -59,9 +73,9 @@ impl Step<'_> {
         let token = self.state.data.meta.token;
         self.state.data.meta.token = token.max(seen_token(own.token.0));
         let lease = self.settings(&own.queue).lease;
-        let heard = self.state.data.extra(&format!("a:{id}"));
-        let before = Token(std::str::from_utf8(&heard).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
-        let is_first = own.token > before && self.bury(id.as_str(), lease, Some(own.token));
+        let (before, heard_now) = self.heard(id);
+        let is_first = own.token > before || own.token == before && !heard_now;
+        let is_first = is_first && self.bury(id.as_str(), lease, Some(own.token));
         let is_late = self.now >= self.hold() + lease;
         let known = self.job(id.as_str());
         let any_life = self.state.data.is_broken(Breakage::RequestsMetEarly);

@@ -109,11 +109,11 @@ end
 local hold, grace = until_when(meta[3]), until_when(meta[4])
 
 -- Executions of a job up to a token, or all of before this call, are not made again: they were, or are over. Returns whether
--- they could have been.
+-- they could have been. The incarnation tells the first word of an execution after a loss.
 local function bury(id, lease, of_token)
   local till = max(grace, hold + lease)
   if hold == 0 or t >= till then return false end
-  set_extra('a:' .. id, num(of_token or mint()))
+  set_extra('a:' .. id, num(of_token or mint()) .. '|' .. argv[1])
   timers['a:' .. id] = till
   arm(till)
   return true
