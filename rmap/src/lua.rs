@@ -83,6 +83,30 @@ mod tests {
     use crate::Layout;
 
     #[test]
+    fn no_script_changes_by_accident() {
+        let scripts = [
+            &READ,
+            &DESTROY,
+            &EXPIRE,
+            &SET,
+            &SET_MANY,
+            &SET_IF_ABSENT,
+            &TEST_AND_SET,
+            &TEST_AND_DELETE,
+            &TEST_AND_RESET,
+            &INCREMENT,
+            &APPEND,
+            &APPEND_UNIQUE,
+            &REMOVE_VALUES,
+            &DELETE,
+            &DELETE_MANY,
+            &RESET,
+        ];
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/src/lua/pins.txt");
+        tenure_testing::pins::check(list.as_ref(), scripts.map(|script| (script.name(), script.source())));
+    }
+
+    #[test]
     fn lists_grow_as_long_as_values_may_be() {
         let limits = format!("local LONGEST, MOST = {}, {}\n", Layout::MAX_VALUE, Layout::MAX_ITEMS);
         assert!(APPEND.source().contains(&limits));

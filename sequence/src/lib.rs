@@ -5,6 +5,7 @@ mod core;
 mod error;
 mod keys;
 mod log;
+mod lua;
 #[cfg(feature = "pool")]
 mod pool;
 mod progress;

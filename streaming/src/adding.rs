@@ -1,18 +1,13 @@
 //! Adding entries: one, many, or one at most once.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use tenure_connection::{Call, Script};
+use tenure_connection::Call;
 
 use crate::entry::{FIELD_BYTES, MAX_BATCH, MAX_BATCH_BYTES, at_most};
 use crate::keys::{self, OnceKeys};
 use crate::start::milliseconds;
-use crate::{EntryId, Error, NewEntry, Stream, TOPIC_FIELD, entry, reply};
-
-static ADD: LazyLock<Script> = LazyLock::new(|| Script::new("streaming.add", include_str!("lua/add.lua")));
-static ADD_ONCE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.add_once", include_str!("lua/add_once.lua")));
+use crate::{EntryId, Error, NewEntry, Stream, TOPIC_FIELD, entry, lua, reply};
 
 /// The bounds of a stream: its length and how to trim it, its life and the moment that it counts from, and the time for
 /// which publishers' ids are known.
@@ -120,7 +115,7 @@ impl Stream {
         }
         let added = |id| Added { id, repeated: false };
         if self.bounds.ttl.is_some() {
-            let mut call = ADD.call(&[&*self.name]);
+            let mut call = lua::ADD.call(&[&*self.name]);
             self.bounds.words(&mut call, options.only_if_exists);
             append_counted(&mut call, options.topic, fields);
             return Ok(match self.redis.call(&call).await? {
@@ -157,7 +152,7 @@ impl Stream {
         }
         at_most("entries in a batch", entries.len(), MAX_BATCH)?;
         let mut bytes = 0;
-        let mut call = ADD.call(&[&*self.name]);
+        let mut call = lua::ADD.call(&[&*self.name]);
         self.bounds.words(&mut call, false);
         for entry in entries {
             let (topic, fields) = entry.parts();
@@ -179,7 +174,7 @@ impl Stream {
         let Some(OnceKeys { ids, due }) = OnceKeys::of(&self.name) else {
             return Err(Error::NoSibling { stream: self.name.to_string() });
         };
-        let mut call = ADD_ONCE.call(&[&*self.name, &ids, &due]);
+        let mut call = lua::ADD_ONCE.call(&[&*self.name, &ids, &due]);
         self.bounds.words(&mut call, options.only_if_exists);
         call.arg(id).arg(milliseconds(self.bounds.once_window));
         each_word(options.topic, fields, |word| {

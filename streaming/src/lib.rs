@@ -7,6 +7,7 @@ mod error;
 mod filter;
 mod keys;
 mod lanes;
+mod lua;
 mod reader;
 mod reply;
 mod sink;

@@ -1,18 +1,15 @@
 //! A stream: its settings, its entries and their removal. `adding` adds entries.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Cmd;
-use tenure_connection::{Client, Connection, Script};
+use tenure_connection::{Client, Connection};
 
 use crate::adding::Bounds;
 use crate::keys::{self, OnceKeys};
 use crate::start::countable;
-use crate::{Entry, EntryId, Error, Start, reply};
-
-static DESTROY: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.destroy", include_str!("lua/destroy.lua")));
+use crate::{Entry, EntryId, Error, Start, lua, reply};
 
 const ONCE_WINDOW: Duration = Duration::from_secs(3600);
 /// The most ids in one command.
@@ -235,7 +232,9 @@ impl Stream {
     /// It may be deleted all the same.
     pub async fn destroy(&self) -> Result<bool, Error> {
         let reply = match OnceKeys::of(&self.name) {
-            Some(OnceKeys { ids, due }) => self.redis.call(&DESTROY.call(&[&*self.name, &ids, &due])).await?,
+            Some(OnceKeys { ids, due }) => {
+                self.redis.call(&lua::DESTROY.call(&[&*self.name, &ids, &due])).await?
+            }
             None => self.redis.command(&self.command("UNLINK")).await?,
         };
         Ok(reply::count(&reply)? == 1)

@@ -15,6 +15,7 @@ mod inspect;
 mod lines;
 pub mod logging;
 pub mod mutants;
+pub mod pins;
 pub mod plot;
 mod port;
 pub mod proxy;

@@ -1,28 +1,22 @@
 //! Logs in Redis: one stream per log, whose ids are the indexes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
-use tenure_connection::{Client, Connection, Script};
+use tenure_connection::{Client, Connection};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::consumer::delivery::Delivery;
 use crate::error::{Error, SourceError, stays};
-use crate::keys;
 use crate::log::bell::{Belfry, Heard};
 use crate::log::{Appended, Below, LogError};
 use crate::progress::redis::RedisProgress;
 use crate::source::Source;
-
-static APPEND: LazyLock<Script> =
-    LazyLock::new(|| Script::new("sequence.append", concat!("#!lua\n", include_str!("../lua/append-5.lua"))));
-static READ: LazyLock<Script> = LazyLock::new(|| {
-    Script::new("sequence.read", concat!("#!lua flags=no-writes\n", include_str!("../lua/read-3.lua")))
-});
+use crate::{keys, lua};
 
 /// The most bodies of one append.
 const BODIES_MAX: usize = 1_000;
@@ -185,7 +179,7 @@ impl RedisLog {
         {
             return Err(LogError::InputTooHigh { input });
         }
-        let mut call = APPEND.call(&self.keys[..]);
+        let mut call = lua::APPEND.call(&self.keys[..]);
         call.arg(&*self.channel).arg(&*self.name);
         match input {
             Some((input, done)) => call.arg(input).arg(done),
@@ -321,7 +315,7 @@ enum Found {
 impl RedisLog {
     /// `mark` is that of the entry ahead of the first one when it was seen, or empty.
     async fn find(&self, first: u64, most: usize, mark: &[u8]) -> Result<Found, SourceError> {
-        let mut call = READ.call(&self.keys[..2]);
+        let mut call = lua::READ.call(&self.keys[..2]);
         call.arg(&*self.name).arg(first).arg(first.saturating_sub(1)).arg(mark).arg(most);
         let Value::Array(reply) = self.redis.call(&call).await.map_err(failure)? else {
             return Err(damaged());

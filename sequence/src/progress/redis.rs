@@ -1,33 +1,13 @@
 //! Progress in Redis, fenced by a token.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use redis::Value;
 use tenure_connection::{Client, Connection, Script};
 
 use crate::error::{Error, ProgressError, stays};
-use crate::keys;
 use crate::progress::Progress;
-
-// Both need next to no memory. Done jobs must not run again, and no consumer must stand still, because others have
-// filled the server.
-static CLAIM: LazyLock<Script> = LazyLock::new(|| {
-    let source = concat!(
-        "#!lua flags=allow-oom\n",
-        include_str!("../lua/decimal.lua"),
-        include_str!("../lua/claim-1.lua")
-    );
-    Script::new("sequence.claim", source)
-});
-
-static SAVE: LazyLock<Script> = LazyLock::new(|| {
-    let source = concat!(
-        "#!lua flags=allow-oom\n",
-        include_str!("../lua/decimal.lua"),
-        include_str!("../lua/save-1.lua")
-    );
-    Script::new("sequence.save", source)
-});
+use crate::{keys, lua};
 
 /// The progress of one consumer in Redis. Cheap to clone.
 ///
@@ -106,11 +86,11 @@ impl Progress for RedisProgress {
     }
 
     async fn init(&self, default: u64) -> Result<u64, ProgressError> {
-        self.call(&CLAIM, default).await
+        self.call(&lua::CLAIM, default).await
     }
 
     async fn save(&self, index: u64) -> Result<(), ProgressError> {
-        self.call(&SAVE, index).await.map(drop)
+        self.call(&lua::SAVE, index).await.map(drop)
     }
 }
 

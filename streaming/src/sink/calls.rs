@@ -1,30 +1,15 @@
 //! A consumer's calls to Redis, one function each.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tenure_connection::{Connection, Error as RedisError, Script};
+use tenure_connection::{Connection, Error as RedisError};
 
 use super::terms::{self, Terms};
 use crate::start::milliseconds;
 use crate::stream::IDS_PER_CALL;
-use crate::{Entry, EntryId, Error, Start, reply};
-
-static AGREE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.agree", include_str!("../lua/agree.lua")));
-static ACK_AND_REMOVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.ack_and_remove", include_str!("../lua/ack_and_remove.lua")));
-static CLAIM: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.claim", include_str!("../lua/claim.lua")));
-static TAKE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.take", include_str!("../lua/take.lua")));
-static HOLD: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.hold", include_str!("../lua/hold.lua")));
-static LEAVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.leave", include_str!("../lua/leave.lua")));
-static BURY: LazyLock<Script> =
-    LazyLock::new(|| Script::new("streaming.bury", include_str!("../lua/bury.lua")));
+use crate::{Entry, EntryId, Error, Start, lua, reply};
 
 /// The most entries that one script moves: all users of the server feel its cost.
 const PAGE: usize = 256;
@@ -78,7 +63,7 @@ impl Consumer {
         silent: Duration,
         entrance: Entrance,
     ) -> Result<bool, Error> {
-        let mut call = AGREE.call(&[stream]);
+        let mut call = lua::AGREE.call(&[stream]);
         call.arg(&*self.group).arg(&*self.name);
         call.arg(start.cursor().map_or_else(|| "$".to_owned(), |cursor| cursor.to_string()));
         call.arg(self.terms.consumer()).arg(terms::PREFIX).arg(LEFT).arg(milliseconds(silent));
@@ -100,7 +85,7 @@ impl Consumer {
 
     /// Delivers again those of the entries that are still pending with this consumer.
     pub(super) async fn take(&self, stream: &Arc<str>, ids: &[EntryId]) -> Result<Vec<Entry>, Error> {
-        let mut call = TAKE.call(&[&**stream]);
+        let mut call = lua::TAKE.call(&[&**stream]);
         call.arg(&*self.group).arg(&*self.name).arg(words(ids));
         reply::taken(self.redis.call(&call).await?, stream)
     }
@@ -113,7 +98,7 @@ impl Consumer {
         from: EntryId,
         count: u64,
     ) -> Result<(EntryId, Vec<Entry>), Error> {
-        let mut call = CLAIM.call(&[&**stream]);
+        let mut call = lua::CLAIM.call(&[&**stream]);
         call.arg(&*self.group).arg(&*self.name).arg(milliseconds(grace)).arg(from.to_string());
         call.arg(count.clamp(1, PAGE as u64)).arg(LOOKED_AT).arg(self.terms.consumer());
         reply::claimed(self.redis.call(&call).await?, stream)
@@ -121,7 +106,7 @@ impl Consumer {
 
     /// Deletes consumers that have been idle for this long and have nothing pending. Returns how many.
     pub(super) async fn bury(&self, stream: &str, idle: Duration) -> Result<u64, Error> {
-        let mut call = BURY.call(&[stream]);
+        let mut call = lua::BURY.call(&[stream]);
         call.arg(&*self.group).arg(&*self.name).arg(milliseconds(idle)).arg(self.terms.consumer());
         reply::count(&self.redis.call(&call).await?)
     }
@@ -130,7 +115,7 @@ impl Consumer {
     pub(super) async fn ack(&self, stream: &str, ids: &[EntryId], remove: bool) -> Result<u64, Error> {
         let one = async |ids: &[EntryId]| {
             let reply = if remove {
-                let mut call = ACK_AND_REMOVE.call(&[stream]);
+                let mut call = lua::ACK_AND_REMOVE.call(&[stream]);
                 call.arg(&*self.group).arg(words(ids));
                 self.redis.call(&call).await
             } else {
@@ -152,7 +137,7 @@ impl Consumer {
         hold: Hold,
     ) -> Result<Vec<EntryId>, Error> {
         let one = async |ids: &[EntryId]| {
-            let mut call = HOLD.call(&[stream]);
+            let mut call = lua::HOLD.call(&[stream]);
             call.arg(&*self.group).arg(&*self.name);
             call.arg(match hold {
                 Hold::Keep => "keep",
@@ -168,7 +153,7 @@ impl Consumer {
     /// Releases all entries that are pending with this consumer, and deletes it.
     pub(super) async fn leave(&self, stream: &str) -> Result<(), Error> {
         loop {
-            let mut call = LEAVE.call(&[stream]);
+            let mut call = lua::LEAVE.call(&[stream]);
             call.arg(&*self.group).arg(&*self.name).arg(LEFT).arg(PAGE);
             let more = match self.redis.call(&call).await {
                 Ok(reply) => reply::count(&reply)? == 1,

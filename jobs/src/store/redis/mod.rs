@@ -64,7 +64,8 @@ impl RedisStore {
     /// The names of all scripts, and their hashes in Redis: for proofs.
     #[cfg(feature = "sim")]
     pub fn script_hashes(&self) -> Vec<(String, String)> {
-        self.scripts.hashes()
+        let scripts = self.scripts.all();
+        scripts.into_iter().map(|script| (script.name().to_owned(), script.sha().to_owned())).collect()
     }
 
     /// The whole state: for tests.

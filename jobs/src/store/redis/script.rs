@@ -88,10 +88,9 @@ macro_rules! scripts {
                 }
             }
 
-            /// The names of the scripts and their hashes in Redis: for proofs.
-            #[cfg(feature = "sim")]
-            pub(super) fn hashes(&self) -> Vec<(String, String)> {
-                vec![$((self.$name.script.name().to_owned(), self.$name.script.sha().to_owned())),*]
+            #[cfg(any(test, feature = "sim"))]
+            pub(super) fn all(&self) -> Vec<&Script> {
+                vec![$(&self.$name.script,)*]
             }
         }
 
@@ -243,6 +242,14 @@ mod tests {
                 assert!(!used, "{file} uses {name}, which it does not declare");
             }
         }
+    }
+
+    #[test]
+    fn no_script_changes_by_accident() {
+        let scripts = Scripts::new(&Keys::new(&SetName::new("s").unwrap()), Clock::Server, &[]);
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/lua/pins.txt");
+        let texts = scripts.all().into_iter().map(|script| (script.name(), script.source()));
+        tenure_testing::pins::check(list.as_ref(), texts);
     }
 
     #[test]

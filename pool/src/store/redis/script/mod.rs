@@ -74,7 +74,7 @@ macro_rules! scripts {
         }
 
         impl Scripts {
-            #[cfg(feature = "sim")]
+            #[cfg(any(test, feature = "sim"))]
             pub(super) fn all(&self) -> Vec<&Script> {
                 vec![$(&self.$name.script,)*]
             }

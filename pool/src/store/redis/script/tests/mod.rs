@@ -139,6 +139,14 @@ fn the_streams_of_nodes_have_one_bound() {
 }
 
 #[test]
+fn no_script_changes_by_accident() {
+    let scripts = Scripts::new(&keys(), Clock::Server, &[]);
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/lua/pins.txt");
+    let texts = scripts.all().into_iter().map(|script| (script.name(), script.source()));
+    tenure_testing::pins::check(list.as_ref(), texts);
+}
+
+#[test]
 fn the_clock_can_be_a_key() {
     let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "expire").unwrap();
     // The stamps of the maps' revisions always use the server's time.
