@@ -163,7 +163,8 @@ impl From<AskError> for Failure {
             AskError::Failed(error) => code_of(error),
             _ => Code::Failed,
         };
-        Self::new(code, error.to_string())
+        let forbidden = matches!(&error, AskError::Failed(Error::Store(store)) if store.is_forbidden());
+        Self::new(code, with_hint(error.to_string(), forbidden))
     }
 }
 
@@ -231,5 +232,29 @@ fn code_of_dispatch(error: &DispatchError) -> Code {
         DispatchError::Deadline { .. } => Code::Late,
         DispatchError::Store(_) => Code::Redis,
         _ => Code::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tenure_pool::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn each_error_of_a_missing_right_names_the_doctor() {
+        let (code, detail) = ("NOPERM".into(), "User u has no permissions to run the 'xadd' command".into());
+        let forbidden = StoreError::Unusable(Arc::new(tenure_connection::Error::Server { code, detail }));
+        let failures = [
+            Failure::from(Error::Store(forbidden.clone())),
+            Failure::from(DispatchError::Store(forbidden.clone())),
+            Failure::from(AskError::Failed(Error::Store(forbidden))),
+        ];
+        for failure in failures {
+            assert_eq!(failure.code, Code::Redis, "{failure}");
+            assert!(failure.text.contains("'xadd'") && failure.text.contains("`tenure doctor`"), "{failure}");
+        }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn tcp(listener: std::net::TcpListener) -> io::Result<impl Listener> 
 struct Open(Arc<Mutex<VecDeque<Connection>>>);
 
 struct Connection {
-    /// The requests under way: from the head of the request to the last part of the answer.
+    /// The requests under way: from the head of the request until the last part of the answer was taken for sending.
     requests: Arc<AtomicUsize>,
     task: AbortHandle,
 }

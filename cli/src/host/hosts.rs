@@ -171,7 +171,7 @@ impl Hosts {
 /// Waits for the first word of a host.
 ///
 /// # Errors
-/// It is no hello.
+/// It is no hello, or takes no job.
 ///
 /// # Cancel safety
 /// A drop closes the connection.
@@ -179,6 +179,9 @@ pub(super) async fn greeting(stream: UnixStream) -> Result<Greeted, String> {
     let (from, to) = stream.into_split();
     let mut lines = Lines::new(from);
     match lines.next().await {
+        Ok(Some(Up::Hello(hello))) if hello.max_jobs == Some(0) => {
+            Err("its hello takes no job: max_jobs is 0".to_owned())
+        }
         Ok(Some(Up::Hello(hello))) => Ok((hello, lines, to)),
         Ok(Some(_)) => Err("its first message is not hello".to_owned()),
         Ok(None) => Err("it closed its connection without a hello".to_owned()),
@@ -203,4 +206,24 @@ pub(super) fn refusal(hello: &Hello) -> Option<(String, Down)> {
         theirs => format!("{ours}, the host {theirs:?}"),
     };
     Some((why.clone(), Down::Refused { why, ours: vec![VERSION], theirs }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_takes_no_job_is_not_welcome() {
+        for (jobs, greeted) in
+            [(1, Ok(Some(1))), (0, Err("its hello takes no job: max_jobs is 0".to_owned()))]
+        {
+            let (own, mut host) = UnixStream::pair().unwrap();
+            let hello = format!("{{\"op\":\"hello\",\"v\":[1],\"max_jobs\":{jobs}}}\n");
+            host.write_all(hello.as_bytes()).await.unwrap();
+            assert_eq!(greeting(own).await.map(|(hello, ..)| hello.max_jobs), greeted);
+        }
+    }
 }

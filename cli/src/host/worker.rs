@@ -82,7 +82,7 @@ impl Serves {
             let Some(link) = self.next_host(&mut between).await? else { continue };
             let is_first = !std::mem::replace(&mut between.had_one, true);
             // A full host makes a full worker: the pool counts and waits by the capacity of the worker.
-            let said = link.hello.max_jobs.map(|jobs| jobs.clamp(1, CAPACITY_MAX));
+            let said = link.hello.max_jobs.map(|jobs| jobs.min(CAPACITY_MAX));
             let capacity = self.max_jobs.into_iter().chain(said).min();
             if between.capacity != capacity {
                 self.leave(&mut between).await;
