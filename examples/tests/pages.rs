@@ -344,3 +344,87 @@ fn programs_of_every_page_are_compiled() {
     let (compiled, forgotten): (Vec<_>, Vec<_>) = with_a_program.partition(named);
     assert!(compiled.len() > 5 && forgotten.is_empty(), "{forgotten:?}");
 }
+
+/// Signs of a handler in a program.
+const HANDLERS: [&str; 7] =
+    ["impl JobHandler", ": Job|", ": Job)", ": Job,", ": &Job", ": Ctx,", ": Delivery<"];
+
+/// Lines with a print in a handler, or in a function that a handler may call. A print panics after the reader of the output
+/// has gone, and the job fails. Programs without handlers may print, and so may a main function outside of handlers.
+fn prints_of_handlers<'a>(program: &[&'a str]) -> Vec<&'a str> {
+    let begins = |line: &str| HANDLERS.iter().any(|mark| line.contains(mark));
+    if !program.iter().any(|line| begins(line)) {
+        return Vec::new();
+    }
+    let (mut depth, mut main, mut handler, mut found) = (0, None, None, Vec::new());
+    for line in program {
+        let count = |brace| line.matches(brace).count();
+        let is_main = line.contains("fn main()") || line.contains("fn example()");
+        main = main.or(is_main.then_some(depth));
+        handler = handler.or(begins(line).then_some(depth));
+        if ["print!(", "println!("].iter().any(|print| line.contains(print))
+            && (main.is_none() || handler.is_some())
+        {
+            found.push(*line);
+        }
+        depth = (depth + count('{')).saturating_sub(count('}'));
+        let goes_on = |since: &usize| depth > *since;
+        (main, handler) = (main.filter(goes_on), handler.filter(goes_on));
+    }
+    found
+}
+
+#[test]
+fn no_handler_of_a_page_prints() {
+    let mut pages = pages("");
+    for layer in ["pool", "jobs", "sequence", "streaming", "rmap", "connection"] {
+        sources_under(&root().join(layer).join("src"), &mut pages);
+    }
+    let (mut handlers, mut prints) = (0, Vec::new());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        let is_source = page.extension().is_some_and(|extension| extension == "rs");
+        let lines = text.lines().filter_map(|line| if is_source { documented(line) } else { Some(line) });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        for block in blocks(&text) {
+            handlers += usize::from(block.lines.iter().any(|line| line.contains("impl JobHandler")));
+            let found = prints_of_handlers(&block.lines);
+            prints.extend(found.iter().map(|line| format!("{}: {line}", page.display())));
+        }
+    }
+    assert!(handlers > 3 && prints.is_empty(), "{prints:#?}");
+}
+
+/// A line of a comment of documentation, without its marks.
+fn documented(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+    Some(text.strip_prefix(' ').unwrap_or(text))
+}
+
+fn sources_under(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources_under(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_print_of_a_handler_is_noticed() {
+    let closure = [
+        "fn main() {",
+        "  run(|job: Job| async {",
+        "    println!(\"{}\", 1);",
+        "  });",
+        "  println!();",
+        "}",
+    ];
+    assert_eq!(prints_of_handlers(&closure), [closure[2]]);
+    let helper = ["fn crunch() {", "  eprintln!();", "}", "async fn work(job: Job) {", "  crunch()", "}"];
+    assert_eq!(prints_of_handlers(&helper), [helper[1]]);
+    assert!(prints_of_handlers(&["println!();"]).is_empty(), "no handler");
+}

@@ -45,7 +45,7 @@ use crate::error::{BoxError, Error, ProgressError, whole};
 ///         let progress = logs.progress(&*tenant)?.fenced(job.token().0);
 ///         let consumer = Consumer::builder(logs.log(&*tenant)?, progress).name(tenant);
 ///         Ok(consumer.build(async |event: Delivery<bytes::Bytes>| {
-///             println!("{}: {:?}", event.index(), event.job());
+///             tracing::info!("{}: {:?}", event.index(), event.job());
 ///             Ok::<_, BoxError>(())
 ///         })?)
 ///     }

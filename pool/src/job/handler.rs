@@ -95,15 +95,15 @@ impl fmt::Debug for Start {
 ///
 /// impl JobHandler for Feeds {
 ///     async fn start(&self, job: Job) -> Start {
-///         println!("open the feed of {} with token {}", job.key(), job.token());
+///         tracing::info!("open the feed of {} with token {}", job.key(), job.token());
 ///         Start::Started
 ///     }
 ///     async fn stop(&self, job: &Job, why: StopReason) -> Result<(), BoxError> {
-///         println!("close the feed of {}: {why:?}", job.key());
+///         tracing::info!("close the feed of {}: {why:?}", job.key());
 ///         Ok(())
 ///     }
 ///     async fn notify(&self, job: &Job, body: Bytes) -> Result<(), BoxError> {
-///         println!("{} hears {body:?}", job.key());
+///         tracing::info!("{} hears {body:?}", job.key());
 ///         Ok(())
 ///     }
 /// }
@@ -187,8 +187,8 @@ pub trait JobHandler: Send + Sync + 'static {
 ///     loop {
 ///         tokio::select! {
 ///             () = job.cancelled() => return Ok(()),
-///             body = job.notified() => println!("{} hears {body:?}", job.key()),
-///             new = job.updated() => println!("{} runs on with {:?}", job.key(), new.payload()),
+///             body = job.notified() => tracing::info!("{} hears {body:?}", job.key()),
+///             new = job.updated() => tracing::info!("{} runs on with {:?}", job.key(), new.payload()),
 ///         }
 ///     }
 /// });

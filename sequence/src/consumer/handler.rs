@@ -60,7 +60,7 @@ pub struct Converted<T, H> {
 /// }
 ///
 /// let handler = converted(async |amount: Delivery<Amount>| {
-///     println!("{} is {}", amount.index(), amount.job().0);
+///     tracing::info!("{} is {}", amount.index(), amount.job().0);
 ///     Ok::<_, BoxError>(())
 /// });
 /// # fn takes(_: impl tenure_sequence::Handler<String>) {}
