@@ -8,7 +8,6 @@ use serde_json::json;
 use tenure_pool::{AskError, DispatchError, Error, IdError, NotHandled};
 
 use crate::journal;
-use crate::out::Format;
 
 /// The exit status. Programs rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,17 +103,16 @@ impl Failure {
         Self::new(code, format!("nobody can be served at {place}: {error}"))
     }
 
-    /// Prints it, and returns the exit status.
-    pub(crate) fn report(&self, format: Format) -> Code {
+    /// Prints the failure, for programs `as_json`, and returns the exit status.
+    pub(crate) fn report(&self, as_json: bool) -> Code {
         if self.unread {
             return Code::Done;
         }
         let (code, name, text) = (self.code as u8, self.code.name(), &self.text);
-        match format {
-            Format::Json | Format::Jsonl => {
-                journal::tell(json!({"v": 1, "error": {"code": code, "name": name, "text": text}}));
-            }
-            _ => journal::tell(format_args!("tenure: {text}")),
+        if as_json {
+            journal::tell(json!({"v": 1, "error": {"code": code, "name": name, "text": text}}));
+        } else {
+            journal::tell(format_args!("tenure: {text}"));
         }
         self.code
     }

@@ -4,6 +4,7 @@
 // The last lines would be lost: `journal` ends the process.
 #![warn(clippy::exit)]
 
+mod act;
 mod args;
 mod cmd;
 mod connect;
@@ -32,7 +33,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = work::part(std::env::args_os()) {
         return code;
     }
-    let cli = match args::Cli::try_parse() {
+    let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {
             // Nobody may listen any more.
@@ -40,10 +41,10 @@ pub fn main() -> ExitCode {
             return if help.use_stderr() { Code::Usage } else { Code::Done }.into();
         }
     };
-    let args::Cli { global, command } = cli;
+    let cmd::Cli { global, command } = cli;
     let output = global.output;
     match command.run(global) {
         Ok(code) => code.into(),
-        Err(failure) => failure.report(output).into(),
+        Err(failure) => failure.report(output.is_json()).into(),
     }
 }

@@ -3,8 +3,8 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use super::Cli;
 use super::Session;
-use crate::args::Cli;
 use crate::exit::{Code, Failure};
 
 /// Print the completions of a shell

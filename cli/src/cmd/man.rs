@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory};
 
+use super::Cli;
 use super::Session;
-use crate::args::Cli;
 use crate::exit::{Code, Failure};
 
 /// Print the manual page, or write all pages into a folder

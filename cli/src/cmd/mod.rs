@@ -15,6 +15,7 @@ mod events;
 mod explain;
 mod fleet;
 mod get;
+mod line;
 mod ls;
 mod man;
 mod many;
@@ -30,15 +31,13 @@ mod version;
 mod wait;
 mod watch;
 
-use std::time::Duration;
-
 use clap::Subcommand;
-use tenure_pool::{DispatchId, IdError, JobKey, Node, NodeName, Ticket};
+use tenure_pool::{DispatchId, IdError, JobKey, NodeName, Ticket};
 
-use self::dispatch::How;
-pub(crate) use self::dispatch::Policy;
+pub(crate) use self::line::Cli;
+use crate::act::How;
 use crate::args::Global;
-use crate::connect::Place;
+use crate::connect::{Session, close};
 use crate::exit::{Code, Failure};
 use crate::host::Host;
 use crate::out::Out;
@@ -103,36 +102,12 @@ pub(crate) enum Command {
     Version(version::Version),
 }
 
-/// How long a node of this process may take to leave. It holds nothing.
-const LEAVING: Duration = Duration::from_secs(2);
-
-/// Leaves the pool. The command has its answer, so nobody has to know how it went.
-pub(crate) async fn close(node: &Node) {
-    let _ = node.close_within(LEAVING).await;
-}
-
 /// The dispatch of a key with this id of a caller: it is the same from every node.
 ///
 /// # Errors
 /// The id is not valid.
 fn ticket(key: &JobKey, id: &str) -> Result<Ticket, IdError> {
     Ok(Ticket { key: key.clone(), id: DispatchId::of_caller(&NodeName::new("cli")?, id)? })
-}
-
-/// The global options and the output of a command.
-pub(crate) struct Session {
-    pub(crate) global: Global,
-    pub(crate) out: Out,
-}
-
-impl Session {
-    /// The pool that is meant.
-    ///
-    /// # Errors
-    /// None is named.
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
-        Place::of(&self.global)
-    }
 }
 
 impl Command {
@@ -150,7 +125,7 @@ impl Command {
             _ => {}
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let mut session = Session { out: Out::new(&global), global };
+        let mut session = Session { out: Out::new(global.output, global.utc), global };
         let done = runtime.block_on(self.run_in(&mut session));
         let flushed = session.out.flush();
         // A look-up of a host name may hang, and nothing waits for it.

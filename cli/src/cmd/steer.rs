@@ -1,13 +1,13 @@
 //! `tenure stop`, `retry`, `bounce`, `park`, `pause` and `resume`.
 
-use std::env;
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::{Node, Steer};
+use tenure_pool::Node;
 
 use super::Session;
 use super::many::{Verb, each};
+use crate::act::By;
 use crate::args::{StateArg, Target, time};
 use crate::exit::{Code, Failure};
 
@@ -89,27 +89,6 @@ impl Park {
         let verb = Verb { plain: "park", done: "parked" };
         each(session, target, verb, async |node, key| node.park(key, reason.as_str()).within(within).await)
             .await
-    }
-}
-
-/// The person who wants it
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct By {
-    /// Your name: shown with the job and in the pool's events. The default is $USER
-    #[arg(long, value_name = "NAME")]
-    by: Option<String>,
-}
-
-impl By {
-    /// Names this person, if it is known who that is.
-    pub(crate) fn sign(&self, word: Steer) -> Steer {
-        let is_name = |user: &String| {
-            (1..=64).contains(&user.len()) && user.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')
-        };
-        match self.by.clone().or_else(|| env::var("USER").ok().filter(is_name)) {
-            Some(by) => word.by(by),
-            None => word,
-        }
     }
 }
 

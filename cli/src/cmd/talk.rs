@@ -4,8 +4,8 @@ use clap::Args;
 use serde::Serialize;
 use tenure_pool::{JobKey, JobSpec};
 
-use super::dispatch::Policy;
 use super::{Session, close};
+use crate::act::Policy;
 use crate::args::{Body, KeyArg, number};
 use crate::exit::{Code, Failure};
 use crate::out::shown;

@@ -1,6 +1,7 @@
 //! Where the pool is, and the ways to it: an inspector that only reads, or a node that may also change.
 
 pub(crate) mod contexts;
+mod session;
 
 use std::env;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tenure_pool::{Client, Error, Inspector, Node, NodeBuilder, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::contexts::{Context, Contexts, without_password};
+pub(crate) use self::session::{Session, close};
 use crate::args::Global;
 use crate::exit::{Code, Failure};
 

@@ -10,7 +10,7 @@ use super::link::CALLS;
 use super::wire::body::{Body, Key};
 use super::wire::down::{Done, Down, Info};
 use super::wire::up::{Request, Up};
-use crate::cmd::Policy;
+use crate::act::Policy;
 use crate::exit::Failure;
 
 /// How long a request may take that says nothing of it, and the longest time.

@@ -14,8 +14,6 @@ use serde::Serialize;
 pub(crate) use list::{List, Row};
 pub(crate) use table::{Cell, Column, Tone};
 
-use crate::args::Global;
-
 /// The version of the JSON that commands print.
 pub(crate) const VERSION: u32 = 1;
 
@@ -38,6 +36,11 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Whether errors are JSON, too.
+    pub(crate) fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonl)
+    }
+
     /// Whether programs read it.
     pub(crate) fn is_data(self) -> bool {
         matches!(self, Self::Json | Self::Jsonl | Self::Csv)
@@ -70,12 +73,12 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    pub(crate) fn new(global: &Global) -> Self {
+    pub(crate) fn new(format: Format, utc: bool) -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
         let colour = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
         let width = if is_terminal { terminal_width() } else { None };
-        Self { format: global.output, utc: global.utc, colour, width, to: BufWriter::new(stdout) }
+        Self { format, utc, colour, width, to: BufWriter::new(stdout) }
     }
 
     /// One thing: its document for programs, else this text.

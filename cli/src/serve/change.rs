@@ -22,7 +22,7 @@ use super::read::{Answer, Shared, document};
 use super::source::look;
 use super::token::Who;
 use crate::args::{Named, Pattern};
-use crate::cmd::close;
+use crate::connect::close;
 use crate::exit::{Code, Failure};
 use crate::out::{Tone, shown};
 use crate::view::outcomes::{Held, Leaving, Marked, Steered};

@@ -12,7 +12,7 @@ use super::change::change_in_turn;
 use super::problem::Problem;
 use super::read::{Answer, Shared, document};
 use super::token::Who;
-use crate::cmd::dispatch::{Dispatched, How, Policy, one};
+use crate::act::{Dispatched, How, Policy, one};
 use crate::out::shown;
 
 /// How long a job may take to start: less than a change may take.

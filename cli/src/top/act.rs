@@ -7,10 +7,10 @@ use futures::{StreamExt, stream};
 use tenure_pool::{Error, Inspector, JobKey, Node, WorkerId};
 
 use super::model::{Act, Forecast, Verb};
+use crate::act::By;
 use crate::args::Named;
-use crate::cmd::close;
-use crate::cmd::steer::By;
 use crate::connect::Place;
+use crate::connect::close;
 use crate::out::shown;
 
 /// How many jobs are under way at a time.

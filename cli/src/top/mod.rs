@@ -30,8 +30,8 @@ use self::picture::Wanted;
 use self::terminal::Terminal;
 use self::view::Look;
 use crate::args::time;
-use crate::cmd::Session;
 use crate::connect::Place;
+use crate::connect::Session;
 use crate::exit::{Code, Failure};
 use crate::signals::Ends;
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenure_pool::JobKey;
 
-use crate::cmd::dispatch::Policy;
+use crate::act::Policy;
 use crate::exit::Failure;
 
 /// A job of a file.

@@ -5,20 +5,43 @@ mod resume;
 
 use std::cell::Cell as Flag;
 use std::io;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use futures::{StreamExt, stream};
 use serde::Serialize;
 use tenure_pool::{DispatchError, JobKey, JobSpec};
 
 use self::lines::{Line, Lines};
 use self::resume::Resume;
-use super::dispatch::{How, Many, Policy, one};
 use super::{Session, close};
+use crate::act::{How, Policy, one};
+use crate::args::number;
 use crate::connect::Place;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
 use crate::out::{Cell, Column, List, Row, Tone, shown};
+
+/// The options for many jobs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Many jobs")]
+pub(crate) struct Many {
+    /// Take the jobs from this file, `-` for stdin: JSON lines, or CSV with a line of names. The fields are key or key64,
+    /// and payload or payload64, id and policy where wanted. The command reads and checks the whole file before the first job
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["key", "text", "body_file"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Keep the progress in this file. The same command again goes on where it was, and starts no job twice
+    #[arg(long, value_name = "STATEFILE", requires = "file")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Go on after a failed job. A file with an error is refused as a whole, and no job is tried
+    #[arg(long = "continue", requires = "file")]
+    pub(crate) go_on: bool,
+    /// At most this many jobs in a second
+    #[arg(long, value_name = "COUNT", requires = "file", value_parser = number(NonZeroU32::MIN..=NonZeroU32::MAX))]
+    pub(crate) rate: Option<NonZeroU32>,
+}
 
 /// How many jobs are under way at a time.
 const WINDOW: usize = 256;
