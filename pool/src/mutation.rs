@@ -7,6 +7,8 @@
 #[cfg(feature = "sim")]
 use std::collections::BTreeSet;
 
+pub use tenure_steps::ScriptPatch;
+
 /// One line of the protocol that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mutation {
@@ -283,15 +285,4 @@ impl Mutations {
     pub const fn has(&self, _: Mutation) -> bool {
         false
     }
-}
-
-/// A text in a script, or in a part that scripts share, and its replacement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScriptPatch {
-    /// The script's name, such as `begin`. Empty: every script with the text, for a text of a shared part.
-    pub script: &'static str,
-    /// The text to replace.
-    pub from: &'static str,
-    /// The replacement.
-    pub to: &'static str,
 }

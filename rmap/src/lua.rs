@@ -1,8 +1,6 @@
 //! The Lua of replicated maps.
 
-use std::sync::LazyLock;
-
-use tenure_connection::Script;
+use tenure_connection::scripts;
 
 /// Lua source of a function that changes a replicated map inside a bigger script:
 ///
@@ -31,51 +29,26 @@ use tenure_connection::Script;
 /// or `cmsgpack.pack({'closed', inc})`. All copies then read every map on that channel again.
 pub const CHANGE: &str = include_str!("lua/change.lua");
 
-/// Reads a map.
-pub(crate) static READ: LazyLock<Script> =
-    LazyLock::new(|| Script::new("rmap.read", include_str!("lua/read-2+.lua")));
-
-/// Deletes a map.
-pub(crate) static DESTROY: LazyLock<Script> =
-    LazyLock::new(|| Script::new("rmap.destroy", include_str!("lua/destroy-3.lua")));
-
-/// Deletes due entries of a map.
-pub(crate) static EXPIRE: LazyLock<Script> = LazyLock::new(|| {
-    let source =
-        concat!("#!lua flags=allow-oom\n", include_str!("lua/change.lua"), include_str!("lua/expire-3.lua"));
-    Script::new("rmap.expire", source)
-});
-
-macro_rules! change {
-    ($name:ident, $file:literal, $flags:literal $(, $part:literal)?) => {
-        /// The file's header states the contract.
-        pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let source = concat!(
-                "#!lua", $flags, "\n",
-                include_str!("lua/change.lua"),
-                include_str!("lua/own.lua"),
-                $(include_str!(concat!("lua/", $part, ".lua")),)?
-                include_str!(concat!("lua/", $file, "-3.lua")),
-            );
-            Script::new(concat!("rmap.", $file), source)
-        });
-    };
+// When the memory is full, only scripts that free memory work. The header of each file states the contract.
+scripts! {
+    pub(crate) static in "lua/";
+    READ = "rmap.read": "read-2+";
+    DESTROY = "rmap.destroy": "destroy-3";
+    EXPIRE = "rmap.expire" ["#!lua flags=allow-oom"]: "change", "expire-3";
+    SET = "rmap.set" ["#!lua"]: "change", "own", "set-3";
+    SET_MANY = "rmap.set_many" ["#!lua"]: "change", "own", "set_many-3";
+    SET_IF_ABSENT = "rmap.set_if_absent" ["#!lua"]: "change", "own", "set_if_absent-3";
+    TEST_AND_SET = "rmap.test_and_set" ["#!lua"]: "change", "own", "test_and_set-3";
+    TEST_AND_DELETE = "rmap.test_and_delete" ["#!lua flags=allow-oom"]: "change", "own", "test_and_delete-3";
+    TEST_AND_RESET = "rmap.test_and_reset" ["#!lua flags=allow-oom"]: "change", "own", "test_and_reset-3";
+    INCREMENT = "rmap.increment" ["#!lua"]: "change", "own", "increment-3";
+    APPEND = "rmap.append" ["#!lua"]: "change", "own", "list", "append-3";
+    APPEND_UNIQUE = "rmap.append_unique" ["#!lua"]: "change", "own", "list", "append_unique-3";
+    REMOVE_VALUES = "rmap.remove_values" ["#!lua flags=allow-oom"]: "change", "own", "list", "remove_values-3";
+    DELETE = "rmap.delete" ["#!lua flags=allow-oom"]: "change", "own", "delete-3";
+    DELETE_MANY = "rmap.delete_many" ["#!lua flags=allow-oom"]: "change", "own", "delete_many-3";
+    RESET = "rmap.reset" ["#!lua flags=allow-oom"]: "change", "own", "reset-3";
 }
-
-// When the memory is full, only scripts that free memory work.
-change!(SET, "set", "");
-change!(SET_MANY, "set_many", "");
-change!(SET_IF_ABSENT, "set_if_absent", "");
-change!(TEST_AND_SET, "test_and_set", "");
-change!(TEST_AND_DELETE, "test_and_delete", " flags=allow-oom");
-change!(TEST_AND_RESET, "test_and_reset", " flags=allow-oom");
-change!(INCREMENT, "increment", "");
-change!(APPEND, "append", "", "list");
-change!(APPEND_UNIQUE, "append_unique", "", "list");
-change!(REMOVE_VALUES, "remove_values", " flags=allow-oom", "list");
-change!(DELETE, "delete", " flags=allow-oom");
-change!(DELETE_MANY, "delete_many", " flags=allow-oom");
-change!(RESET, "reset", " flags=allow-oom");
 
 #[cfg(test)]
 mod tests {
@@ -84,26 +57,8 @@ mod tests {
 
     #[test]
     fn no_script_changes_by_accident() {
-        let scripts = [
-            &READ,
-            &DESTROY,
-            &EXPIRE,
-            &SET,
-            &SET_MANY,
-            &SET_IF_ABSENT,
-            &TEST_AND_SET,
-            &TEST_AND_DELETE,
-            &TEST_AND_RESET,
-            &INCREMENT,
-            &APPEND,
-            &APPEND_UNIQUE,
-            &REMOVE_VALUES,
-            &DELETE,
-            &DELETE_MANY,
-            &RESET,
-        ];
         let list = concat!(env!("CARGO_MANIFEST_DIR"), "/src/lua/pins.txt");
-        tenure_testing::pins::check(list.as_ref(), scripts.map(|script| (script.name(), script.source())));
+        tenure_testing::pins::check(list.as_ref(), ALL.iter().map(|script| (script.name(), script.source())));
     }
 
     #[test]
@@ -124,13 +79,12 @@ mod tests {
             &DELETE_MANY,
             &RESET,
         ];
-        let adding = [&SET, &SET_MANY, &SET_IF_ABSENT, &TEST_AND_SET, &INCREMENT, &APPEND, &APPEND_UNIQUE];
-        for (script, shebang) in freeing
-            .map(|script| (script, "#!lua flags=allow-oom\n"))
-            .into_iter()
-            .chain(adding.map(|script| (script, "#!lua\n")))
-            .chain([(&READ, "#!lua flags=no-writes\n")])
-        {
+        for script in ALL {
+            let shebang = match script.name() {
+                "rmap.read" => "#!lua flags=no-writes\n",
+                name if freeing.iter().any(|script| script.name() == name) => "#!lua flags=allow-oom\n",
+                _ => "#!lua\n",
+            };
             assert!(script.source().starts_with(shebang), "{}", script.name());
             assert_eq!(script.source().matches("#!lua").count(), 1, "{}", script.name());
             for word in ["KEYS", "ARGV", "Returns: "] {

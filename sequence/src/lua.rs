@@ -1,35 +1,15 @@
 //! The table of scripts. The header of each file states the contract.
 
-use std::sync::LazyLock;
-
-use tenure_connection::Script;
-
-macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $script:literal: $flags:literal $(, $file:literal)+;)*) => {
-        $(
-            $(#[$doc])*
-            pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                let source = concat!("#!lua", $flags, "\n", $(include_str!(concat!("lua/", $file, ".lua"))),+);
-                Script::new(concat!("sequence.", $script), source)
-            });
-        )*
-
-        #[cfg(test)]
-        const ALL: &[&LazyLock<Script>] = &[$(&$name),*];
-    };
-}
+use tenure_connection::scripts;
 
 // Claims and saves need next to no memory. Done jobs must not run again, and no consumer must stand still, because others
 // have filled the server.
 scripts! {
-    /// Adds bodies to a log.
-    APPEND = "append": "", "append-5";
-    /// Claims the progress of a consumer.
-    CLAIM = "claim": " flags=allow-oom", "decimal", "claim-1";
-    /// Reads bodies of a log.
-    READ = "read": " flags=no-writes", "read-3";
-    /// Saves the progress of a consumer.
-    SAVE = "save": " flags=allow-oom", "decimal", "save-1";
+    pub(crate) static in "lua/";
+    APPEND = "sequence.append" ["#!lua"]: "append-5";
+    CLAIM = "sequence.claim" ["#!lua flags=allow-oom"]: "decimal", "claim-1";
+    READ = "sequence.read" ["#!lua flags=no-writes"]: "read-3";
+    SAVE = "sequence.save" ["#!lua flags=allow-oom"]: "decimal", "save-1";
 }
 
 #[cfg(test)]

@@ -1,33 +1,19 @@
 //! The table of scripts. The header of each file states the contract.
 
-use std::sync::LazyLock;
-
-use tenure_connection::Script;
-
-macro_rules! scripts {
-    ($($name:ident = $file:literal),* $(,)?) => {
-        $(
-            pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                Script::new(concat!("streaming.", $file), include_str!(concat!("lua/", $file, ".lua")))
-            });
-        )*
-
-        #[cfg(test)]
-        const ALL: &[&LazyLock<Script>] = &[$(&$name),*];
-    };
-}
+use tenure_connection::scripts;
 
 scripts! {
-    ACK_AND_REMOVE = "ack_and_remove",
-    ADD = "add",
-    ADD_ONCE = "add_once",
-    AGREE = "agree",
-    BURY = "bury",
-    CLAIM = "claim",
-    DESTROY = "destroy",
-    HOLD = "hold",
-    LEAVE = "leave",
-    TAKE = "take",
+    pub(crate) static in "lua/";
+    ACK_AND_REMOVE = "streaming.ack_and_remove": "ack_and_remove";
+    ADD = "streaming.add": "add";
+    ADD_ONCE = "streaming.add_once": "add_once";
+    AGREE = "streaming.agree": "agree";
+    BURY = "streaming.bury": "bury";
+    CLAIM = "streaming.claim": "claim";
+    DESTROY = "streaming.destroy": "destroy";
+    HOLD = "streaming.hold": "hold";
+    LEAVE = "streaming.leave": "leave";
+    TAKE = "streaming.take": "take";
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(crate) mod redis;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+pub use tenure_steps::ScriptPatch;
 use tokio::sync::mpsc;
 
 pub use self::asked::{
@@ -28,7 +29,7 @@ pub use self::error::{Result, StoreError};
 pub use self::memory::MemoryStore;
 #[cfg(feature = "sim")]
 pub use self::memory::Snapshot;
-pub use self::redis::{RedisStore, ScriptPatch};
+pub use self::redis::RedisStore;
 use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::{Settings, Terms};
 use crate::model::record::Record;

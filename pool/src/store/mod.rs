@@ -45,10 +45,10 @@ pub use memory::MemoryStore;
 pub use memory::Snapshot;
 pub use ownership::*;
 pub use parking::*;
-#[cfg(feature = "sim")]
-pub(crate) use redis::ScriptName;
 #[cfg(feature = "micro")]
 pub(crate) use redis::decode_begin;
+#[cfg(feature = "sim")]
+pub(crate) use redis::needs_memory as script_needs_memory;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
 pub use schedules::*;

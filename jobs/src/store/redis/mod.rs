@@ -12,10 +12,10 @@ mod steps;
 use std::sync::Arc;
 
 use tenure_connection::{Client, Connection};
+use tenure_steps::ScriptPatch;
 use tokio::sync::watch;
 
 use self::keys::Keys;
-pub use self::script::ScriptPatch;
 use self::script::{Clock, Scripts};
 #[cfg(feature = "sim")]
 use super::{Dump, Result};

@@ -69,7 +69,7 @@ impl Store for RedisStore {
     async fn boot(&self, seen: Token) -> Result<Booted> {
         let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
         suits(info.version, &info.maxmemory_policy)?;
-        let mut call = self.scripts.boot.call();
+        let mut call = self.scripts.boot.call(&[]);
         call.arg(seen.0).arg(&*info.identity);
         let mut values = Values::of("boot", self.open.call(&call).await.map_err(failed)?)?;
         match &*values.text()? {
@@ -91,7 +91,7 @@ impl Store for RedisStore {
         hold: u64,
         grace: u64,
     ) -> Result<Incarnation> {
-        let mut call = self.scripts.recover.call();
+        let mut call = self.scripts.recover.call(&[]);
         call.arg(inc.0).arg(seen.0).arg(server).arg(hold).arg(grace);
         let mut values = Values::answer("recover", self.open.call(&call).await.map_err(failed)?)?;
         Ok(Incarnation(values.number()?))
@@ -108,7 +108,7 @@ impl Store for RedisStore {
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
         let mut cursor = String::new();
         loop {
-            let mut call = self.scripts.declare.call();
+            let mut call = self.scripts.declare.call(&[]);
             call.arg(inc.0).arg(queue.as_str()).arg(settings.to_string()).arg(&cursor).arg(PAGE);
             let value = self.guarded.call(&call).await.map_err(failed)?;
             if matches!(&value, Value::Array(words) if words == &[Value::BulkString(b"GROUPS".to_vec())]) {
@@ -122,13 +122,13 @@ impl Store for RedisStore {
     }
 
     async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
-        let mut call = self.scripts.declare.call();
+        let mut call = self.scripts.declare.call(&[]);
         call.arg(inc.0).arg(queue.as_str()).arg(Settings::named().to_string()).arg("n").arg(PAGE);
         self.send("declare", &call).await.map(drop)
     }
 
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
-        let mut call = self.scripts.add.call_in(&self.keys.lane(&lane.name));
+        let mut call = self.scripts.add.call(&[self.keys.lane(&lane.name)]);
         let token = adding.token.map(|token| token.to_string()).unwrap_or_default();
         call.arg(inc.0).arg(lane.number).arg(adding.mode.letter().to_string()).arg(token);
         let (mut numbers, mut kinds) = (HashMap::new(), Vec::new());
@@ -156,7 +156,7 @@ impl Store for RedisStore {
     }
 
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
-        let mut call = self.scripts.take.call_in(&self.keys.lane(&lane.name));
+        let mut call = self.scripts.take.call(&[self.keys.lane(&lane.name)]);
         call.arg(inc.0).arg(lane.number).arg(taking.node.as_str());
         call.arg(taking.registration.as_deref().unwrap_or_default()).arg(taking.want).arg(taking.slots);
         call.arg(taking.until.map(|ms| ms.to_string()).unwrap_or_default());
@@ -198,7 +198,7 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
-        let mut call = self.scripts.settle.call_in(&self.keys.lane(&lane.name));
+        let mut call = self.scripts.settle.call(&[self.keys.lane(&lane.name)]);
         let (tokens, token_of) = tokens(jobs.iter().map(|job| &job.token));
         let words: Vec<_> = jobs.iter().map(|job| job.settle.words()).collect();
         call.arg(inc.0).arg(lane.number).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
@@ -211,7 +211,7 @@ impl Store for RedisStore {
     }
 
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
-        let mut call = self.scripts.extend.call();
+        let mut call = self.scripts.extend.call(&[]);
         let (tokens, token_of) = tokens(jobs.iter().map(|(_, token)| token));
         call.arg(inc.0).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
         call.args(jobs.iter().map(|(id, _)| id.as_str()));
@@ -221,7 +221,7 @@ impl Store for RedisStore {
     }
 
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
-        let mut call = self.scripts.attest.call();
+        let mut call = self.scripts.attest.call(&[]);
         call.arg(inc.0).arg(jobs.len()).args(jobs.iter().map(|job| job.id.as_str()));
         call.args(jobs.iter().map(|job| job.record.to_string()));
         for job in jobs {
@@ -248,7 +248,7 @@ impl Store for RedisStore {
         grace: u64,
         off_duty: bool,
     ) -> Result<Ticked> {
-        let mut call = self.scripts.tick.call();
+        let mut call = self.scripts.tick.call(&[]);
         call.arg(inc.0).arg(node.as_str()).arg(most).arg(pause).arg(grace);
         call.arg(if off_duty { "1" } else { "" });
         let value = self.guarded.call(&call).await.map_err(failed)?;
@@ -269,7 +269,7 @@ impl Store for RedisStore {
     }
 
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
-        let mut call = self.scripts.steer.call();
+        let mut call = self.scripts.steer.call(&[]);
         call.arg(inc.0);
         for (letter, of, argument) in requests.iter().map(Request::words) {
             call.arg(letter.to_string()).arg(of).arg(argument);
@@ -285,7 +285,7 @@ impl Store for RedisStore {
         number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
-        let mut call = self.scripts.watch.call();
+        let mut call = self.scripts.watch.call(&[]);
         let how = match watching {
             Watching::Begin => 1,
             Watching::Again => 2,
@@ -301,7 +301,7 @@ impl Store for RedisStore {
     }
 
     async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        let mut call = self.scripts.peek.call();
+        let mut call = self.scripts.peek.call(&[]);
         let (how, behind) = match ends {
             Ends::Without => ("", ""),
             Ends::With => ("1", ""),
@@ -327,7 +327,7 @@ impl Store for RedisStore {
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
-        let mut call = self.scripts.figures.call();
+        let mut call = self.scripts.figures.call(&[]);
         call.arg(inc.0).args(queues.iter().map(QueueName::as_str));
         let mut values = self.send("figures", &call).await?;
         let of = |values: &mut Values| {

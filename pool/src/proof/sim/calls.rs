@@ -15,7 +15,7 @@ use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::runtime::perform::perform;
 use crate::store::{
-    Events, Membership, MemoryFull, MemoryStore, Renewal, Result, ScriptName, Seen, StoreError,
+    Events, Membership, MemoryFull, MemoryStore, Renewal, Result, Seen, StoreError, script_needs_memory,
 };
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
@@ -62,54 +62,52 @@ fn lost() -> StoreError {
 }
 
 /// The script that carries the call out. `None`: commands do.
-fn script_of(call: &Call) -> Option<ScriptName> {
+fn script_of(call: &Call) -> Option<&'static str> {
     Some(match call {
-        Call::Bootstrap { .. } => ScriptName::bootstrap,
-        Call::Recover { .. } => ScriptName::recover,
-        Call::OpenNormal => ScriptName::open_normal,
-        Call::Join { .. } => ScriptName::join,
-        Call::Settle { .. } => ScriptName::settle,
-        Call::Drain { .. } => ScriptName::drain,
-        Call::Leave { .. } | Call::Expire(_) => ScriptName::expire,
-        Call::Reap { .. } => ScriptName::reap,
-        Call::Dispatch { .. } => ScriptName::dispatch,
-        Call::Route { .. } => ScriptName::route,
-        Call::Attest { .. } => ScriptName::attest,
-        Call::Attend { .. } => ScriptName::attend,
-        Call::Begin(_) => ScriptName::begin,
-        Call::Started(_) => ScriptName::started,
-        Call::Release { .. } => ScriptName::release,
-        Call::Take { .. } => ScriptName::take,
-        Call::Save { .. } => ScriptName::save,
-        Call::Reply { .. } => ScriptName::reply,
-        Call::Owned { .. } => ScriptName::owned,
-        Call::Stop { .. } => ScriptName::stop,
-        Call::Notify(_) => ScriptName::notify,
-        Call::NotifyOrStart(..) => ScriptName::notify_or_start,
-        Call::Ask(_) => ScriptName::ask,
-        Call::Unpark(_) => ScriptName::unpark,
-        Call::Steer(_) => ScriptName::steer,
-        Call::Update(_) => ScriptName::update,
-        Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => {
-            ScriptName::lookup
-        }
-        Call::Sweep { .. } => ScriptName::sweep,
-        Call::Inspect { .. } => ScriptName::inspect,
-        Call::RestoreGroup => ScriptName::restore_group,
-        Call::PruneConsumers => ScriptName::prune_consumers,
-        Call::Sched { .. } => ScriptName::sched,
-        Call::Term { .. } => ScriptName::term,
-        Call::Tick { .. } => ScriptName::tick,
+        Call::Bootstrap { .. } => "bootstrap",
+        Call::Recover { .. } => "recover",
+        Call::OpenNormal => "open_normal",
+        Call::Join { .. } => "join",
+        Call::Settle { .. } => "settle",
+        Call::Drain { .. } => "drain",
+        Call::Leave { .. } | Call::Expire(_) => "expire",
+        Call::Reap { .. } => "reap",
+        Call::Dispatch { .. } => "dispatch",
+        Call::Route { .. } => "route",
+        Call::Attest { .. } => "attest",
+        Call::Attend { .. } => "attend",
+        Call::Begin(_) => "begin",
+        Call::Started(_) => "started",
+        Call::Release { .. } => "release",
+        Call::Take { .. } => "take",
+        Call::Save { .. } => "save",
+        Call::Reply { .. } => "reply",
+        Call::Owned { .. } => "owned",
+        Call::Stop { .. } => "stop",
+        Call::Notify(_) => "notify",
+        Call::NotifyOrStart(..) => "notify_or_start",
+        Call::Ask(_) => "ask",
+        Call::Unpark(_) => "unpark",
+        Call::Steer(_) => "steer",
+        Call::Update(_) => "update",
+        Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => "lookup",
+        Call::Sweep { .. } => "sweep",
+        Call::Inspect { .. } => "inspect",
+        Call::RestoreGroup => "restore_group",
+        Call::PruneConsumers => "prune_consumers",
+        Call::Sched { .. } => "sched",
+        Call::Term { .. } => "term",
+        Call::Tick { .. } => "tick",
         Call::Plan { step, .. } => match step {
-            PlanCall::List { .. } => ScriptName::planned,
-            PlanCall::Find(_) => ScriptName::lookup,
-            PlanCall::Dispatch { .. } => ScriptName::dispatch,
-            PlanCall::Stop { .. } => ScriptName::stop,
-            PlanCall::Update { .. } => ScriptName::update,
+            PlanCall::List { .. } => "planned",
+            PlanCall::Find(_) => "lookup",
+            PlanCall::Dispatch { .. } => "dispatch",
+            PlanCall::Stop { .. } => "stop",
+            PlanCall::Update { .. } => "update",
         },
-        Call::Shutdown(_) => ScriptName::shutdown,
-        Call::Purge => ScriptName::purge,
-        Call::Cleanup => ScriptName::cleanup,
+        Call::Shutdown(_) => "shutdown",
+        Call::Purge => "purge",
+        Call::Cleanup => "cleanup",
         Call::Survey
         | Call::Revisions
         | Call::ServerTime
@@ -126,7 +124,7 @@ fn script_of(call: &Call) -> Option<ScriptName> {
 
 /// Whether a full memory refuses the call. Of the commands, only `Tell` adds data.
 fn needs_memory(call: &Call) -> bool {
-    script_of(call).map_or(matches!(call, Call::Tell(_)), ScriptName::needs_memory)
+    script_of(call).map_or(matches!(call, Call::Tell(_)), script_needs_memory)
 }
 
 /// Makes a call that never waits. A call that waits is a fault of the store.

@@ -37,7 +37,7 @@ use tokio::sync::{Mutex, watch};
 use self::keys::Keys;
 use self::maps::{Broken, Maps};
 #[cfg(feature = "sim")]
-pub(crate) use self::script::ScriptName;
+pub(crate) use self::script::needs_memory;
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};

@@ -5,6 +5,7 @@ use redis::{Connection, Value, cmd};
 use tenure_testing::RedisServer;
 
 use super::super::*;
+use super::{file, text};
 use crate::model::id::{PoolName, WorkerId};
 use crate::model::settings::Settings;
 
@@ -35,11 +36,10 @@ impl Pool {
 
     /// Dispatches these jobs in one call.
     fn dispatch(&mut self, jobs: &[(&[u8], &str, &[u8])]) -> Vec<String> {
-        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
-        let names = declared_keys(source);
+        let names = file("dispatch").keys();
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
-        call.arg(spliced(source)).arg(names.len());
+        call.arg(text("dispatch")).arg(names.len());
         call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
         call.arg(&["7", "", "", "", "0", "0", "0"]).arg(vec![0_u8; jobs.len()]).arg(vec![0_u8; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
@@ -51,11 +51,10 @@ impl Pool {
 
     /// Acknowledges all notifications of these jobs as the worker 5, `each` of every job, in one call.
     fn acknowledge(&mut self, jobs: usize, each: usize) -> Vec<Value> {
-        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "take").unwrap();
-        let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
+        let mut names: Vec<_> = file("take").keys().iter().map(|name| self.keys.named(name)).collect();
         names.push(self.keys.worker(WorkerId(5)));
         let mut call = cmd("EVAL");
-        call.arg(spliced(source)).arg(names.len()).arg(names).arg(&["7", "5", "0"]);
+        call.arg(text("take")).arg(names.len()).arg(names).arg(&["7", "5", "0"]);
         let mut keys = Vec::new();
         for job in 0..jobs {
             let (key, notifications) = (format!("k{job}"), self.keys.named("notifications"));
@@ -81,12 +80,11 @@ impl Pool {
     /// Dispatches this job, in this turn or none, to the worker with this number. One worker is named. Returns the
     /// beginning of the record.
     fn place(&mut self, key: &str, turn: [&str; 3], number: &[u8]) -> String {
-        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "dispatch").unwrap();
-        let mut names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
+        let mut names: Vec<_> = file("dispatch").keys().iter().map(|name| self.keys.named(name)).collect();
         names.push(self.keys.worker(WorkerId(5)));
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
-        call.arg(spliced(source)).arg(names.len()).arg(names);
+        call.arg(text("dispatch")).arg(names.len()).arg(names);
         call.arg("7").arg(&turn).arg("1").arg("1").arg("5").arg("0").arg(b"\0").arg(number);
         call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("");
         let said: Vec<String> = call.query(&mut self.redis).unwrap();
@@ -98,14 +96,13 @@ impl Pool {
 
     /// Stops these jobs, each with its record, in one call, with no owner guessed.
     fn stop(&mut self, jobs: &[(&str, &str, &str)]) -> Vec<String> {
-        let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "stop").unwrap();
-        let names: Vec<_> = declared_keys(source).iter().map(|name| self.keys.named(name)).collect();
+        let names: Vec<_> = file("stop").keys().iter().map(|name| self.keys.named(name)).collect();
         for (key, _, record) in jobs {
             let jobs_key = self.keys.named("jobs");
             let () = cmd("HSET").arg(jobs_key).arg(key).arg(record).query(&mut self.redis).unwrap();
         }
         let mut call = cmd("EVAL");
-        call.arg(spliced(source)).arg(names.len()).arg(names);
+        call.arg(text("stop")).arg(names.len()).arg(names);
         call.arg(&["7", "", "", "", "0", "", "0", ""]).arg(vec![0_u8; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
         call.arg(jobs.iter().map(|(_, id, _)| *id).collect::<Vec<_>>());

@@ -4,12 +4,27 @@ mod limits;
 
 use std::collections::BTreeSet;
 
+use tenure_steps::File;
+
 use super::*;
 use crate::model::id::PoolName;
 use crate::store::NODE_STREAM_MAX;
 
 fn keys() -> Keys {
     Keys::new(&PoolName::new("p").unwrap())
+}
+
+fn scripts() -> Scripts {
+    Scripts::new(&keys(), Clock::Server, &[])
+}
+
+fn file(script: &str) -> &'static File {
+    Scripts::FILES.iter().find(|file| file.script() == script).unwrap()
+}
+
+/// The script with all parts.
+fn text(script: &str) -> String {
+    PARTS.assemble(file(script))
 }
 
 /// Names of keys that occur in a script as it is sent, outside comments and strings.
@@ -34,25 +49,25 @@ fn used_keys(spliced: &str) -> BTreeSet<String> {
 
 #[test]
 fn file_names_carry_the_script_and_its_key_count() {
-    for (name, file, source) in FILES {
-        let (script, count) = file.rsplit_once('-').unwrap();
-        assert_eq!(script, *name);
-        assert_eq!(count.trim_end_matches('+').parse(), Ok(declared_keys(source).len()), "{file}");
-        assert_eq!(count.ends_with('+'), key_words(source).any(|word| word == "then"), "{file}");
+    for (script, file) in scripts().all().into_iter().zip(Scripts::FILES) {
+        assert_eq!(script.name(), file.script());
+        let (_, count) = file.name().rsplit_once('-').unwrap();
+        assert_eq!(count.trim_end_matches('+').parse(), Ok(file.keys().len()), "{}", file.name());
+        assert_eq!(count.ends_with('+'), file.words_of("KEYS").any(|word| word == "then"), "{}", file.name());
     }
 }
 
 #[test]
 fn headers_say_what_goes_in_and_out() {
-    for (_, file, source) in FILES {
+    for (name, source) in Scripts::FILES.iter().map(|file| (file.name(), file.source())) {
         let shebang = source.lines().next().unwrap();
-        assert!(["#!lua", "#!lua flags=allow-oom", "#!lua flags=no-writes"].contains(&shebang), "{file}");
-        assert!(source.lines().nth(1).unwrap().starts_with("-- "), "{file} says no purpose");
+        assert!(["#!lua", "#!lua flags=allow-oom", "#!lua flags=no-writes"].contains(&shebang), "{name}");
+        assert!(source.lines().nth(1).unwrap().starts_with("-- "), "{name} says no purpose");
         for line in ["-- KEYS: ", "-- ARGV: ", "-- Returns: "] {
-            assert_eq!(source.lines().filter(|l| l.starts_with(line)).count(), 1, "{file}: {line}");
+            assert_eq!(source.lines().filter(|l| l.starts_with(line)).count(), 1, "{name}: {line}");
         }
-        let publishes = spliced(source).contains("SPUBLISH");
-        assert_eq!(source.contains("\n-- Publishes: "), publishes, "{file}");
+        let publishes = text(name.rsplit_once('-').unwrap().0).contains("SPUBLISH");
+        assert_eq!(source.contains("\n-- Publishes: "), publishes, "{name}");
     }
 }
 
@@ -60,8 +75,8 @@ fn headers_say_what_goes_in_and_out() {
 fn these_scripts_run_without_memory_and_only_readers_write_none() {
     let with = |flags: &str| -> Vec<_> {
         let first = format!("#!lua flags={flags}");
-        let flagged = FILES.iter().filter(|(_, _, source)| source.lines().next() == Some(&first));
-        flagged.map(|(name, ..)| *name).collect::<BTreeSet<_>>().into_iter().collect()
+        let flagged = Scripts::FILES.iter().filter(|file| file.source().lines().next() == Some(&first));
+        flagged.map(File::script).collect()
     };
     let without_memory = [
         "attend",
@@ -92,36 +107,34 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
         ["explain", "figures", "history", "lookup", "notifications", "owned", "parked", "pauses", "planned"];
     assert_eq!(with("no-writes"), readers);
     // The simulator goes by the same lines.
-    let refused = |of: &ScriptName| of.needs_memory();
-    let refused = ScriptName::ALL.iter().filter(|name| refused(name)).map(|name| format!("{name:?}"));
-    let others = FILES.iter().map(|(name, ..)| *name);
+    let refused = Scripts::FILES.iter().map(File::script).filter(|name| needs_memory(name));
+    let others = Scripts::FILES.iter().map(File::script);
     let others = others.filter(|name| !without_memory.contains(name) && !readers.contains(name));
     assert_eq!(refused.collect::<Vec<_>>(), others.collect::<Vec<_>>());
 }
 
 #[test]
 fn a_script_declares_exactly_the_keys_that_it_uses() {
-    for (_, file, source) in FILES {
-        let declared: BTreeSet<_> = declared_keys(source).iter().map(|name| name.to_uppercase()).collect();
-        assert_eq!(used_keys(&spliced(source)), declared, "{file}");
+    for file in Scripts::FILES {
+        let declared: BTreeSet<_> = file.keys().iter().map(|name| name.to_uppercase()).collect();
+        assert_eq!(used_keys(&PARTS.assemble(file)), declared, "{}", file.name());
     }
 }
 
 #[test]
 fn parts_are_known_and_spliced_at_most_once() {
-    for (_, file, source) in FILES {
+    for file in Scripts::FILES {
         let mut seen = BTreeSet::new();
-        for name in source.lines().filter_map(|line| line.strip_prefix("--@")) {
-            assert!(PARTS.iter().any(|(part, _)| *part == name), "{file}: {name}");
-            assert!(seen.insert(name), "{file}: {name} twice");
+        for name in file.source().lines().filter_map(|line| line.strip_prefix("--@")) {
+            assert!(PARTS.get(name).is_some(), "{}: {name}", file.name());
+            assert!(seen.insert(name), "{}: {name} twice", file.name());
         }
     }
 }
 
 #[test]
 fn a_script_makes_no_function_that_it_does_not_call() {
-    let scripts = Scripts::new(&keys(), Clock::Server, &[]);
-    let started = scripts.started.script.source();
+    let started = text("started");
     assert!(started.contains("local function settle("), "it writes outcomes");
     assert!(!started.contains("local function is_former("), "it asks for no outcome");
 }
@@ -129,8 +142,8 @@ fn a_script_makes_no_function_that_it_does_not_call() {
 #[test]
 fn the_streams_of_nodes_have_one_bound() {
     let bound = format!("'MAXLEN', '~', '{NODE_STREAM_MAX}',");
-    let parts = PARTS.iter().map(|(name, text)| (*name, *text));
-    let texts = parts.chain(FILES.iter().map(|(_, file, source)| (*file, *source)));
+    let files = Scripts::FILES.iter().map(|file| (file.name(), file.source()));
+    let texts = PARTS.0.iter().copied().chain(files);
     let bounding: Vec<_> = texts.filter(|(_, text)| text.contains("MAXLEN")).collect();
     assert_eq!(bounding.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["tell", "note-2", "reply-3+"]);
     assert!(bounding[0].1.contains(&bound));
@@ -140,7 +153,7 @@ fn the_streams_of_nodes_have_one_bound() {
 
 #[test]
 fn no_script_changes_by_accident() {
-    let scripts = Scripts::new(&keys(), Clock::Server, &[]);
+    let scripts = scripts();
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/lua/pins.txt");
     let texts = scripts.all().into_iter().map(|script| (script.name(), script.source()));
     tenure_testing::pins::check(list.as_ref(), texts);
@@ -148,27 +161,28 @@ fn no_script_changes_by_accident() {
 
 #[test]
 fn the_clock_can_be_a_key() {
-    let (_, _, source) = FILES.iter().find(|(name, ..)| *name == "expire").unwrap();
     // The stamps of the maps' revisions always use the server's time.
     let of_the_server = tenure_rmap::lua::CHANGE.matches("'TIME'").count();
-    assert_eq!(spliced(source).matches("'TIME'").count(), of_the_server + 1);
-    let text = with_clock(&spliced(source), &keys(), Clock::Key);
+    assert_eq!(text("expire").matches("'TIME'").count(), of_the_server + 1);
+    let by_key = Scripts::new(&keys(), Clock::Key, &[]);
+    let text = by_key.expire.script().source();
     assert!(text.contains("'tenure:{p}:clock'"));
     assert_eq!(text.matches("'TIME'").count(), of_the_server);
 }
 
 #[test]
 fn calls_carry_the_shared_keys_first() {
-    let scripts = Scripts::new(&keys(), Clock::Server, &[]);
-    assert_eq!(scripts.owned.keys, ["tenure:{p}:pool", "tenure:{p}:owners", "tenure:{p}:jobs"]);
-    assert_eq!(scripts.begin.keys.len(), 9, "the worker's stream comes with the call");
+    let scripts = scripts();
+    assert_eq!(scripts.owned.keys(), ["tenure:{p}:pool", "tenure:{p}:owners", "tenure:{p}:jobs"]);
+    assert_eq!(scripts.begin.keys().len(), 9, "the worker's stream comes with the call");
 }
 
 #[test]
 fn pools_share_the_texts_of_scripts_that_nobody_broke() {
     let others = Keys::new(&PoolName::new("q").unwrap());
     let patch = ScriptPatch { script: "expire", from: "#!lua", to: "#!lua " };
-    let expire = |keys: &Keys, clock, patches: &[_]| Scripts::new(keys, clock, patches).expire.script;
+    let expire =
+        |keys: &Keys, clock, patches: &[_]| Scripts::new(keys, clock, patches).expire.script().clone();
     let first = expire(&keys(), Clock::Server, &[]);
     assert!(std::ptr::eq(expire(&others, Clock::Server, &[]).source(), first.source()));
     assert_ne!(expire(&keys(), Clock::Server, &[patch]).source(), first.source());

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+mod file;
+mod letters;
+mod parts;
+mod patch;
+mod unused;
+
+pub use file::File;
+pub use letters::{Letters, strange_letters};
+pub use parts::Parts;
+pub use patch::{ScriptPatch, patched};
+pub use unused::without_unused_functions;
