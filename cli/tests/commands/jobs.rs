@@ -72,8 +72,9 @@ async fn a_filter_leaves_what_it_names() {
     world.node.dispatch(("acme", "x")).await.unwrap();
     world.node.dispatch(("zenith", "x")).await.unwrap();
     let other = world.another("n2").await;
-    let worker = crate::world::add_worker(&other).await;
+    // A worker of n2 takes no job of a cordoned node.
     other.cordon("n1").await.unwrap();
+    let worker = crate::world::add_worker(&other).await;
     other.dispatch(("hooli", "x")).await.unwrap();
     other.hold(true).await.unwrap();
     other.submit(("late", "x")).await.unwrap();
